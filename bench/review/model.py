@@ -97,7 +97,7 @@ def _judged(place: tuple[int, int] | None, case: Case) -> str:
 
 def _ours(claim: Claim, views: Views) -> tuple[int, int] | None:
     found = verify(claim, views, Level.WARNING, {})
-    return (found.place.start, found.place.end) if isinstance(found, Finding) else None
+    return (found.location.start, found.location.end) if isinstance(found, Finding) else None
 
 
 def _by_number(claim: Claim, views: Views) -> tuple[int, int] | None:

@@ -22,7 +22,7 @@ from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index.index import open_index
 from repoagent.review.checks import missing_partner, run
-from repoagent.review.checks.history_context import HistoryContext
+from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.run import open_source
 from repoagent.review.checks.statistics import habits_of
 from repoagent.review.diff.read import read_change
@@ -82,21 +82,23 @@ def branches(top: Path, merges: int) -> Iterator[tuple[int, Counter[str]]]:
                 habits = habits_of(index.view(change.base), top, change.base, seconds=1.0, mined=0)
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)._replace(ids=lambda _: {})
-            past = run._past(change, worktree, {missing_partner.RULE: Level.NOTE}, source, habits)
-            yield len(steps), _count(past, steps, source_of)
+            context = run.history_context(
+                change, worktree, {missing_partner.RULE: Level.NOTE}, source, habits
+            )
+            yield len(steps), _count(context, steps, source_of)
 
 
-def _count(past: HistoryContext, steps: list[frozenset[str]], source: random.Random) -> Counter[str]:
-    change = past.change
-    ways = {"each": steps, "all": [past.changed] if len(change.files) <= missing_partner.USUAL else []}
+def _count(context: HistoryContext, steps: list[frozenset[str]], source: random.Random) -> Counter[str]:
+    change = context.change
+    ways = {"each": steps, "all": [context.changed] if len(change.files) <= missing_partner.USUAL else []}
     found = Counter(branches=1)
     for how, some in ways.items():
-        found[f"{how} alarms"] += bool(missing_partner.partners(past, some))
-    known = [file for file in change.files if file.path in past.files]
+        found[f"{how} alarms"] += bool(missing_partner.partners(context, some))
+    known = [file for file in change.files if file.path in context.files]
     for file in source.sample(known, min(DRAWN, len(known))):
         gone = {file.path, file.old_path}
         rest = tuple(other for other in change.files if other is not file)
-        less = replace(past, change=replace(change, files=rest, earlier=change.earlier - gone))
+        less = replace(context, change=replace(change, files=rest, earlier=change.earlier - gone))
         found["hidden"] += 1
         for how, some in ways.items():
             said = missing_partner.partners(less, [step - gone for step in some])

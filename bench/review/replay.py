@@ -20,8 +20,8 @@ from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.history.index.index import open_index
 from repoagent.review.change import Change
 from repoagent.review.checks import run
+from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.file_origin import is_code
-from repoagent.review.checks.history_context import HistoryContext
 from repoagent.review.checks.run import open_source
 from repoagent.review.checks.statistics import Habits, habits_of, is_fix
 from repoagent.review.diff.read import read_change
@@ -110,9 +110,11 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)
             # the commits that speak for a finding are not needed here
-            past = run._past(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
-            found = [finding for home in run._HOME.values() for finding in run._rule(home)(past)]
-            _hide(figures, past, change, source_of)
+            context = run.history_context(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
+            found = [
+                finding for rule in run.CHECKS if rule in levels for finding in run.load_check(rule)(context)
+            ]
+            _hide(figures, context, change, source_of)
         _judge(figures, found, told, place_in_log)
     everything = figures.pop(ANY)
     for rule in ("fix-prone", "unusual-size", "unusual-width"):
@@ -122,17 +124,17 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
 
 
 def _hide(
-    figures: Mapping[str, Figures], past: HistoryContext, change: Change, source: random.Random
+    figures: Mapping[str, Figures], context: HistoryContext, change: Change, source: random.Random
 ) -> None:
     """Leave out files of a commit in turn, and see whether they are named."""
     if not 2 <= len(change.files) <= LARGEST:
         return
     for file in source.sample(change.files, min(DRAWN, len(change.files))):
         rest = tuple(other for other in change.files if other is not file)
-        less = replace(past, change=replace(change, files=rest))
+        less = replace(context, change=replace(change, files=rest))
         for rule in ("partner-missing", "api-changed"):
             figures[rule].hidden += 1
-            for finding in run._rule(run._HOME[rule])(less):
+            for finding in run.load_check(rule)(less):
                 name = finding.key if rule == "partner-missing" else finding.key.partition(" ")[2]
                 figures[rule].named += name in (file.path, file.old_path)
                 figures[rule].beside += name not in (file.path, file.old_path)
@@ -168,10 +170,10 @@ def _came_true(finding: Finding, told: Sequence[Told], at: int) -> tuple[bool, f
         caller = finding.key.partition(" ")[2]
         return follow_up(caller, told, at), own_usually(caller, told, at)
     if finding.rule == "fix-prone":
-        return fix_follows(finding.place.path, told, at), 0.0
+        return fix_follows(finding.location.path, told, at), 0.0
     if finding.rule in ("unusual-size", "unusual-width"):
         return fixed_soon(told, at), 0.0
-    return soon(finding.place.path, told, at), usually(finding.place.path, told, at)
+    return soon(finding.location.path, told, at), usually(finding.location.path, told, at)
 
 
 def follow_up(path: str, told: Sequence[Told], at: int) -> bool:

@@ -27,7 +27,7 @@ from repoagent.config.layers import load
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.review.change import Change
 from repoagent.review.checks.file_origin import is_test
-from repoagent.review.checks.static import static_findings
+from repoagent.review.checks.run import static_findings
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.rules import RULES
@@ -181,7 +181,7 @@ def _inject(worktree: WorkTree, count: int) -> Counter[tuple[str, str]]:  # type
             change, _ = read_change(worktree, head, ChangeSelector("staged"))
             told = static_findings(change, worktree, settings).findings
             found[rule, "faults"] += 1
-            found[rule, "found"] += any(one.rule == rule and one.place.path == path for one in told)
+            found[rule, "found"] += any(one.rule == rule and one.location.path == path for one in told)
             if rule in _BASELINES:
                 found[rule, "baseline"] += bool(_BASELINES[rule](worktree, change))
             target.write_text(text)

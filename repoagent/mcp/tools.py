@@ -472,13 +472,13 @@ def review(call: Call) -> Told:
     asks = bool(given.get("ask"))
     flags = {"model": service.model, "max_cost": service.max_cost} if asks else None
     found = reviewed(here.worktree, what, here.settings(flags), asks=asks, hear=call.progress)
-    kept = [finding for finding in found.findings if not here.why_not(finding.place.path)]
+    kept = [finding for finding in found.findings if not here.why_not(finding.location.path)]
     data = report_data(replace(found, findings=kept[:FINDINGS], dismissed=()))
     del data["version"], data["dismissed"]
     data["left_out"] = len(kept) - len(kept[:FINDINGS])
     lines = [
-        f"{finding.level.word}: {finding.title} [{finding.rule}]\n  {finding.place.path}"
-        + (f":{finding.place.start}" if finding.place.start else "")
+        f"{finding.level.word}: {finding.title} [{finding.rule}]\n  {finding.location.path}"
+        + (f":{finding.location.start}" if finding.location.start else "")
         + "".join(f"\n  {line}" for line in finding.body.splitlines())
         for finding in kept[:FINDINGS]
     ]

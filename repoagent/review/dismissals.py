@@ -1,4 +1,4 @@
-"""What was dismissed or accepted is remembered, and not told again: by id, by a comment, by a trailer."""
+"""Dismissed and accepted findings are not shown again: by id, by a comment in the code, by a commit trailer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TRAILER = re.compile(r"(?im)^Review-Ignore:[ \t]*([\w*,-]+)(?:[ \t]+(\S.*?))?[ 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a person said of one finding. `time` is ISO 8601."""
+    """A user's decision on one finding. `time` is ISO 8601."""
 
     id: str
     state: State
@@ -47,24 +47,24 @@ def dismissed_path(layout: Layout) -> Path:
 
 
 def dismiss(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
-    """Remember that the finding of the last report is wrong or does not matter; `finding_id` may be its beginning.
+    """Record that a finding of the last report is wrong or does not matter; `finding_id` may be abbreviated.
 
-    Raises UsageError where the last report has no such finding, Busy or Refused where it can't be written.
+    Raises UsageError if the last report has no such finding, Busy or Refused if the record cannot be written.
     """
-    return _said(layout, finding_id, "dismissed", reason)
+    return _record(layout, finding_id, "dismissed", reason)
 
 
 def accept(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
-    """Remember that the finding is right and known, so that it is not told again either. Raises as `dismiss`."""
-    return _said(layout, finding_id, "accepted", reason)
+    """Record that a finding is right and known. Raises as `dismiss`."""
+    return _record(layout, finding_id, "accepted", reason)
 
 
 def reopen(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
-    """Have the finding told again. Raises as `dismiss`."""
-    return _said(layout, finding_id, "open", reason)
+    """Show a finding again. Raises as `dismiss`."""
+    return _record(layout, finding_id, "open", reason)
 
 
-def _said(layout: Layout, finding_id: str, state: State, reason: str) -> Finding:
+def _record(layout: Layout, finding_id: str, state: State, reason: str) -> Finding:
     finding = find_in(read_last(layout), finding_id)
     ensure(layout)
     record = {
@@ -72,7 +72,7 @@ def _said(layout: Layout, finding_id: str, state: State, reason: str) -> Finding
         "id": finding.id,
         "state": state,
         "rule": finding.rule,
-        "path": finding.place.path,
+        "path": finding.location.path,
         "title": finding.title,
         "reason": mask(" ".join(reason.split())[:REASON]),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -82,19 +82,19 @@ def _said(layout: Layout, finding_id: str, state: State, reason: str) -> Finding
 
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
-    """What was said last of each finding by its id, the oldest first. Lines of a newer version are left alone."""
+    """The latest verdict on each finding by its id, the oldest first, without those of a newer version."""
     return _latest(jsonl.read_records(dismissed_path(layout), warn=warn))
 
 
 def parse_verdicts(data: bytes) -> dict[str, Verdict]:
-    """The same, from the bytes of such a file."""
+    """The same from the bytes of a dismissals file."""
     return _latest(record for line in data.split(b"\n") if (record := jsonl.record_of(line)) is not None)
 
 
 def verdicts_on(
     change: Change, worktree: WorkTree, layout: Layout, *, warn: Warn = to_stderr
 ) -> dict[str, Verdict]:
-    """The verdicts that count for `change`: what a foreign one adds to a tracked file of them does not."""
+    """The verdicts that count for `change`: without those that a foreign change itself adds."""
     found = verdicts(layout, warn=warn)
     if not is_foreign(change) or (texts := tree_of(change, worktree).texts(DISMISSED)) is None:
         return found
@@ -119,9 +119,8 @@ def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
 def split_dismissed(
     change: Change, findings: Sequence[Finding], known: Mapping[str, Verdict]
 ) -> tuple[list[Finding], list[Finding]]:
-    """The findings to tell, and those that need not be told: `known` by their id, or a comment at their place or a
-    trailer of the change's message names their rule. Both in their order. Reads only; a change whose texts can't be
-    read has no comments. A foreign change dismisses nothing: neither its trailers count, nor comments that it adds."""
+    """The open findings, and those dismissed by a verdict in `known`, by a comment at their lines, or by a trailer of
+    the change's message. Trailers of a foreign change do not count, nor do comments that it adds."""
     settled = {one.id for one in known.values() if one.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)
     texts = _Texts(change)
@@ -131,7 +130,7 @@ def split_dismissed(
         gone = (
             finding.id in settled
             or any(_names(rules, finding.rule) and _is_about(path, finding) for rules, path in trailers)
-            or any(_names(rules, finding.rule) for rules in texts.comments(finding.place))
+            or any(_names(rules, finding.rule) for rules in texts.comments(finding.location))
         )
         (dismissed if gone else kept).append(finding)
     return kept, dismissed
@@ -147,13 +146,13 @@ def _names(rules: str, rule: str) -> bool:
 
 
 def _is_about(path: str, finding: Finding) -> bool:
-    """Whether a trailer's path is that of the finding, what the finding is about, or a folder that holds it."""
-    here = finding.place.path
+    """Whether a trailer's path is the finding's path, a folder above it, or its key."""
+    here = finding.location.path
     return path in ("", here, finding.key) or here.startswith(path.rstrip("/") + "/")
 
 
 class _Texts:
-    """The lines of the files of a change, each read once and only when it is asked for."""
+    """The lines of the files of a change, read once and on demand."""
 
     def __init__(self, change: Change) -> None:
         self.change = change
@@ -166,7 +165,7 @@ class _Texts:
         self.foreign = is_foreign(change)
 
     def comments(self, place: Location) -> list[str]:
-        """What the comments on the lines of `place`, or on the one before, ignore."""
+        """The rules that comments on the lines of `place`, or on the line before, dismiss."""
         if place.start < 1:
             return []
         lines = self.lines(place.path, old=place.old)

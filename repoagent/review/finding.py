@@ -1,6 +1,6 @@
-"""What a review says: findings, each at a place of the change, and the report that holds them.
+"""The findings of a review, the report that contains them, and the saved last report.
 
-Findings and the last report as JSON data, so that a later command can speak of them by their id.
+The last report is saved as JSON, so that later commands can refer to a finding by its id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 
 
 class Level(IntEnum):
-    """How much a finding matters; a rule that is off makes none."""
+    """How much a finding matters."""
 
     NOTE = 1
     WARNING = 2
@@ -31,9 +31,9 @@ class Level(IntEnum):
 
 
 class Location(NamedTuple):
-    """Lines `start` to `end` (from 1, both counted) of the file as the change leaves it; 0 and 0 for the whole file.
+    """Lines `start` to `end` (from 1, inclusive) of the file after the change; 0 and 0 for the whole file.
 
-    `path` is relative to the top, decoded with os.fsdecode. `old` means the lines are those of the file before.
+    `path` is relative to the top, decoded with os.fsdecode. `old` means lines of the file before.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Location(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A commit that speaks for a finding."""
+    """A commit that supports a finding."""
 
     commit: str  # full object name
     time: int  # seconds since 1970, of the committer
@@ -51,23 +51,23 @@ class Evidence(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """Lines `place.start` to `place.end` become `text` (whole lines, each with its line ending; "" removes them)."""
+    """Replace the lines at `location` by `text`: whole lines, each with its line ending; "" removes them."""
 
-    place: Location
+    location: Location
     text: str
 
 
 class Finding(NamedTuple):
     """One thing that a reviewer should look at. All texts are plain, without markup or control characters.
 
-    `rule` is a stable id of `rules.RULES`. `key` tells the finding from others of its rule whatever the line numbers
-    are: the missing partner, the symbol, the quoted code. `quote` is code that stands at `place`, whole lines.
+    `rule` is a stable id of `rules.RULES`. `key` identifies the finding among others of its rule, independent of line
+    numbers: the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
     """
 
     rule: str
     level: Level
     title: str  # one sentence on one line
-    place: Location
+    location: Location
     body: str = ""  # what goes wrong and how to see it, or how it was computed; may have several paragraphs
     key: str = ""
     quote: str = ""
@@ -77,19 +77,19 @@ class Finding(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits: the same for the same finding wherever its lines have moved."""
+        """Twelve hexadecimal digits, stable when the lines of the finding move."""
         from hashlib import sha256  # OpenSSL takes 10 ms to load, and most reviews find nothing
 
-        parts = (self.rule, self.place.path, self.key or " ".join(self.quote.split()) or self.title)
+        parts = (self.rule, self.location.path, self.key or " ".join(self.quote.split()) or self.title)
         return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What one review found, and what it did not look at.
+    """The result of one review.
 
-    `findings` are in the order in which they are shown: by level, then by file and line. `unseen` has a sentence for
-    each part of the change that was not looked at; `notes` are further sentences a person should read once.
+    `findings` are in the order in which they are shown: by level, then by file and line. `unseen` has a phrase for
+    each part of the change that was not reviewed; `notes` are further sentences for the user.
     """
 
     title: str  # "the staged change", "main..topic (3 commits)"
@@ -99,7 +99,7 @@ class Report:
     dropped: int = 0  # findings of a model that could not be verified
     unseen: Sequence[str] = ()
     notes: Sequence[str] = ()
-    model: str = ""  # "" when none was asked
+    model: str = ""  # "" if none was asked
     tokens: int = 0
     cost: float | None = None  # US dollars; None when it is not known
     base: str = ""  # commit that the change starts from; "" for none
@@ -114,13 +114,13 @@ class Report:
 
 
 VERSION = 1
-LEAST = 4  # characters of an id that are enough to name it
-MOST = 500  # findings of a report that are kept
+LEAST = 4  # characters of an id that identify a finding
+MOST = 500  # findings of a report that are saved
 
 
 @dataclass(frozen=True)
 class LastReport:
-    """The last review: what it was of (`base` and `head` as in a report), and its findings, dismissed ones too."""
+    """The saved last report; `findings` includes the dismissed ones."""
 
     title: str
     base: str
@@ -129,7 +129,7 @@ class LastReport:
 
 
 def reviews_dir(layout: Layout) -> Path:
-    """Where reviews keep what they remember."""
+    """The folder of saved reports, dismissals, habits and cached answers."""
     return layout.root / "reviews"
 
 
@@ -142,7 +142,7 @@ def log_path(layout: Layout) -> Path:
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """A line for each review of the past, the oldest first; lines of a newer version are left out."""
+    """A record of each past review, the oldest first, without those of a newer version."""
     return (
         line for line in jsonl.read_records(log_path(layout), warn=warn) if line.get("version") == VERSION
     )
@@ -167,7 +167,7 @@ def _log(layout: Layout, report: Report) -> None:
 
 
 def save_last(layout: Layout, report: Report) -> None:
-    """Keep `report` as the last one, and a line of it in the log. Raises Refused or Busy where it can't be written."""
+    """Save `report` as the last one and append a record to the log. Raises Refused or Busy if it cannot be written."""
     ensure(layout)
     found = [*report.findings, *report.dismissed][:MOST]
     value = {
@@ -181,7 +181,7 @@ def save_last(layout: Layout, report: Report) -> None:
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
-    """The last report, None where there is none, or none that can be read."""
+    """The last report; None if there is none or it cannot be read."""
     value = jsonl.read_document(last_path(layout), version=VERSION, warn=warn)
     if value is None:
         return None
@@ -196,22 +196,20 @@ def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
 
 
 def find_in(last: LastReport | None, finding_id: str) -> Finding:
-    """The finding with this id, or the beginning of it. Raises UsageError where there is not exactly one."""
+    """The finding whose id starts with `finding_id`. Raises UsageError unless there is exactly one."""
     if last is None:
-        raise UsageError("there is no review to speak of yet: run `repoagent review` first")
+        raise UsageError("there is no review yet; run `repoagent review` first")
     wanted = finding_id.strip().lower()
     if len(wanted) < LEAST:
-        raise UsageError(
-            f"{finding_id or 'nothing'} is too little of an id: give {LEAST} characters of it or more"
-        )
+        raise UsageError(f"finding id {finding_id!r} is too short; give at least {LEAST} characters")
     found = [one for one in last.findings if one.id.startswith(wanted)]
     ids = sorted({one.id for one in found})
     if len(ids) > 1:
-        raise UsageError(f"{finding_id} may be {' or '.join(ids)}: give more of it")
+        raise UsageError(f"finding id {finding_id} is ambiguous ({', '.join(ids)}); give more characters")
     if not ids:
         raise UsageError(
-            f"the last review ({last.title or 'of a change'}) has no finding {finding_id}: its ids are shown beside "
-            "each finding; run `repoagent review` again where the change is another one now"
+            f"the last review ({last.title or 'of a change'}) has no finding {finding_id}; use an id that it printed, "
+            "or run `repoagent review` again"
         )
     return found[0]
 
@@ -223,20 +221,20 @@ def as_data(finding: Finding) -> dict[str, Any]:
         "rule": finding.rule,
         "level": finding.level.word,
         "title": finding.title,
-        "place": _place(finding.place),
+        "place": _place(finding.location),
         "body": finding.body,
         "key": finding.key,
         "quote": finding.quote,
         "evidence": [[one.commit, one.time, one.subject] for one in finding.evidence],
         "suggestion": None
         if suggestion is None
-        else {"place": _place(suggestion.place), "text": suggestion.text},
+        else {"place": _place(suggestion.location), "text": suggestion.text},
         "confidence": finding.confidence,
     }
 
 
 def from_data(value: Mapping[str, Any]) -> Finding | None:
-    """The finding that `as_data` made the value of; None for anything else."""
+    """The inverse of `as_data`; None for any other value."""
     try:
         suggestion = value["suggestion"]
         confidence = value["confidence"]
@@ -244,7 +242,7 @@ def from_data(value: Mapping[str, Any]) -> Finding | None:
             rule=_text(value["rule"]),
             level=Level[_text(value["level"]).upper()],
             title=_text(value["title"]),
-            place=_read_place(value["place"]),
+            location=_read_place(value["place"]),
             body=_text(value["body"]),
             key=_text(value["key"]),
             quote=_text(value["quote"]),

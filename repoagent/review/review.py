@@ -1,4 +1,4 @@
-"""The whole review: what history says of a change, what a model shows on its lines, less what was dismissed."""
+"""Review a change: run the checks, ask a model if one is given, and drop what was dismissed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 _NOTHING = {
-    "staged": "nothing is staged: `git add` it, or review the work tree with --worktree",
+    "staged": "nothing is staged; use `git add`, or --worktree to review the work tree",
     "worktree": "no tracked file has changed",
 }
 
 
 class ReviewRequest(NamedTuple):
-    """How a change is reviewed. `settings` are those of `settings_before`; `desk` is there when a model is to be asked;
-    `unseen` and `notes` are what reading the change had to say."""
+    """How to review a change. `settings` are those of `settings_before`; `session` is None to ask no model;
+    `unseen` and `notes` are those from reading the change."""
 
     worktree: WorkTree
     layout: Layout
@@ -31,34 +31,33 @@ class ReviewRequest(NamedTuple):
     session: ReviewSession | None = None
     unseen: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    strict: bool = False  # a model that can't be asked is an error
-    narrowed: bool = False  # to the files that were named
+    strict: bool = False  # fail if the model cannot be asked
+    narrowed: bool = False  # to named files
 
 
-def review(change: Change, asked: ReviewRequest) -> Report:
-    """The findings on `change`, in the order in which they are shown. Raises what the model's part raises."""
-    from repoagent.review.checks.run import history_findings
-    from repoagent.review.checks.static import static_findings
+def review(change: Change, request: ReviewRequest) -> Report:
+    """Review `change`. With `strict`, raises the error of the model's part."""
+    from repoagent.review.checks.run import history_findings, static_findings
     from repoagent.review.rules import RULES, level_of
 
-    static = static_findings(change, asked.worktree, asked.settings)
-    past = history_findings(change, asked.worktree, asked.layout, asked.settings)
-    gone = {one.place.path for one in static.findings if one.rule == "removed-symbol"}
+    static = static_findings(change, request.worktree, request.settings)
+    history = history_findings(change, request.worktree, request.layout, request.settings)
+    gone = {one.location.path for one in static.findings if one.rule == "removed-symbol"}
     findings: list[Finding] = list(static.findings)
-    findings += [  # that a symbol is gone is said already, with all who use it
-        one for one in past.findings
-        if one.rule != "api-changed" or one.place.start or one.place.path not in gone
+    findings += [  # removed-symbol already reports it, with all uses
+        one for one in history.findings
+        if one.rule != "api-changed" or one.location.start or one.location.path not in gone
     ]  # fmt: skip
-    unseen, notes = [*asked.unseen, *static.unseen, *past.unseen], [*asked.notes, *past.notes]
+    unseen, notes = [*request.unseen, *static.unseen, *history.unseen], [*request.notes, *history.notes]
     dropped, model, tokens, cost = 0, "", 0, None
-    if not change.files and not asked.unseen:
-        nothing = _NOTHING.get(change.kind, "there is no change to look at")
-        notes.append("no changed file is among those that were named" if asked.narrowed else nothing)
-    if asked.session is not None and change.files:
+    if not change.files and not request.unseen:
+        nothing = _NOTHING.get(change.kind, "there is no change to review")
+        notes.append("none of the named files has changed" if request.narrowed else nothing)
+    if request.session is not None and change.files:
         from repoagent.review.llm.review import model_findings
 
-        answer = model_findings(change, asked.session)
-        if asked.strict and answer.error is not None:
+        answer = model_findings(change, request.session)
+        if request.strict and answer.error is not None:
             raise answer.error
         findings += answer.findings
         unseen += answer.unseen
@@ -66,8 +65,8 @@ def review(change: Change, asked: ReviewRequest) -> Report:
         dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
     from repoagent.review.untrusted import RULE, find_relaxations, is_foreign
 
-    findings += find_relaxations(change, asked.worktree, asked.layout, asked.settings)
-    kept, dismissed = _split(change, findings, asked, notes)
+    findings += find_relaxations(change, request.worktree, request.layout, request.settings)
+    kept, dismissed = _split(change, findings, request, notes)
     ordered = sorted(kept, key=_order)
     return Report(
         title=change.title, files=len(change.files), findings=tuple(ordered), dismissed=tuple(dismissed),
@@ -75,34 +74,36 @@ def review(change: Change, asked: ReviewRequest) -> Report:
         cost=cost, base=change.base, head=change.head, by_file=_texts(change, ordered, static.secrets),
         rules=tuple(
             rule.id for rule in RULES.values()
-            if rule.source != "model" and level_of(rule.id, asked.settings) and (rule.id != RULE or is_foreign(change))
+            if rule.source != "model" and level_of(rule.id, request.settings) and (rule.id != RULE or is_foreign(change))
         ),
     )  # fmt: skip
 
 
 def _split(
-    change: Change, findings: list[Finding], asked: ReviewRequest, notes: list[str]
+    change: Change, findings: list[Finding], request: ReviewRequest, notes: list[str]
 ) -> tuple[list[Finding], list[Finding]]:
-    """Those to tell and those that were dismissed. Where that can't be read, all are told, with a note."""
+    """The open and the dismissed findings; all are open, with a note, if the dismissals cannot be read."""
     if not findings:
         return [], []
     from repoagent.errors import Refused
     from repoagent.review.dismissals import split_dismissed, verdicts_on
 
     try:
-        return split_dismissed(change, findings, verdicts_on(change, asked.worktree, asked.layout))
+        return split_dismissed(change, findings, verdicts_on(change, request.worktree, request.layout))
     except Refused as error:
-        notes.append(f"what was dismissed is not known: {error}")
+        notes.append(f"could not read the dismissals, so all findings are shown: {error}")
         return findings, []
 
 
 def _order(finding: Finding) -> tuple[int, str, int, str, str]:
-    return (-finding.level, finding.place.path, finding.place.start, finding.rule, finding.key)
+    return (-finding.level, finding.location.path, finding.location.start, finding.rule, finding.key)
 
 
 def _texts(change: Change, findings: Sequence[Finding], secrets: Sequence[str]) -> dict[str, bytes]:
-    """The new texts of the files whose lines a finding names, to be shown around it: without the secrets found."""
-    wanted = {finding.place.path for finding in findings if finding.place.start and not finding.place.old}
+    """The new texts of the files with findings, for code frames, with the secrets masked."""
+    wanted = {
+        finding.location.path for finding in findings if finding.location.start and not finding.location.old
+    }
     found: dict[str, bytes] = {}
     for file in change.files:
         if file.path in wanted and (text := change.read_new(file)) is not None:

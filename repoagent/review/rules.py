@@ -1,4 +1,4 @@
-"""The one table of rules: what each finds, how much that matters by default, and where it is explained."""
+"""The table of rules: what each finds, and its default level."""
 
 from __future__ import annotations
 
@@ -11,50 +11,44 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
 OFF = "off"
-PAGE = "docs/review.md"
 
 
 class Rule(NamedTuple):
-    """A kind of finding. `default` is None for a rule that is off unless it is asked for; `line` says in one line what
-    it finds, `page` where it is explained."""
+    """A kind of finding. `default` is None for a rule that is off by default; `line` is its description."""
 
     id: str
     default: Level | None
     source: Literal["static", "history", "model"]
     line: str
 
-    @property
-    def page(self) -> str:
-        return f"{PAGE}#{self.id}"
-
 
 _RULES = (
-    Rule("secret", Level.ERROR, "static", "A key, a token or a password is added."),
-    Rule("conflict-marker", Level.ERROR, "static", "A conflict marker of git is part of the change."),
+    Rule("secret", Level.ERROR, "static", "The change adds a key, a token or a password."),
+    Rule("conflict-marker", Level.ERROR, "static", "The change contains a conflict marker of git."),
     Rule("parse-error", Level.ERROR, "static", "A file that parsed before the change no longer does."),
     Rule(
         "removed-symbol",
         Level.ERROR,
         "static",
-        "A name is gone that other code still imports or calls.",
+        "Other code still imports or calls a removed name.",
     ),
     Rule("debug-leftover", Level.WARNING, "static", "A line looks left over from debugging."),
-    Rule("partner-missing", Level.WARNING, "history", "A file that usually changes along was left out."),
+    Rule("partner-missing", Level.WARNING, "history", "A file that usually changes along is missing."),
     Rule(
         "fix-prone",
         Level.NOTE,
         "history",
-        "Changes of this file were followed by fixes more often than usual.",
+        "Changes to this file were followed by fixes more often than usual.",
     ),
-    Rule("unusual-size", Level.NOTE, "history", "The change has far more lines than is usual here."),
-    Rule("unusual-width", Level.NOTE, "history", "The change touches far more files than is usual here."),
-    Rule("generated-edited", Level.NOTE, "history", "A generated file changed, but not what it is made of."),
-    Rule("vendored-edited", Level.NOTE, "history", "Somebody else's file was edited where it was copied to."),
+    Rule("unusual-size", Level.NOTE, "history", "The change has far more lines than usual."),
+    Rule("unusual-width", Level.NOTE, "history", "The change touches far more files than usual."),
+    Rule("generated-edited", Level.NOTE, "history", "A generated file changed, but its source did not."),
+    Rule("vendored-edited", Level.NOTE, "history", "A vendored file was edited in place."),
     Rule(
         "api-changed",
         Level.WARNING,
         "history",
-        "A public symbol is gone or has another signature, and its usual callers are untouched.",
+        "A public symbol was removed or has a new signature, but its usual callers are unchanged.",
     ),
     Rule(
         "review-relaxed",
@@ -63,9 +57,9 @@ _RULES = (
         "The change makes its own review, or later ones, more lenient.",
     ),
     Rule("correctness", Level.WARNING, "model", "A changed line does something wrong."),
-    Rule("security", Level.ERROR, "model", "A changed line opens a way to attack."),
-    Rule("tests", Level.NOTE, "model", "Changed behaviour that no test shows, or a test that shows nothing."),
-    Rule("compatibility", Level.WARNING, "model", "Something that others rely on works in another way."),
+    Rule("security", Level.ERROR, "model", "A changed line makes an attack possible."),
+    Rule("tests", Level.NOTE, "model", "Changed behavior has no test, or a test checks nothing."),
+    Rule("compatibility", Level.WARNING, "model", "Something that others rely on behaves differently."),
 )
 RULES = {rule.id: rule for rule in _RULES}
 
@@ -76,20 +70,20 @@ def option(rule: str) -> str:
 
 
 def level_of(rule: str, settings: Settings) -> Level | None:
-    """How much findings of this rule matter as the settings say; None when it is off. KeyError for no rule."""
+    """The configured level of a rule; None when it is off. Raises KeyError for an unknown rule."""
     word = settings.text(option(RULES[rule].id))
     return None if word == OFF else Level[word.upper()]
 
 
-def parse_levels(given: tuple[str, ...]) -> dict[str, str]:
-    """What `--rule ID=LEVEL` said, as settings by key. Raises UsageError for a rule or a level that does not exist."""
+def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
+    """The values of `--rule` (ID=LEVEL) as settings by key. Raises UsageError for an unknown rule or level."""
     found: dict[str, str] = {}
     words = (OFF, *(level.word for level in Level))
-    for text in given:
+    for text in values:
         rule, equals, word = text.partition("=")
         if rule not in RULES:
-            raise UsageError(f"there is no rule {rule!r}; there are: {', '.join(RULES)}")
+            raise UsageError(f"unknown rule {rule!r}; the rules are: {', '.join(RULES)}")
         if not equals or word.lower() not in words:
-            raise UsageError(f"--rule {text}: say {rule}=LEVEL with one of {', '.join(words)}")
+            raise UsageError(f"--rule {text}: use {rule}=LEVEL, where LEVEL is one of {', '.join(words)}")
         found[option(rule)] = word.lower()
     return found

@@ -1,7 +1,7 @@
-"""A change that may be another person's: it is judged by the rules of what it starts from, not by its own.
+"""review-relaxed: a change by someone else must not relax its own review.
 
-Configuration and dismissals that such a change brings along do not count for its own review, and each that makes later
-reviews more lenient is a finding of the rule `review-relaxed`.
+Configuration, dismissals and ignore patterns that such a foreign change brings along do not count for its own review,
+and each that makes later reviews more lenient is a finding of this rule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONFIG = ".repoagent/config.toml"
 DISMISSED = ".repoagent/reviews/dismissed.jsonl"
 IGNORE = ".repoagentignore"
 
-# What a review has learned or been told here; in a change it would speak for that change.
+# What reviews have learned or recorded here: it must not come with a change that it would judge.
 _STATE = re.compile(r"\.repoagent/(?:reviews/.*|[^/]*\.db(?:-\w+)?)|\.repoagent")
 _RUNS_REVIEW = re.compile(rb"repoagent\b[^\n]{0,200}?(?:review|hook run|partners)|/repoagent@")
 _HIDES = re.compile(r"(?:^|[ \t])(?:-diff|binary|linguist-(?:generated|vendored)(?:=true)?)(?=[ \t]|$)")
@@ -34,14 +34,14 @@ _LISTED = 8  # lines of a file that a finding quotes
 
 
 class Tree(NamedTuple):
-    """All files that differ between what the change starts from and where it ends, pathspecs or not."""
+    """All files that differ between the start and the end of the change, regardless of pathspecs."""
 
     files: tuple[ChangedFile, ...]
     old: Callable[[ChangedFile], bytes | None]
     new: Callable[[ChangedFile], bytes | None]
 
     def texts(self, path: str) -> tuple[bytes, bytes] | None:
-        """The text of `path` before and after, b"" for none; None where it does not differ."""
+        """The text of `path` before and after, b"" for none; None if it does not differ."""
         file = next((file for file in self.files if path in (file.path, file.old_path)), None)
         if file is None:
             return None
@@ -51,21 +51,20 @@ class Tree(NamedTuple):
         data = read(file)
         if data is None and blob:
             raise Refused(
-                f"this clone lacks {file.path} as the change has it, so it is not known whether the change relaxes "
-                "its own review: git fetch --refetch brings it"
+                f"this partial clone lacks {file.path}, so the review cannot tell whether the change relaxes it; "
+                "run `git fetch --refetch`"
             )
         return data or b""
 
 
 def is_foreign(change: Change) -> bool:
-    """Whether the change may be another person's: a range, a commit or a diff, but for what one pushes oneself."""
+    """Whether the change may be someone else's: a range, a commit or a diff, except what the user pushes."""
     return change.kind in ("range", "commit", "diff") and not change.own
 
 
 @lru_cache(maxsize=1)
 def tree_of(change: Change, worktree: WorkTree) -> Tree:
-    """What the change is as a whole. Of a diff its own files. Raises Refused for one that brings along what reviews
-    have learned: it would be asked about itself."""
+    """The whole change; for a diff, its own files. Raises Refused for a change that contains state of reviews."""
     from repoagent.git.process import OFFLINE, git
     from repoagent.review.diff.read import Texts, parse_raw
 
@@ -80,14 +79,14 @@ def tree_of(change: Change, worktree: WorkTree) -> Tree:
     for file in found.files:
         if _STATE.fullmatch(file.path) and file.path != DISMISSED and file.status != "deleted":
             raise Refused(
-                f"the change has {file.path}, from which a review learns what to say: take it out of the change"
+                f"the change contains {file.path}, which holds the state of reviews; remove it from the change"
             )
     return found
 
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
-    """The settings by which the change is judged: of a foreign one, with the repository's configuration as it was
-    before. Raises UsageError for one that is not valid."""
+    """The settings for the review: for a foreign change, with the repository's configuration before the change. Raises
+    UsageError if that is invalid."""
     if not is_foreign(change):
         return settings
     from repoagent.config.layers import with_repository
@@ -116,19 +115,18 @@ def _blob(worktree: WorkTree, commit: str, path: str) -> bytes:
         return b""
     done = git_output(worktree.top, "cat-file", "blob", f"{commit}:{path}", env=OFFLINE, ok=(0, 1, 128))
     if done.returncode:
-        raise Refused(f"this clone lacks {path} of {commit[:12]}: git fetch --refetch brings it")
+        raise Refused(f"this partial clone lacks {path} of {commit[:12]}; run `git fetch --refetch`")
     return done.stdout
 
 
 def ignored_before(change: Change, worktree: WorkTree) -> bytes:
-    """The patterns of `.repoagentignore` that the change takes away, or changes: what they name is not sent either."""
+    """The `.repoagentignore` before a foreign change that edits it: what it names is not sent either."""
     texts = tree_of(change, worktree).texts(IGNORE) if is_foreign(change) else None
     return texts[0] if texts else b""
 
 
 def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
-    """A finding for each way in which a foreign change makes its own review, or later ones, more lenient. `settings`
-    are those of `settings_before`."""
+    """A finding for each way in which a foreign change relaxes reviews. `settings` are those of `settings_before`."""
     from repoagent.review.rules import level_of
 
     level = level_of(RULE, settings) if is_foreign(change) else None
@@ -159,18 +157,14 @@ def _by_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[Findi
     try:
         after = with_repository(settings, layout, texts[1], alone=True)
     except UsageError:
-        yield _finding(
-            CONFIG, "broken", "The change makes .repoagent/config.toml invalid, so that no review runs."
-        )
+        yield _finding(CONFIG, "broken", "the change makes .repoagent/config.toml invalid, so no review runs")
         return
     before = with_repository(settings, layout, texts[0], alone=True)
     for old in before:
         new = after.setting(old.key)
         if old.value != new.value and _is_lenient(old, new):
-            title = (
-                f"The change sets {old.key} from {old.shown or 'no limit'} to {new.shown}: reviews find less."
-            )
-            yield _finding(CONFIG, old.key, title, "This review went by the value before the change.")
+            title = f"the change sets {old.key} from {old.shown or 'no limit'} to {new.shown}, so reviews find less"
+            yield _finding(CONFIG, old.key, title, "This review uses the value before the change.")
 
 
 def _is_lenient(old: Setting, new: Setting) -> bool:
@@ -190,8 +184,8 @@ def _by_ignore_file(tree: Tree) -> Iterator[Finding]:
     added, gone = _lines(tree.texts(IGNORE))
     hides = [*(line for line in added if line[:1] != "!"), *(line for line in gone if line[:1] == "!")]
     if hides:
-        title = f"The change hides files from review by a model: {_listed(hides)} in {IGNORE}."
-        yield _finding(IGNORE, "\n".join(hides), title, "What it names is not sent in this review either.")
+        title = f"the change hides files from review by a model: {_listed(hides)} in {IGNORE}"
+        yield _finding(IGNORE, "\n".join(hides), title, "This review does not send these files either.")
 
 
 def _by_attributes(tree: Tree) -> Iterator[Finding]:
@@ -201,8 +195,8 @@ def _by_attributes(tree: Tree) -> Iterator[Finding]:
         added, gone = _lines(tree.texts(file.path))
         hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, gone)]
         if hides:
-            title = f"The change has git and reviews pass over files: {_listed(hides)} in {file.path}."
-            yield _finding(file.path, "\n".join(hides), title, "This review has looked at them all the same.")
+            title = f"the change makes git and reviews skip files: {_listed(hides)} in {file.path}"
+            yield _finding(file.path, "\n".join(hides), title, "This review includes them.")
 
 
 def _by_not_running(tree: Tree) -> Iterator[Finding]:
@@ -214,9 +208,9 @@ def _by_not_running(tree: Tree) -> Iterator[Finding]:
             continue
         old, new = tree.texts(file.path) or (b"", b"")
         if _RUNS_REVIEW.search(old):
-            gone = "takes away" if not _RUNS_REVIEW.search(new) else "changes"
-            title = f"The change {gone} what runs this review: {file.path}."
-            yield _finding(file.path, gone, title, "Look at what it runs from now on.")
+            gone = "removes" if not _RUNS_REVIEW.search(new) else "changes"
+            title = f"the change {gone} what runs this review: {file.path}"
+            yield _finding(file.path, gone, title, "Check what it runs from now on.")
 
 
 def _by_dismissing(change: Change, tree: Tree) -> Iterator[Finding]:
@@ -224,26 +218,28 @@ def _by_dismissing(change: Change, tree: Tree) -> Iterator[Finding]:
 
     for rules, path in dict.fromkeys(ignored(change.message)):
         title = (
-            f"The change dismisses findings about itself: Review-Ignore: {' '.join((rules, path)).strip()}."
+            f"the change dismisses findings about itself: Review-Ignore: {' '.join((rules, path)).strip()}"
         )
-        yield _finding(path, f"trailer {rules} {path}", title, "The trailer did not count.")
+        yield _finding(path, f"trailer {rules} {path}", title, "This review ignores the trailer.")
     for file in change.files:
         for hunk in change.read_lines(file):
             for at, line in enumerate(hunk.added, hunk.new):
                 if match := COMMENT.search(line):
                     rules = match[1].decode("utf-8", "replace")
-                    title = f"The change dismisses findings about itself: repoagent: ignore[{rules}]."
-                    yield _finding(file.path, f"comment {rules}", title, "The comment did not count.", at)
+                    title = f"the change dismisses findings about itself: repoagent: ignore[{rules}]"
+                    yield _finding(
+                        file.path, f"comment {rules}", title, "This review ignores the comment.", at
+                    )
     if texts := tree.texts(DISMISSED):
         before, after = map(parse_verdicts, texts)
         new = [one.id for one in after.values() if one.state != "open" and before.get(one.id) != one]
         if new:
-            title = f"The change dismisses findings in {DISMISSED}: {_listed(new)}."
-            yield _finding(DISMISSED, " ".join(new), title, "What it adds did not count.")
+            title = f"the change dismisses findings in {DISMISSED}: {_listed(new)}"
+            yield _finding(DISMISSED, " ".join(new), title, "This review ignores what it adds.")
 
 
 def _lines(texts: tuple[bytes, bytes] | None) -> tuple[list[str], list[str]]:
-    """The lines that are new and those that are gone, but for comments and empty ones."""
+    """The added and the removed lines, without comments and empty ones."""
     if texts is None:
         return [], []
     old, new = ([line.strip() for line in text.decode("utf-8", "replace").splitlines()] for text in texts)

@@ -72,7 +72,7 @@ def told(place: Layout, *findings: Finding, given: Change | None = None) -> list
 
 
 def at(line: int, rule: str = "correctness", *, old: bool = False) -> Finding:
-    return FOUND._replace(rule=rule, place=Location("src/a.py", line, line, old), quote=f"line {line}\n")
+    return FOUND._replace(rule=rule, location=Location("src/a.py", line, line, old), quote=f"line {line}\n")
 
 
 def test_without_a_review_there_is_nothing_to_dismiss(place: Layout) -> None:
@@ -80,7 +80,7 @@ def test_without_a_review_there_is_nothing_to_dismiss(place: Layout) -> None:
         dismiss(place, "4f1c2e")
     save_last(place, Report("the staged change", 1, [FOUND]))
     for name in ("", FOUND.id[:3]):
-        with pytest.raises(UsageError, match="too little of an id"):
+        with pytest.raises(UsageError, match="is too short"):
             accept(place, name)
     for name in ("0000", FOUND.id + "0"):
         with pytest.raises(UsageError, match="the staged change"):
@@ -105,7 +105,7 @@ def test_dismissed_is_remembered_wherever_the_lines_go(place: Layout) -> None:
     other = FOUND._replace(quote="c = 4\n")
     save_last(place, Report("x", 1, [FOUND], dismissed=[other]))
     assert dismiss(place, FOUND.id[:6].upper(), reason="by design\nreally") == FOUND
-    moved = FOUND._replace(place=Location("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
+    moved = FOUND._replace(location=Location("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
     assert told(place, moved, other) == [other]
     accept(place, other.id)
     assert told(place, moved, other) == []
@@ -152,15 +152,15 @@ def test_comments_count_on_the_line_and_on_the_one_before(place: Layout) -> None
     assert told(place, at(1, "security"), at(4, "security")) == [at(1, "security"), at(4, "security")]
     assert told(place, at(5), at(5, "tests"), at(4, "tests")) == []
     assert told(place, at(5, "compatibility"), at(6)) == [at(5, "compatibility"), at(6)]
-    whole = FOUND._replace(place=Location("src/a.py"))
+    whole = FOUND._replace(location=Location("src/a.py"))
     assert told(place, whole) == [whole]
-    wide = FOUND._replace(place=Location("src/a.py", 3, 6))
+    wide = FOUND._replace(location=Location("src/a.py", 3, 6))
     assert told(place, wide) == []
     starred = change(text=b"x = 1  // repoagent:ignore[*]\n")
     assert told(place, at(1), given=starred) == []
     gone = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
     assert told(place, at(2, old=True), given=gone) == []
-    assert told(place, at(2)._replace(place=Location("nowhere", 1, 1))) != []
+    assert told(place, at(2)._replace(location=Location("nowhere", 1, 1))) != []
 
 
 @pytest.mark.parametrize(

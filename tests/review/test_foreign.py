@@ -132,7 +132,7 @@ def test_what_runs_the_review_is_watched(base: GitRepo, *, gone: bool) -> None:
     path = base.top / ".github/workflows/ci.yml"
     path.unlink() if gone else path.write_text(path.read_text() + "    continue-on-error: true\n")
     _, found = report(base, "Quicker")
-    assert ("takes away" if gone else "changes") + " what runs this review" in titles(found)
+    assert ("removes" if gone else "changes") + " what runs this review" in titles(found)
 
 
 def test_what_is_staged_is_ones_own(base: GitRepo) -> None:

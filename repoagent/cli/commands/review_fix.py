@@ -89,7 +89,9 @@ def fix(fixing: Fixing, findings: Sequence[Finding]) -> Exit:
     done: list[FixOutcome] = []
     failed: list[tuple[Finding, RepoagentError]] = []
     for finding in todo:
-        fixing.terminal.note(f"{finding.id}  {finding.place.path}:{finding.place.start}  {finding.title}")
+        fixing.terminal.note(
+            f"{finding.id}  {finding.location.path}:{finding.location.start}  {finding.title}"
+        )
         try:
             done.append(_fix(fixing, finding))
         except RepoagentError as error:

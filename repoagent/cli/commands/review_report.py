@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.cli.ui.sanitize import clean, display_width, one_line, paint, width
 from repoagent.cli.ui.table import ago, columns, front, shorten
 from repoagent.cli.ui.terminal import has_utf8
+from repoagent.review.change import split_lines
 from repoagent.review.finding import Finding, Level, Report
-from repoagent.review.output.formats import before_and_after, shown, split_lines, text_lines
+from repoagent.review.output.formats import before_and_after, shown, text_lines
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
@@ -95,9 +96,9 @@ def lines(report: Report, page: Page, brief: Brief | None = None) -> Iterator[st
             if heads <= _HEADS:
                 yield from _head(finding, page)
             continue
-        if many and finding.place.path != path:
-            path = finding.place.path
-            here = [one for one in report.findings if one.place.path == path]
+        if many and finding.location.path != path:
+            path = finding.location.path
+            here = [one for one in report.findings if one.location.path == path]
             yield page.paint(_path(path, page), "bold", "cyan") + page.paint(f"  {_counts(here)}", "dim")
             yield ""
         yield from _whole(report, finding, page)
@@ -134,7 +135,7 @@ def _summary(report: Report, page: Page) -> Iterator[str]:
         by_rule.setdefault((finding.level, finding.rule), []).append(finding)
     wide = max(columns(one_line(f"{level.word} {rule}")) for level, rule in by_rule)
     for (level, rule), findings in by_rule.items():
-        files = len({one.place.path for one in findings})
+        files = len({one.location.path for one in findings})
         name = one_line(f"{level.word} {rule}")
         row = f"{' ' * (wide - columns(name))}  {len(findings):>3}  in {files:,} file{'s' * (files != 1)}"
         yield from _wrapped(f"{_INDENT}{name}{row}", page)
@@ -145,11 +146,11 @@ def _by_file(findings: Sequence[Finding]) -> list[Finding]:
     """The findings file by file, the file with the most important one first, and in a file by line."""
     best: dict[str, tuple[int, int, float]] = {}
     for finding in findings:
-        best[finding.place.path] = min(
-            best.get(finding.place.path, _importance(finding)), _importance(finding)
+        best[finding.location.path] = min(
+            best.get(finding.location.path, _importance(finding)), _importance(finding)
         )
     return sorted(
-        findings, key=lambda one: (best[one.place.path], one.place.path, -one.level, one.place.start)
+        findings, key=lambda one: (best[one.location.path], one.location.path, -one.level, one.location.start)
     )
 
 
@@ -194,9 +195,9 @@ def _head(finding: Finding, page: Page) -> Iterator[str]:
             )
         else:
             yield page.paint(line, "bold")
-    name = _path(finding.place.path, page)
-    number = f":{finding.place.start}" if finding.place.start else ""
-    removed = " (removed)" if finding.place.old and number else ""
+    name = _path(finding.location.path, page)
+    number = f":{finding.location.start}" if finding.location.start else ""
+    removed = " (removed)" if finding.location.old and number else ""
     mark = f"[{finding.id}]"
     if (
         page.width is not None and columns(name) + len(_INDENT) > 2 * page.width
@@ -327,7 +328,7 @@ _DIFF = 60  # lines of a suggestion
 
 def frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     """The marked lines with those around them; of lines that are gone what was quoted of them; nothing for a file."""
-    place = finding.place
+    place = finding.location
     if place.start < 1:
         return
     text = report.by_file.get(place.path)
@@ -404,7 +405,7 @@ def suggested(report: Report, finding: Finding, page: Page) -> list[str]:
     from repoagent.git.files import REGULAR, FileChange
     from repoagent.patch.render import canonical_diff
 
-    path = suggestion.place.path
+    path = suggestion.location.path
     diff = canonical_diff([FileChange(path, path, texts[0], texts[1], REGULAR, REGULAR)])
     hunks = diff[diff.find("\n@@ ") + 1 :] if "\n@@ " in diff else ""
     if not hunks:  # a binary file
@@ -413,5 +414,5 @@ def suggested(report: Report, finding: Finding, page: Page) -> list[str]:
     shown_diff = render(spaced, color=page.color, columns=page.width and page.width - 2)
     lines = shown_diff.removesuffix("\n").split("\n")
     more = [f"  and {len(lines) - _DIFF} more lines"] if len(lines) > _DIFF else []
-    elsewhere = f" in {clean(path)}" if path != finding.place.path else ""
+    elsewhere = f" in {clean(path)}" if path != finding.location.path else ""
     return [f"  suggested{elsewhere}:", *(f"  {line}" for line in lines[:_DIFF]), *more]

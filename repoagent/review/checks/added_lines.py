@@ -1,4 +1,4 @@
-"""What an added line should not hold: conflict markers, keys and tokens, calls left over from debugging."""
+"""conflict-marker, secret and debug-leftover: what an added line should not contain."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
+from repoagent.review.checks.context import StaticContext
 from repoagent.review.checks.missing_partner import is_comment
-from repoagent.review.checks.static import StaticContext, no_longer_parses
+from repoagent.review.checks.parse_error import no_longer_parses
 from repoagent.review.finding import Finding, Location
 from repoagent.storage.secrets import MASK
 
@@ -55,7 +56,7 @@ def find_conflict_markers(context: StaticContext) -> list[Finding]:
             Finding(
                 "conflict-marker", context.levels["conflict-marker"],
                 f"{file.path} has the conflict marker {line[:7].decode()}", Location(file.path, number, number),
-                "The markers that git writes into a file with conflicts are part of the change."
+                "The change contains the markers that git writes into a file with conflicts."
                 + _and_more([one.number for one in markers if one.number >= number]),
                 key="marker", quote=line.decode("utf-8", "replace").rstrip(),
             )
@@ -64,8 +65,8 @@ def find_conflict_markers(context: StaticContext) -> list[Finding]:
 
 
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
-    """Whether the markers are those of a conflict, and no example of them in a text, a test or a heredoc: the file no
-    longer parses, or all three stand there in order, in no test and in no code block of a text."""
+    """Whether the markers are those of a conflict, not an example in a text, a test or a heredoc: the file no longer
+    parses, or has all three in order outside of tests and code blocks."""
     from repoagent.syntax.languages import language_of
 
     if any(line[:7] in (_OPEN, _CLOSE) and _MARKER.match(line) for line in old.split(b"\n")):
@@ -85,12 +86,12 @@ def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
     return False
 
 
-_SAYS_SO = re.compile(r"secret|passw|token", re.IGNORECASE)  # a value that is made up for an example
+_EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a value that is made up for an example
 
 
 def find_secrets(context: StaticContext) -> list[Finding]:
-    """One finding for each file to which a key, a token or a password is added; its value is shown nowhere. Tests,
-    examples and documents hold made-up ones, and are not looked at."""
+    """One finding for each file to which a key, a token or a password is added; the value is never shown. Tests,
+    examples and documents contain made-up ones and are skipped."""
     found = []
     for file in context.files:
         if (
@@ -110,7 +111,7 @@ def find_secrets(context: StaticContext) -> list[Finding]:
         if texts is None:
             continue
         before = texts[0].decode("utf-8", "replace")
-        values = [value for value in values if value not in before and not _SAYS_SO.search(value)]
+        values = [value for value in values if value not in before and not _EXAMPLE.search(value)]
         where = [(number, line) for number, line in lines if any(value in _text(line) for value in values)]
         if not where:
             continue
@@ -121,9 +122,9 @@ def find_secrets(context: StaticContext) -> list[Finding]:
         found.append(
             Finding(
                 "secret", context.levels["secret"],
-                f"{file.path} gets what looks like a key, a token or a password", Location(file.path, number, number),
-                f"Its {len(value)} characters are not shown. Once it is pushed, only revoking it helps: take it out "
-                "and read it from the environment or from a file that git ignores."
+                f"{file.path} adds what looks like a key, a token or a password", Location(file.path, number, number),
+                f"The value ({len(value)} characters) is not shown. Read it from the environment or from a file that "
+                "git ignores; if it was pushed, revoke it."
                 + _and_more([one for one, _ in where]),
                 key=shown.strip(), quote=shown,
             )
@@ -192,7 +193,7 @@ def find_debug_leftovers(context: StaticContext) -> list[Finding]:
         found.append(
             Finding(
                 "debug-leftover", context.levels["debug-leftover"],
-                f"{file.path} gets a line that looks left over from debugging: {code[:60]}",
+                f"{file.path} adds a line that looks left over from debugging: {code[:60]}",
                 Location(file.path, number, number),
                 "The file had no such line before." + _and_more([one.number for one in lines]),
                 quote=line.decode("utf-8", "replace").rstrip(),
@@ -212,7 +213,7 @@ def _is_leftover(path: str, line: bytes, table: _Debugging | None) -> bool:
 
 
 def _is_quiet(file: ChangedFile, old: bytes, output: bytes) -> bool:
-    """Whether the file is not one that prints as its normal work."""
+    """Whether printing is not part of what the file does."""
     if file.status not in ("modified", "renamed") or re.search(_OUTPUT_PATH, file.path.lower()):
         return False
     return not re.search(output, old) and not old.startswith(b"#!") and b"__main__" not in old

@@ -1,9 +1,7 @@
-"""What of a file others may call, and whether a change of it leaves their calls right.
+"""api-changed: a public symbol was removed or has a new signature, but its usual callers are unchanged.
 
-api-changed: a public symbol is gone or has another signature, and its usual callers are untouched.
-
-The outlines of the file before and after say which symbols are gone or differ in their signature. Usual callers are the
-files that have changed along with it before and name the symbol where the change starts.
+The outlines of the file before and after show which symbols are removed or differ in their signature. Usual callers
+are the files that have changed along with it before and name the symbol where the change starts.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.history_context import HistoryContext, is_text
+from repoagent.review.checks.context import HistoryContext, is_text
 from repoagent.review.checks.missing_partner import is_comment
 from repoagent.review.finding import Finding, Location
 
@@ -35,8 +33,8 @@ _COMMON = frozenset(
 
 
 class ChangedSymbol(NamedTuple):
-    """A symbol that others may call: removed (`after` is ""), or with another signature; `line` is where it stands
-    after the change, 0 for nowhere. Who uses a method names its `owner` too."""
+    """A symbol that others may call: removed (`after` is ""), or with another signature; `line` is its line after the
+    change, 0 for none. A file that uses a method names its `owner` too."""
 
     name: str
     owner: str
@@ -47,7 +45,7 @@ class ChangedSymbol(NamedTuple):
 
 
 def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator[ChangedSymbol]:
-    """The public symbols of the text before that are gone, or have another signature, in the text after."""
+    """The public symbols of the text before that the text after lacks, or has with another signature."""
     if old is None or len(old) > MOST_BYTES or len(new or b"") > MOST_BYTES:
         return
     from repoagent.syntax.languages import language_of
@@ -93,7 +91,7 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
 
 
 def is_public(name: str, signature: str, language: str) -> bool:
-    """Whether other files may use it, as far as its head says, and its name says enough to be looked for in them."""
+    """Whether other files may use it, judging by its signature, and its name is specific enough to search for."""
     if name in _MAKERS:
         return True
     telling = len(name) > 5 or "_" in name.strip("_") or name[1:] != name[1:].lower()
@@ -120,7 +118,7 @@ def _is_public_name(name: str) -> bool:
 
 
 def parameters(signature: str) -> list[str] | None:
-    """What stands between the outermost parentheses, cut at the commas; None where there are none, or not all."""
+    """The text between the outermost parentheses, split at the commas; None where they are missing or unbalanced."""
     begin = signature.find("(")
     if begin < 0:
         return None
@@ -152,8 +150,8 @@ def _bare(parameter: str, language: str) -> str:
 
 
 def fits_old_callers(before: str, after: str, language: str) -> bool:
-    """Whether callers of the signature before need no change: the same parameters, in Python whatever their types are,
-    and behind them at most such as have a default."""
+    """Whether callers of the signature before need no change: the same parameters (in Python of any type), followed at
+    most by some that have a default."""
     one, two = parameters(before), parameters(after)
     if one is None or two is None:
         return one is two or before.endswith("…") or after.endswith("…")
@@ -200,38 +198,38 @@ _SUFFIXES = (
 )  # fmt: skip
 
 
-def find_changed_api(past: HistoryContext) -> list[Finding]:
+def find_changed_api(context: HistoryContext) -> list[Finding]:
     """One finding for each file, at its first such symbol with callers."""
-    if past.view is None:
+    if context.view is None:
         return []
-    until = min(past.deadline, time.monotonic() + SECONDS)
-    files = [file for file in past.change.files if _may_matter(past, file)][:MOST_FILES]
+    until = min(context.deadline, time.monotonic() + SECONDS)
+    files = [file for file in context.change.files if _may_matter(context, file)][:MOST_FILES]
     found: list[Finding] = []
     told: set[str] = set()
     for file in files:
         if time.monotonic() > until:
-            past.unseen.append(
-                "the interfaces of some files were not compared: that would have taken too long"
+            context.unseen.append(
+                "the public symbols of some files were not compared: the review took too long"
             )
             break
         symbols = [
             symbol
             for symbol in changed_symbols(
-                file.old_path, past.change.read_old(file), past.change.read_new(file)
+                file.old_path, context.change.read_old(file), context.change.read_new(file)
             )
-            if symbol.qualified not in told and (symbol.after or not _moved(past, file, symbol.name))
+            if symbol.qualified not in told and (symbol.after or not _moved(context, file, symbol.name))
         ]
-        if symbols and len(symbols) <= SYMBOLS and (one := _finding(past, file, symbols)) is not None:
+        if symbols and len(symbols) <= SYMBOLS and (one := _finding(context, file, symbols)) is not None:
             found.append(one)
             told.update(symbol.qualified for symbol in symbols)  # a header declares what a source defines
     return found
 
 
-def _may_matter(past: HistoryContext, file: ChangedFile) -> bool:
+def _may_matter(context: HistoryContext, file: ChangedFile) -> bool:
     if (
         file.status not in ("modified", "renamed", "deleted")
         or not is_text(file)
-        or file.path not in past.files
+        or file.path not in context.files
     ):
         return False
     if (
@@ -242,66 +240,66 @@ def _may_matter(past: HistoryContext, file: ChangedFile) -> bool:
         return False
     if file.status == "deleted":
         return True
-    return any(_HEAD.search(line) for lines in past.change.read_lines(file) for line in lines.removed)
+    return any(_HEAD.search(line) for lines in context.change.read_lines(file) for line in lines.removed)
 
 
-def _moved(past: HistoryContext, file: ChangedFile, name: str) -> bool:
+def _moved(context: HistoryContext, file: ChangedFile, name: str) -> bool:
     """Whether another changed file begins a definition of that name now."""
     word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(name)))
     return any(
         word.search(line) and _HEAD.search(line)
-        for other in past.change.files
+        for other in context.change.files
         if other is not file and is_text(other)
-        for lines in past.change.read_lines(other)
+        for lines in context.change.read_lines(other)
         for line in lines.added
     )
 
 
-def _finding(past: HistoryContext, file: ChangedFile, symbols: Sequence[ChangedSymbol]) -> Finding | None:
-    partners = _partners(past, file)
+def _finding(context: HistoryContext, file: ChangedFile, symbols: Sequence[ChangedSymbol]) -> Finding | None:
+    partners = _partners(context, file)
     if not partners:
         return None
     for symbol in symbols:
-        callers = _callers(past, file, symbol, partners)
+        callers = _callers(context, file, symbol, partners)
         if callers:
-            return _told(past, file, symbol, callers, len(symbols) - 1)
+            return _told(context, file, symbol, callers, len(symbols) - 1)
     return None
 
 
-def _partners(past: HistoryContext, file: ChangedFile) -> dict[str, list[int]]:
+def _partners(context: HistoryContext, file: ChangedFile) -> dict[str, list[int]]:
     """The untouched files that have changed along with it before, with the numbers of these commits."""
-    if past.view is None:
+    if context.view is None:
         return {}
-    own = past.files[file.path]
+    own = context.files[file.path]
     numbers: dict[int, list[int]] = {}
-    for commit in past.view.commits(own, COMMITS):
+    for commit in context.view.commits(own, COMMITS):
         if 0 < commit.size <= LARGEST:
             for each in commit.files:
                 numbers.setdefault(each, []).append(commit.number)
     usual = {each: some for each, some in numbers.items() if len(some) >= TOGETHER and each != own}
     best = sorted(usual, key=lambda each: (-len(usual[each]), each))[:PARTNERS]
-    there = past.changed | past.change.earlier
+    there = context.changed | context.change.earlier
     return {
         path: usual[each]
-        for each, name in past.view.paths(best).items()
+        for each, name in context.view.paths(best).items()
         if (path := os.fsdecode(name)) not in there and path.endswith(_SUFFIXES)
     }
 
 
 def _callers(
-    past: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, partners: dict[str, list[int]]
+    context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, partners: dict[str, list[int]]
 ) -> dict[str, int]:
     """Those of the partners that name the symbol outside of comments, and its owner, where the change starts, with the
     first such line; one git process, bounded in time."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
 
-    tree = (past.change.base,) if past.change.base else ("HEAD",)
-    left = max(0.05, min(0.5, past.deadline - time.monotonic()))
+    tree = (context.change.base,) if context.change.base else ("HEAD",)
+    left = max(0.05, min(0.5, context.deadline - time.monotonic()))
     words = ["-e", symbol.name, *(("-e", symbol.owner) if symbol.owner else ())]
     try:
         data, late = TimedGit(
-            past.top, "grep", "-n", "-z", "-I", "-w", "-F", "--full-name", "--no-color", "--no-recurse-submodules",
+            context.top, "grep", "-n", "-z", "-I", "-w", "-F", "--full-name", "--no-color", "--no-recurse-submodules",
             "--all-match", *words, *tree, "--", *partners, deadline=time.monotonic() + left,
         ).read()  # fmt: skip
     except GitError:  # none does; or a partial clone lacks one of them
@@ -342,43 +340,43 @@ def _definition(symbol: ChangedSymbol) -> re.Pattern[bytes]:
 
 
 def _told(
-    past: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, where: dict[str, int], others: int
+    context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, where: dict[str, int], others: int
 ) -> Finding:
-    what = "is gone" if not symbol.after else "has another signature"
+    what = "has a new signature" if symbol.after else "was removed"
     callers = list(where)
     shown = ", ".join(f"{path}:{where[path]}" for path in callers[:SHOWN])
     shown += f" and {len(callers) - SHOWN} more" if len(callers) > SHOWN else ""
-    body = f"It was `{symbol.before}`" + ("." if not symbol.after else f", and is `{symbol.after}`.")
-    line = _head(past, file, symbol)
+    body = f"Before: `{symbol.before}`." + (f" Now: `{symbol.after}`." if symbol.after else "")
+    line = _head(context, file, symbol)
     body += (
         f" Named in {shown}: {'this file has' if len(callers) == 1 else 'these files have'} changed along with "
         f"{file.path} before, and {'is' if len(callers) == 1 else 'are'} not part of this change."
     )
     if others:
         body += f" {others} more symbol{'s' * (others > 1)} of this file differ{'s' * (others == 1)} too."
-    numbers = sorted(_numbers(past, file, callers[0]), reverse=True)
+    numbers = sorted(_numbers(context, file, callers[0]), reverse=True)
     return Finding(
         RULE,
-        past.levels[RULE],
-        f"{symbol.qualified} {what}, and {callers[0]}, which names it, is untouched",
+        context.levels[RULE],
+        f"{symbol.qualified} {what}, but {callers[0]}, which names it, is unchanged",
         Location(file.path, line, line) if line else Location(file.path),
         body,
         key=f"{symbol.qualified} {callers[0]}",
-        evidence=past.evidence(numbers),
+        evidence=context.evidence(numbers),
     )
 
 
-def _head(past: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
+def _head(context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
     """The line of its name: a definition begins with its comments and decorators."""
     word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(symbol.qualified.rpartition(".")[2])))
     if not symbol.line:
         return 0
-    lines = (past.change.read_new(file) or b"").split(b"\n")
+    lines = (context.change.read_new(file) or b"").split(b"\n")
     for number, line in enumerate(lines[symbol.line - 1 : symbol.line - 1 + LONGEST], symbol.line):
         if word.search(line) and _HEAD.search(line) and not is_comment(file.path, line):
             return number
     return symbol.line
 
 
-def _numbers(past: HistoryContext, file: ChangedFile, caller: str) -> list[int]:
-    return _partners(past, file).get(caller, [])
+def _numbers(context: HistoryContext, file: ChangedFile, caller: str) -> list[int]:
+    return _partners(context, file).get(caller, [])

@@ -1,4 +1,4 @@
-"""What says of a file that nobody writes it by hand: its path, an attribute, a mark in its first lines."""
+"""Whether a file is generated, vendored or a lock file: by its path, an attribute, or a mark in its first lines."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _MOST = 300  # files that are looked into
 
 
 class Attributes(NamedTuple):
-    """The paths that `.gitattributes` call generated or vendored, and those that they say are not."""
+    """The paths that `.gitattributes` marks as generated or vendored, and those that it marks as neither."""
 
     generated: frozenset[str] = frozenset()
     vendored: frozenset[str] = frozenset()
@@ -78,12 +78,12 @@ def is_lock(path: str) -> bool:
 
 
 def is_test(path: str) -> bool:
-    """Whether nobody calls what is in the file."""
+    """Whether the file is a test, an example or documentation."""
     return _TEST.search(path) is not None
 
 
 def is_code(path: str) -> bool:
-    """Whether a fix of the file says that it was wrong: no test, no text, no settings."""
+    """Whether a fix that touches the file means that it was wrong: not a test, a text or settings."""
     name = path.rpartition("/")[2].lower()
     if (
         is_test(path)
@@ -115,8 +115,7 @@ def has_mark(text: bytes | None) -> bytes | None:
 
 
 def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
-    """What the attributes say of these paths, as the change leaves them; of a foreign one, as they were before. One git
-    call."""
+    """The attributes of these paths after the change; for a foreign change, those before it. One git call."""
     from repoagent.review.diff.read import decoded
 
     if not paths:
@@ -149,7 +148,7 @@ def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
 
 
 def attribute_files(paths: Sequence[str]) -> list[str]:
-    """Where attributes of these paths may stand, as far as they are files of the repository."""
+    """The `.gitattributes` files of the repository that may apply to these paths."""
     folders = {""}
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -160,13 +159,13 @@ def attribute_files(paths: Sequence[str]) -> list[str]:
 
 
 def says_linguist(paths: Collection[str]) -> bool:
-    """Whether one of what `marked` gave is a file of attributes."""
+    """Whether one of the paths that `marked` returned is a `.gitattributes` file."""
     return any(path.rpartition("/")[2] == _ATTRIBUTES for path in paths)
 
 
 def marked(top: Path, change: Change, paths: Sequence[str]) -> Collection[str]:
-    """Those of the paths in which a text stands that may be a mark, or an attribute of such; one git call, whose hits
-    are looked at again."""
+    """Those of the paths that contain what may be a mark or a linguist attribute; one git call, whose matches are
+    candidates only."""
     from repoagent.review.diff.read import decoded
 
     if not paths:

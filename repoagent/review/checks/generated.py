@@ -1,15 +1,12 @@
-"""generated-edited: a generated file or a lock file changed, but nothing that it is made of.
+"""generated-edited: a generated file or a lock file changed, but not its source; vendored-edited: vendored code did.
 
-A file is generated when an attribute or a mark in its first lines says so. What it is made of is told by names (the
-same stem; named in the head of the file; the manifest of a lock file) and by the past: what changed in a third of its
-commits, a file or some file of one folder. Nothing is said where the past shows that the file usually changes alone:
-then people do edit it, or a tool does it for other reasons.
+A file is generated when an attribute or a mark in its first lines says so. Its sources are known by name (the same
+stem; named in the first lines of the file; the manifest of a lock file) and by history: what changed in a third of its
+commits, a file or some file of one folder. A file that usually changes alone is edited by hand and not reported.
 
-vendored-edited: a file that was copied from elsewhere was edited where it was copied to.
-
-Vendored are the folders that tools copy to (`vendor/`, `third_party/`, `node_modules/` …) and what an attribute calls
-so. Nothing is said of an update, which changes many files of a folder, or adds and removes some, or changes the list
-of versions; nor where the past shows that people edit these files: most commits of one touch only a few of its folder.
+Vendored are the folders that tools copy to (`vendor/`, `third_party/`, `node_modules/` ...) and what an attribute marks
+so. Not reported: an update, which changes many files of a folder, adds or removes some, or changes the list of
+versions; and files that people edit, which means that most commits of one touch only a few files of its folder.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.history_context import MOST, HistoryContext, is_text
+from repoagent.review.checks.context import MOST, HistoryContext, is_text
 from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
@@ -54,19 +51,19 @@ _STEM = re.compile(
 )
 
 
-def find_generated_edits(past: HistoryContext) -> list[Finding]:
-    """One finding for each such file; none where much of the change is generated: then the generator changed."""
-    change = past.change
+def find_generated_edits(context: HistoryContext) -> list[Finding]:
+    """One finding for each such file; none where much of the change is generated, since then the generator changed."""
+    change = context.change
     modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)][
         :MOST
     ]
     if not modified:
         return []
-    said = past.attributes
-    possible = past.marked - said.neither
+    said = context.attributes
+    possible = context.marked - said.neither
     found: list[tuple[ChangedFile, str]] = []
     for file in modified:
-        if (reason := _why(past, file, said, possible)) is not None:
+        if (reason := _why(context, file, said, possible)) is not None:
             found.append((file, reason))
     renewed = [file for file, reason in found if file_origin.is_lock(file.path) or _PINS.search(reason)]
     if len(renewed) == len(change.files):  # newer versions of what is depended on: nobody edits that by hand
@@ -76,16 +73,16 @@ def find_generated_edits(past: HistoryContext) -> list[Finding]:
         return []
     generated = {file.path for file in ours}
     return [
-        _generated_finding(past, file, reason)
+        _generated_finding(context, file, reason)
         for file, reason in found
-        if not _is_explained(past, file, reason, generated)
+        if not _is_explained(context, file, reason, generated)
     ]
 
 
 def _why(
-    past: HistoryContext, file: ChangedFile, said: file_origin.Attributes, possible: Collection[str]
+    context: HistoryContext, file: ChangedFile, said: file_origin.Attributes, possible: Collection[str]
 ) -> str | None:
-    """What says that the file is generated; None when nothing does."""
+    """Why the file counts as generated; None if it does not."""
     if file.path.endswith(_TEMPLATES):  # the mark in it is for what is made of it
         return None
     if file_origin.is_vendored_path(file.path) or file.path in said.vendored or file.path in said.neither:
@@ -93,53 +90,55 @@ def _why(
     if file_origin.is_lock(file.path):
         return "it is a lock file, which a tool writes"
     if file.path in said.generated:
-        return ".gitattributes call it linguist-generated"
+        return ".gitattributes marks it linguist-generated"
     if file.path in possible:
-        mark = file_origin.has_mark(past.change.read_old(file))
-        if mark is not None and file_origin.has_mark(past.change.read_new(file)):
-            return f"its head says: {mark.decode('utf-8', 'replace')[:120].strip(' */#;-<>!.')}"
+        mark = file_origin.has_mark(context.change.read_old(file))
+        if mark is not None and file_origin.has_mark(context.change.read_new(file)):
+            return f"its first lines say: {mark.decode('utf-8', 'replace')[:120].strip(' */#;-<>!.')}"
     return None
 
 
-def _is_explained(past: HistoryContext, file: ChangedFile, reason: str, generated: set[str]) -> bool:
-    """Whether the change has what the file is made of, or the past shows that it need not."""
+def _is_explained(context: HistoryContext, file: ChangedFile, reason: str, generated: set[str]) -> bool:
+    """Whether the change has a source of the file, or history shows that it need not."""
     own_paths = (file.path, file.old_path)
-    others = [path for path in past.changed if path not in own_paths and path not in generated]
-    others += [path for path in past.change.earlier if path != file.path]
+    others = [path for path in context.changed if path not in own_paths and path not in generated]
+    others += [path for path in context.change.earlier if path != file.path]
     names = {path.rpartition("/")[2] for path in others}
     if file_origin.is_lock(file.path):
         manifests = file_origin.LOCKS[file.path.rpartition("/")[2]]
-        return bool(names.intersection(manifests)) or not _is_usual(past, file, manifests)
-    if any(_stem(path) == _stem(file.path) for path in (*past.changed, *others) if path not in own_paths):
+        return bool(names.intersection(manifests)) or not _is_usual(context, file, manifests)
+    if any(_stem(path) == _stem(file.path) for path in (*context.changed, *others) if path not in own_paths):
         return True
-    head = (past.change.read_old(file) or b"")[: file_origin.HEAD]
+    head = (context.change.read_old(file) or b"")[: file_origin.HEAD]
     if any(os.fsencode(name) in head for name in names if len(name) > 3):
         return True
-    history = _history(past, file)
+    history = _history(context, file)
     if len(history) < GENERATED_FEWEST:
         return False
-    if past.view is None:
+    if context.view is None:
         return False
-    partners = _partners(past, file, history)
+    partners = _partners(context, file, history)
     alone = sum(not partners.intersection(commit.files) for commit in history)
     if alone >= ALONE * len(history):
         return True
-    folders = _folders(past, file, history)
-    known = {past.view.file(os.fsencode(path)) for path in others}
+    folders = _folders(context, file, history)
+    known = {context.view.file(os.fsencode(path)) for path in others}
     return bool(known & partners) or any(_folder(path) in folders for path in others)
 
 
-def _partners(past: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
+def _partners(context: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
     """The files that a third of the commits have, and all in the folders that a third have: one source each time."""
-    view, own = past.view, past.files[file.path]
+    view, own = context.view, context.files[file.path]
     if view is None:
         return set()
     counts = Counter(each for commit in history for each in commit.files if each != own)
     often = {each for each, count in counts.items() if count >= PARTNER * len(history)}
-    folders = _folders(past, file, history)
+    folders = _folders(context, file, history)
     paths = {each: os.fsdecode(path) for each, path in view.paths(sorted(counts)).items()}
     made = set(
-        file_origin.marked(past.top, past.change, sorted(paths[each] for each in often if each in paths))
+        file_origin.marked(
+            context.top, context.change, sorted(paths[each] for each in often if each in paths)
+        )
     )
     # what is made along with it says nothing
     return {each for each in often if paths.get(each, "") not in made and each in paths} | {
@@ -147,11 +146,11 @@ def _partners(past: HistoryContext, file: ChangedFile, history: Sequence[Commit]
     }
 
 
-def _folders(past: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
+def _folders(context: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
     """The folders, its own left out, that a third of the commits have."""
-    if past.view is None:
+    if context.view is None:
         return set()
-    paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+    paths = context.view.paths(sorted({each for commit in history for each in commit.files}))
     of = {each: _folder(os.fsdecode(path)) for each, path in paths.items()}
     counts = Counter(
         folder for commit in history for folder in {of[each] for each in commit.files if each in of}
@@ -164,20 +163,22 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _history(past: HistoryContext, file: ChangedFile) -> Sequence[Commit]:
-    if past.view is None or file.path not in past.files:
+def _history(context: HistoryContext, file: ChangedFile) -> Sequence[Commit]:
+    if context.view is None or file.path not in context.files:
         return ()
     return [
-        one for one in past.view.commits(past.files[file.path], GENERATED_COMMITS) if 0 < one.size <= LARGEST
+        one
+        for one in context.view.commits(context.files[file.path], GENERATED_COMMITS)
+        if 0 < one.size <= LARGEST
     ]
 
 
-def _is_usual(past: HistoryContext, file: ChangedFile, manifests: Sequence[str]) -> bool:
+def _is_usual(context: HistoryContext, file: ChangedFile, manifests: Sequence[str]) -> bool:
     """Whether the lock file has nearly always changed along with a manifest."""
-    history = _history(past, file)
-    if len(history) < GENERATED_FEWEST or past.view is None:
+    history = _history(context, file)
+    if len(history) < GENERATED_FEWEST or context.view is None:
         return False
-    paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+    paths = context.view.paths(sorted({each for commit in history for each in commit.files}))
     wanted = {os.fsencode(name) for name in manifests}
     sources = {each for each, path in paths.items() if path.rpartition(b"/")[2] in wanted}
     alone = sum(not sources.intersection(commit.files) for commit in history)
@@ -193,22 +194,20 @@ def _stem(path: str) -> str:
     return stem.lower()
 
 
-def _generated_finding(past: HistoryContext, file: ChangedFile, reason: str) -> Finding:
+def _generated_finding(context: HistoryContext, file: ChangedFile, reason: str) -> Finding:
     lock = file_origin.is_lock(file.path)
-    what = "its manifest" if lock else "what it is made of"
-    history = _history(past, file)
-    body = (
-        f"It counts as generated because {reason}. The next run of the generator takes a change by hand away."
-    )
+    source = "manifest" if lock else "source"
+    history = _history(context, file)
+    body = f"It counts as generated because {reason}. The next run of the generator overwrites manual edits."
     if history:
         body += f" Of its last {len(history)} commits, fewer than half changed it alone."
     place = Location(file.path)
-    lines = past.change.read_lines(file)
+    lines = context.change.read_lines(file)
     if lines and lines[0].added:
         place = Location(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
     return Finding(
-        GENERATED_EDITED, past.levels[GENERATED_EDITED],
-        f"{file.path} is generated, and {what} is not part of this change", place, body,
+        GENERATED_EDITED, context.levels[GENERATED_EDITED],
+        f"{file.path} is generated, but its {source} is not part of this change", place, body,
         key=file.path,
     )  # fmt: skip
 
@@ -224,13 +223,13 @@ _VERSIONS = (
 )  # fmt: skip
 
 
-def find_vendored_edits(past: HistoryContext) -> list[Finding]:
+def find_vendored_edits(context: HistoryContext) -> list[Finding]:
     """At most one finding for each vendored folder, at its first edited file."""
-    files = [file for file in past.change.files if is_text(file)]
+    files = [file for file in context.change.files if is_text(file)]
     possible = [file for file in files if file.status in ("modified", "renamed")]
     if not possible:
         return []
-    said = past.attributes
+    said = context.attributes
     groups: dict[str, list[ChangedFile]] = {}
     for file in possible:
         if file.path in said.neither:
@@ -238,9 +237,9 @@ def find_vendored_edits(past: HistoryContext) -> list[Finding]:
         if (root := _root(file.path)) or file.path in said.vendored:
             groups.setdefault(root or file.path.rpartition("/")[0], []).append(file)
     return [
-        _vendored_finding(past, root, some)
+        _vendored_finding(context, root, some)
         for root, some in sorted(groups.items())
-        if not _is_update(past, root, some) and not _is_ours(past, root, some)
+        if not _is_update(context, root, some) and not _is_ours(context, root, some)
     ]
 
 
@@ -255,25 +254,25 @@ def _root(path: str) -> str:
     return path[:end] + "/".join(rest[:deep])
 
 
-def _is_update(past: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
-    inside = [file for file in past.change.files if file.path.startswith(f"{root}/") or file in edited]
+def _is_update(context: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
+    inside = [file for file in context.change.files if file.path.startswith(f"{root}/") or file in edited]
     if len(edited) > FEW or any(file.status in ("added", "deleted") for file in inside):
         return True
-    names = {path.rpartition("/")[2].lower() for path in past.changed}
+    names = {path.rpartition("/")[2].lower() for path in context.changed}
     return bool(names.intersection(_VERSIONS))
 
 
-def _is_ours(past: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
+def _is_ours(context: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
     """Whether most commits of each of these files touch only a few of the folder, as an editor does."""
-    if past.view is None:
+    if context.view is None:
         return False
     for file in edited:
-        if file.path not in past.files:
+        if file.path not in context.files:
             return True
-        history = past.view.commits(past.files[file.path], VENDORED_COMMITS)
+        history = context.view.commits(context.files[file.path], VENDORED_COMMITS)
         if len(history) < VENDORED_FEWEST:
             return False
-        paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+        paths = context.view.paths(sorted({each for commit in history for each in commit.files}))
         inside = {each for each, path in paths.items() if path.startswith(os.fsencode(f"{root}/"))}
         by_hand = sum(0 < len(inside.intersection(one.files)) <= FEW for one in history)
         if by_hand < BY_HAND * len(history):
@@ -281,16 +280,16 @@ def _is_ours(past: HistoryContext, root: str, edited: list[ChangedFile]) -> bool
     return True
 
 
-def _vendored_finding(past: HistoryContext, root: str, edited: list[ChangedFile]) -> Finding:
+def _vendored_finding(context: HistoryContext, root: str, edited: list[ChangedFile]) -> Finding:
     path = edited[0].path
     more = f" and {len(edited) - 1} more of {root}" if len(edited) > 1 else ""
     return Finding(
         VENDORED_EDITED,
-        past.levels[VENDORED_EDITED],
-        f"{path}{more} came from elsewhere, and is edited here",
+        context.levels[VENDORED_EDITED],
+        f"{path}{more} {'are' if more else 'is'} vendored, but edited here",
         Location(path),
-        "It is in a folder for other people's sources, or .gitattributes call it linguist-vendored, and the change "
-        f"looks like no update: {len(edited)} of its files changed, none came or went. The next update takes the edit "
-        "away, unless it is made upstream too or kept as a patch.",
+        "It is in a folder for third-party sources, or .gitattributes marks it linguist-vendored, and the change does "
+        f"not look like an update: {len(edited)} of its files changed, none was added or removed. The next update "
+        "overwrites the edit unless you also make it upstream or keep it as a patch.",
         key=root or path,
     )

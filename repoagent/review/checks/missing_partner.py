@@ -1,12 +1,10 @@
-"""partner-missing: a file that usually changes along with the changed ones was left out.
+"""partner-missing: a file that usually changes along with the changed ones is missing.
 
 The kernel and its threshold are those of `history.cochange`; the threshold is learned on the repository's own commits.
-It was learned on commits: of a branch with a few of them each is asked about by itself, and a partner counts as missing
-when it was touched nowhere in the branch.
+So a branch of a few commits is examined commit by commit, and a partner is missing if no commit of it touches it.
 
-Whether only comments changed, or words of a text were put right: then nothing else need change along.
-
-Asked only where a rule has something to say, so that it may read the texts.
+`only_comments`: a change of comments, or a correction of words in a text, needs no partner. It reads the texts, so ask
+only where a rule has a finding.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.history.cochange.missing import DEPTH, Missing, merge, missing, weigh
 from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.file_origin import LOCKS
-from repoagent.review.checks.history_context import HistoryContext
 from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ SUPPORT = 3  # one commit alone can be most of the weight
 
 
 class _Partner(NamedTuple):
-    """A partner of the changed files `files` (ids by path), which was in `near` of the `alike` nearest commits."""
+    """A partner of the changed files `files` (ids by path), part of `near` of the `alike` most relevant commits."""
 
     one: Missing
     files: Mapping[str, int]
@@ -49,92 +47,90 @@ class _Partner(NamedTuple):
     alike: int
 
 
-def find_missing_partners(past: HistoryContext) -> list[Finding]:
+def find_missing_partners(context: HistoryContext) -> list[Finding]:
     """At most three partners, the surest first."""
-    return partners(past, steps(past))
+    return partners(context, steps(context))
 
 
-def partners(past: HistoryContext, parts: Sequence[frozenset[str]]) -> list[Finding]:
-    """As `find`, of a change that was made in these parts, each with its paths."""
-    view = past.view
-    habits = past.habits
+def partners(context: HistoryContext, parts: Sequence[frozenset[str]]) -> list[Finding]:
+    """The same for a change that was made in these steps, each with its paths."""
+    view = context.view
+    habits = context.habits
     threshold = habits.threshold if habits is not None and habits.commits >= FEWEST else UNLEARNED
     if view is None or threshold >= 1:
         return []
-    there = past.changed | past.change.earlier | _manifests(past)
+    there = context.changed | context.change.earlier | _manifests(context)
     best: dict[str, _Partner] = {}
     for paths in parts:
-        files = {path: file for path, file in past.files.items() if path in paths}
+        files = {path: file for path, file in context.files.items() if path in paths}
         if not files or len(paths) > USUAL:
             continue
-        for said in _asked(past, view, files, threshold):
+        for said in _asked(context, view, files, threshold):
             name = os.fsdecode(said.one.path)
             if name not in there and (name not in best or best[name].one.confidence < said.one.confidence):
                 best[name] = said
     if not best:
         return []
-    if only_comments(past.change, *past.change.files):
+    if only_comments(context.change, *context.change.files):
         return []
     surest = sorted(best.values(), key=lambda said: (-said.one.confidence, said.one.file))
-    return [_finding(past, view, said, threshold) for said in surest[:SHOWN]]
+    return [_finding(context, view, said, threshold) for said in surest[:SHOWN]]
 
 
-def steps(past: HistoryContext) -> list[frozenset[str]]:
-    """The paths of the change, and of a branch with 2 or 3 commits those of each of them; one git call."""
-    change = past.change
-    whole = [past.changed] if len(change.files) <= USUAL else []
+def steps(context: HistoryContext) -> list[frozenset[str]]:
+    """The paths of the change; for a branch of 2 or 3 commits, those of each commit, with one git call."""
+    change = context.change
+    whole = [context.changed] if len(change.files) <= USUAL else []
     if change.kind != "range":
         return whole
     from repoagent.review.diff.select import paths_by_commit
 
-    found = paths_by_commit(past.top, change.head, change.base, STEPS)
+    found = paths_by_commit(context.top, change.head, change.base, STEPS)
     return found if found is not None and len(found) > 1 else whole
 
 
-def _asked(past: HistoryContext, view: View, files: Mapping[str, int], threshold: float) -> list[_Partner]:
+def _asked(context: HistoryContext, view: View, files: Mapping[str, int], threshold: float) -> list[_Partner]:
     """The partners of these files for which enough of the nearest commits speak."""
     asked = sorted(set(files.values()))
-    found = missing(view, asked, limit=SHOWN, threshold=threshold, author=past.author)
+    found = missing(view, asked, limit=SHOWN, threshold=threshold, author=context.author)
     if not found:
         return []
-    weighed = weigh(frozenset(asked), merge(view.many(asked, DEPTH)), past.author)
+    weighed = weigh(frozenset(asked), merge(view.many(asked, DEPTH)), context.author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda each: -each[1])[:ALIKE]]
     said = [_Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found]
     return [each for each in said if each.near >= min(SUPPORT, each.alike)]
 
 
-def _manifests(past: HistoryContext) -> set[str]:
-    """What the changed lock files are made from: `generated` speaks of these."""
+def _manifests(context: HistoryContext) -> set[str]:
+    """The manifests of the changed lock files: the rule generated-edited covers these."""
     return {
         f"{folder}{slash}{manifest}"
-        for path in past.changed
+        for path in context.changed
         for folder, slash, name in (path.rpartition("/"),)
         for manifest in LOCKS.get(name, ())
     }
 
 
-def _finding(past: HistoryContext, view: View, said: _Partner, threshold: float) -> Finding:
+def _finding(context: HistoryContext, view: View, said: _Partner, threshold: float) -> Finding:
     one = said.one
     partner, path = os.fsdecode(one.path), _nearest(view, said)
     several = len(said.files) > 1
     how = "usually" if 2 * one.together >= one.commits else "often"
     body = (
-        f"In {one.together} of the last {one.commits} commits of {'the changed files' if several else path} it changed "
-        "too"
+        f"It changed in {one.together} of the last {one.commits} commits of "
+        f"{'the changed files' if several else path}"
     )
     if one.commits > said.alike and one.together < one.commits:
-        body += (
-            f", and in {said.near} of the {said.alike} that count most: like this change, new, by its author"
-        )
-    body += f". By weight that is {one.confidence:.0%}; here a file is named from {threshold:.0%} on."
+        body += f", and in {said.near} of the {said.alike} most relevant ones (similar, recent, by the same author)"
+    body += f". The weighted share is {one.confidence:.0%}, the threshold {threshold:.0%}."
     return Finding(
         RULE,
-        past.levels[RULE],
-        f"{partner} {how} changes along with {path}, and is not part of this change",
+        context.levels[RULE],
+        f"{partner} {how} changes along with {path}, but is not part of this change",
         Location(path),
         body,
         key=partner,
-        evidence=past.evidence(one.evidence),
+        evidence=context.evidence(one.evidence),
         confidence=round(one.confidence, 3),
     )
 
@@ -172,7 +168,7 @@ _MARK_OF = {ending: mark for mark, endings in _MARKS.items() for ending in endin
 
 
 def is_comment(path: str, line: bytes) -> bool:
-    """Whether a line of the file, as far as it alone says, has nothing but a comment, or nothing at all."""
+    """Whether the line, taken by itself, is a comment or empty."""
     bare = line.strip()
     if not bare:
         return True
@@ -188,8 +184,8 @@ def is_comment(path: str, line: bytes) -> bool:
 
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
-    """Whether all that changed in these files are comments and empty lines; in Python documentation strings and the
-    layout too; in prose, corrections of a few lines. Not of a file that came, went or has no lines."""
+    """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose also
+    corrections of a few lines. False for an added or deleted file and one without changed lines."""
     return bool(files) and all(_only_comments(change, file) for file in files)
 
 
@@ -207,7 +203,7 @@ def _only_comments(change: Change, file: ChangedFile) -> bool:
 
 
 def _is_correction(part: Lines) -> bool:
-    """Whether each line became one that is much like it: a word was put right."""
+    """Whether each line became one that is much like it: a corrected word."""
     from difflib import SequenceMatcher
 
     return len(part.removed) == len(part.added) and all(
@@ -229,7 +225,7 @@ def _same_python(old: bytes | None, new: bytes | None) -> bool:
 
 
 def _bare(tree: ast.Module) -> ast.Module:
-    """Without documentation strings."""
+    """Without docstrings."""
     import ast
 
     for node in ast.walk(tree):

@@ -1,9 +1,8 @@
-"""removed-symbol: a name is gone that other code still imports or calls.
+"""removed-symbol: other code still imports or calls a name that was removed.
 
-Python and JavaScript say which module a name comes from. In Go and C a name belongs to a package, or to the whole
-program: there it counts only if nothing defines it any more.
-
-What a module of Python or JavaScript offers by name, and where other modules, and it itself, use such names.
+In Python and JavaScript an import says which module a name comes from. In Go and C a name belongs to a package or to
+the whole program: there it counts only if nothing else defines it. The second half of the module reads the names that
+Python and JavaScript modules offer, and their uses.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.static import StaticContext
+from repoagent.review.checks.context import StaticContext
 from repoagent.review.finding import Finding, Location
 
 RULE = "removed-symbol"
@@ -59,7 +58,7 @@ class _RemovedSymbol(NamedTuple):
 def find_removed_symbols(context: StaticContext) -> list[Finding]:
     """One finding for each file, at the name that is used most."""
     found = []
-    broken = {one.place.path for one in context.findings if one.rule in ("conflict-marker", "parse-error")}
+    broken = {one.location.path for one in context.findings if one.rule in ("conflict-marker", "parse-error")}
     for file in context.files:
         family = next((some for some in _FAMILIES if file.old_path.endswith(some)), None)
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
@@ -67,7 +66,7 @@ def find_removed_symbols(context: StaticContext) -> list[Finding]:
         if file_origin.is_vendored_path(file.path) or not _may_remove(context, file):
             continue
         if context.late():
-            context.unseen.append("whether all names that are gone are still used: the review took too long")
+            context.unseen.append("whether all removed names are unused: the review took too long")
             break
         if (texts := context.texts(file)) and (gone := _gone(context, file, family, *texts)):
             found.append(_finding(context, file, texts[0], sorted(gone, key=_RemovedSymbol.weight)))
@@ -124,7 +123,7 @@ def _line(text: bytes, number: int) -> str:
 
 
 def _names_gone(file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes) -> dict[str, int]:
-    """The names that the text before offers to others and the text after does not, with their lines before."""
+    """The public names of the text before that the text after lacks, with their lines before."""
     if family is PYTHON:
         trees = python_tree(old), python_tree(new)
         if trees[0] is None or trees[1] is None:
@@ -163,7 +162,7 @@ def _defined(path: str, text: bytes) -> dict[str, int]:
 
 
 def _added_words(context: StaticContext, own: ChangedFile) -> set[str]:
-    """The words of all lines that are added: a name among them has moved, or is imported from elsewhere now."""
+    """The words of all added lines: a name among them was moved, or is now imported."""
     return {
         word.decode()
         for file in context.change.files
@@ -174,7 +173,7 @@ def _added_words(context: StaticContext, own: ChangedFile) -> set[str]:
 
 
 def _holding(context: StaticContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
-    """The texts, as the change leaves them, of the files of the same language that hold one of the names."""
+    """The texts after the change of the files of the same language that contain one of the names."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
 
@@ -189,12 +188,12 @@ def _holding(context: StaticContext, names: Collection[str], family: tuple[str, 
         ).read()  # fmt: skip
     except GitError as error:
         if error.returncode != 1:  # a partial clone lacks a text
-            context.unseen.append("whether names that are gone are still used: not all files are here")
+            context.unseen.append("whether removed names are still used: this partial clone lacks some files")
         return {}
     prefix = f"{tree[0]}:" if tree and tree[0] != "--cached" else ""
     paths = [os.fsdecode(path).removeprefix(prefix) for path in out.split(b"\0")[:-1]]
     if late or len(paths) > FILES:
-        context.unseen.append("whether names that are gone are still used: too many files hold them")
+        context.unseen.append("whether removed names are still used: too many files contain them")
         return {}
     changed = {file.path: file for file in change.files}
     gone = {file.old_path for file in change.files} - changed.keys()
@@ -208,7 +207,7 @@ def _holding(context: StaticContext, names: Collection[str], family: tuple[str, 
 
 
 def _read(context: StaticContext, paths: Sequence[str], tree: Sequence[str]) -> dict[str, bytes]:
-    """The texts of files that the change leaves alone."""
+    """The texts of files that the change does not touch."""
     from repoagent.git.process import OFFLINE, git_output
 
     if not tree:
@@ -234,7 +233,7 @@ def _note_uses(
     names: Collection[str],
     note: Callable[[str, Sequence[Use]], None],
 ) -> None:
-    """Uses of names that nothing defines any more, in the package (Go) or in all files (C)."""
+    """Pass on the uses of names that are no longer defined in the package (Go) or in any file (C)."""
     from repoagent.syntax.occurrences import occurrences
 
     folder = file.path.rpartition("/")[0]
@@ -267,8 +266,8 @@ def _finding(
     places.sort(key=lambda place: (not place[1].imported, file_origin.is_test(place[0])))
     path, use = places[0]
     how = "imports" if use.imported else "uses"
-    title = f"{worst.name} is gone, and {path}:{use.line} still {how} it"
-    body = f"{file.old_path} defined it, and nothing that the change adds does. Still used in"
+    title = f"{worst.name} was removed, but {path}:{use.line} still {how} it"
+    body = f"{file.old_path} defined it, and the change does not define it elsewhere. Still used in"
     body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in places[:_SHOWN])
     if len(places) > _SHOWN:
         more = len(places) - _SHOWN
@@ -277,7 +276,9 @@ def _finding(
         others = ", ".join(one.name for one in gone[1 : 1 + _SHOWN]) + (
             ", …" if len(gone) > 1 + _SHOWN else ""
         )
-        body += f"\n\n{len(gone) - 1} more name{'s' * (len(gone) > 2)} of this file likewise: {others}."
+        body += (
+            f"\n\nThe same holds for {len(gone) - 1} more name{'s' * (len(gone) > 2)} of this file: {others}."
+        )
     return Finding(
         RULE, context.levels[RULE], title, Location(file.path, worst.line, worst.line, old=True), body,
         key=worst.name, quote=_line(old, worst.line),
@@ -344,8 +345,8 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
-    """Where the file `path` imports `names` from the file `module`, or reads them as attributes of that module. What an
-    `except ImportError` or the like makes up for does not count."""
+    """Where the file `path` imports `names` from the file `module`, or reads them as attributes of that module; uses
+    guarded by `except ImportError` or the like do not count."""
     tree = python_tree(text)
     if tree is None:
         return []
@@ -388,7 +389,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
-    """Where a module reads `names`, which it neither binds anywhere nor gets from Python itself."""
+    """Where a module reads `names` that it does not bind and that are not builtins."""
     import builtins
 
     tree = python_tree(text)
@@ -420,7 +421,7 @@ _HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "N
 
 
 def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that a handler of such an error looks after."""
+    """All nodes except those guarded by a handler of such an error."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -447,8 +448,8 @@ def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
 
 
 def _is_module(words: tuple[str, ...], module: str, path: str) -> bool:
-    """Whether these words name the file `module`: all of its path below the top, or below a folder that is no package
-    of the same name elsewhere (`src`, `lib`, the top), or next to the file that imports it."""
+    """Whether these words name the file `module`: by its whole path, by its path below a source folder (`src`, `lib`,
+    `python`), or next to the file that imports it."""
     stem = module.rpartition(".")[0].removesuffix("/__init__")
     if not words:
         return False

@@ -1,6 +1,7 @@
-"""All that history says of a change: the rules that are on, one after another, within a bound of time.
+"""Run the checks that need no model: the static ones on the changed texts, the others on the history before.
 
-The history before a change: the index, or while there is none, the last commits of the changed files.
+`CHECKS` is the table of all of them, in the order in which they run; each kind has a bound of time and a context type
+(see context.py).
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from repoagent.review.checks.context import LARGEST, HistoryContext, StaticContext, is_text
 from repoagent.review.finding import Finding, Level
 from repoagent.review.rules import RULES, level_of
 
@@ -21,134 +23,125 @@ if TYPE_CHECKING:
     from repoagent.history.cochange.score import View
     from repoagent.history.recent_commits import QuickLook
     from repoagent.review.change import Change
-    from repoagent.review.checks.history_context import HistoryContext
     from repoagent.review.checks.statistics import Habits
     from repoagent.storage.layout import Layout
 
-SECONDS = 3.0  # for all rules together, beyond which what is left is not looked at
-INLINE_SECONDS = 1.0  # for reading the lines of past commits, where nothing may run in the background
-_HOME = {
-    "partner-missing": "repoagent.review.checks.missing_partner:find_missing_partners",
-    "fix-prone": "repoagent.review.checks.statistics:find_fix_prone",
-    "unusual-width": "repoagent.review.checks.statistics:find_unusual_width",
-    "unusual-size": "repoagent.review.checks.statistics:find_unusual_size",
-    "generated-edited": "repoagent.review.checks.generated:find_generated_edits",
-    "vendored-edited": "repoagent.review.checks.generated:find_vendored_edits",
-    "api-changed": "repoagent.review.checks.api_changed:find_changed_api",
+CHECKS = {  # rule id: function below this package, imported when it runs
+    "conflict-marker": "added_lines:find_conflict_markers",
+    "parse-error": "parse_error:find_parse_errors",
+    "removed-symbol": "removed_symbol:find_removed_symbols",
+    "debug-leftover": "added_lines:find_debug_leftovers",
+    # last of the static ones: its rules take a third of a second to load, where a line looks random
+    "secret": "added_lines:find_secrets",
+    "partner-missing": "missing_partner:find_missing_partners",
+    "fix-prone": "statistics:find_fix_prone",
+    "unusual-width": "statistics:find_unusual_width",
+    "unusual-size": "statistics:find_unusual_size",
+    "generated-edited": "generated:find_generated_edits",
+    "vendored-edited": "generated:find_vendored_edits",
+    "api-changed": "api_changed:find_changed_api",
 }
+STATIC_SECONDS = 3.0  # of processor time for all static checks: the answer is the same on a busy machine
+HISTORY_SECONDS = 3.0  # for all checks of the history
+INLINE_SECONDS = 1.0  # to read the lines of past commits, where nothing may run in the background
+MINING_SECONDS = 0.2  # wall time that a review gives to an incomplete index
+QUICK_SECONDS = 0.4  # to read the last commits of the changed files while there is no index
+ENOUGH = 1000  # commits in a part of the index that make it the better answer
+_QUICK_FILES = 30
+_QUICK_COMMITS = 300
 
 
-class HistoryAnswer(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """`notes` are sentences about the answer as a whole, `unseen` about what was not looked at."""
+class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
+    """`notes` are sentences about the outcome as a whole, `unseen` phrases for what was not looked at. `secrets` are
+    the values that must not be printed with the code around a finding."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
-def history_findings(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> HistoryAnswer:
-    """What the rules that are on say of `change`. Nothing is fetched, no model is asked."""
-    levels = {
-        rule.id: level for rule in RULES.values() if rule.source == "history" and (level := level_of(rule.id, settings))
-    }  # fmt: skip
+def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
+    """The findings of the static rules that are on."""
+    levels = _levels("static", settings)
     if not levels or not change.files:
-        return HistoryAnswer()
+        return CheckOutcome()
+    ignored = _ignored(change, worktree)
+    texts = tuple(file for file in change.files if is_text(file))
+    files = tuple(file for file in texts if not ignored(file.path))
+    context = StaticContext(worktree.top, change, levels, files, time.process_time() + STATIC_SECONDS)
+    if count := len(texts) - len(files):
+        context.unseen.append(f"{count} file{'s' * (count > 1)} listed in .repoagentignore")
+    for rule in levels:
+        if context.late():
+            context.unseen.append(f"the rule {rule} was skipped: the review took too long")
+        else:
+            context.findings.extend(load_check(rule)(context))
+    return CheckOutcome(tuple(context.findings), unseen=tuple(context.unseen), secrets=tuple(context.secrets))
+
+
+def history_findings(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> CheckOutcome:
+    """The findings of the history rules that are on. Fetches nothing."""
+    levels = _levels("history", settings)
+    if not levels or not change.files:
+        return CheckOutcome()
     with ExitStack() as stack:
         source = open_source(worktree, change, stack)
         habits, note = _habits(source, worktree, layout, settings, change)
-        past = _past(change, worktree, levels, source, habits)
-        findings: list[Finding] = []
-        for rule, home in _HOME.items():
-            if rule in levels:
-                findings += _rule(home)(past)
-    notes = [each for each in ("" if _hurried() else _shallow(worktree), source.note, note) if each]
-    return HistoryAnswer(tuple(findings), tuple(notes), tuple(past.unseen))
+        context = history_context(change, worktree, levels, source, habits)
+        findings = tuple(finding for rule in levels for finding in load_check(rule)(context))
+    notes = filter(None, ("" if _hurried() else _shallow(worktree), source.note, note))
+    return CheckOutcome(findings, tuple(notes), tuple(context.unseen))
 
 
-def _rule(home: str) -> Callable[[HistoryContext], list[Finding]]:
-    module, _, name = home.partition(":")
-    found: Callable[[HistoryContext], list[Finding]] = getattr(import_module(module), name)
-    return found
+def load_check(rule: str) -> Callable[[Any], list[Finding]]:
+    """The function of CHECKS; it takes a StaticContext or a HistoryContext, by the source of its rule."""
+    module, _, name = CHECKS[rule].partition(":")
+    check: Callable[[Any], list[Finding]] = getattr(import_module(f"repoagent.review.checks.{module}"), name)
+    return check
 
 
-def _past(
+def history_context(
     change: Change,
     worktree: WorkTree,
     levels: Mapping[str, Level],
     source: HistorySource,
     habits: Habits | None,
 ) -> HistoryContext:
-    from repoagent.review.checks.history_context import HistoryContext
-
     return HistoryContext(
-        worktree.top,
-        change,
-        levels,
-        source.view,
-        source.ids,
-        source.author,
-        habits,
-        time.monotonic() + SECONDS,
+        worktree.top, change, levels, source.view, source.ids, source.author, habits,
+        time.monotonic() + HISTORY_SECONDS,
         own_attributes=(worktree.common_dir / "info" / "attributes").exists(),
-    )
+    )  # fmt: skip
 
 
-def _habits(
-    source: HistorySource, worktree: WorkTree, layout: Layout, settings: Settings, change: Change
-) -> tuple[Habits | None, str]:
-    """What is usual here, and what to say where that is not known yet. What is old is learned anew behind our back."""
-    from repoagent.review.checks.statistics import read
-
-    if source.view is None:
-        return None, ""
-    known = read(layout, _silent)
-    if source.state == "whole" and known is not None and not _is_old(known, source):
-        return known, ""
-    if known is not None and change.kind in ("commit", "range") and source.mined <= known.mined:
-        return known, ""
-    from repoagent.review.checks.statistics import learn, learn_in_background
-
-    started = settings.switch("history.background") and learn_in_background(worktree, layout)
-    if known is not None:
-        return known, ""
-    if source.state == "whole" and not started and not _hurried():
-        return learn(worktree, layout, seconds=INLINE_SECONDS), ""
-    if started:
-        return None, "the history is being read in the background: until that is done, less is noticed"
-    return None, "the history has not been read yet: run `repoagent review --learn` once to have more noticed"
+def _levels(source: str, settings: Settings) -> dict[str, Level]:
+    """The level of each check from this source that is on, in the order of CHECKS."""
+    rules = [rule for rule in CHECKS if RULES[rule].source == source]
+    return {rule: level for rule in rules if (level := level_of(rule, settings))}
 
 
-def _is_old(known: Habits, source: HistorySource) -> bool:
-    from repoagent.review.checks.statistics import EVERY
+def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
+    """Whether `.repoagentignore` names a path; for a foreign change, the file as it was before."""
+    from repoagent.edit.guards.scope import IGNORE_FILE
+    from repoagent.review.untrusted import is_foreign, tree_of
+    from repoagent.storage.atomic import read_regular
 
-    return not known.mined <= source.mined < known.mined + EVERY
+    texts = tree_of(change, worktree).texts(IGNORE_FILE) if is_foreign(change) else None
+    data = texts[0] if texts else read_regular(worktree.top / IGNORE_FILE, most=LARGEST)
+    if not data:
+        return lambda path: False
+    from repoagent.edit.guards.ignore_file import IgnoreFile
 
-
-def _hurried() -> bool:
-    """Whether somebody waits for a commit to be made: git sets this for its hooks."""
-    return "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {"", "0", "false"}
-
-
-def _shallow(worktree: WorkTree) -> str:
-    if (worktree.common_dir / "shallow").exists():
-        return "the clone is shallow: only the commits that are here count (git fetch --unshallow brings the others)"
-    return ""
-
-
-def _silent(_: str) -> None:
-    """What is derived is made again without a word."""
-
-
-MINING_SECONDS = 0.2  # wall time that a review gives to an index that is not whole
-QUICK_SECONDS = 0.4
-ENOUGH = 1000  # commits in a part of the index that make it the better answer
-_QUICK_FILES = 30  # whose last commits are read while there is no index
-_QUICK_COMMITS = 300
+    return IgnoreFile(data).match_file
 
 
 class HistorySource(NamedTuple):
-    """`view` is None where there is no history; `state` is "whole", "building" or "none"; `newest` is the commit it is
-    seen from, `mined` how many commits the index has."""
+    """The history before a change: the index, or until it exists the last commits of the changed files.
+
+    `view` is None where there is no history; `state` is "whole", "building" or "none"; `newest` is the commit it is
+    seen from, `mined` the number of commits in the index.
+    """
 
     view: View | None
     ids: Callable[[Iterable[int]], Mapping[int, str]]
@@ -167,10 +160,7 @@ NOTHING = HistorySource(None, _no_ids, None, "none")
 
 
 def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> HistorySource:
-    """What is known of the time before the change; it stays open as long as `stack`.
-
-    A change starts from its base; a bare diff is taken to start from HEAD.
-    """
+    """The history before the change, open as long as `stack`. A bare diff is assumed to start from HEAD."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits, NoIndex
@@ -189,7 +179,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
         return NOTHING
     except NoIndex as error:
         look = look or _look(worktree, change, revision, stack)
-        return _recent(look, revision)._replace(note=f"there is no index to answer from: {error}")
+        return _recent(look, revision)._replace(note=f"there is no history index: {error}")
     whole = not state.new and state.end != "mining"
     if not whole and state.commits < ENOUGH:
         return _recent(look or _look(worktree, change, revision, stack), revision)
@@ -202,7 +192,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
 
 
 def _look(worktree: WorkTree, change: Change, revision: str, stack: ExitStack) -> QuickLook | None:
-    """The reading of the changed files' own last commits, started; None where none existed before."""
+    """Start to read the last commits of the changed files; None where none of them existed before."""
     from repoagent.history.recent_commits import QuickLook
 
     paths = [file.old_path for file in change.files if file.status != "added"][:_QUICK_FILES]
@@ -221,3 +211,46 @@ def _recent(look: QuickLook | None, revision: str) -> HistorySource:
         return {number: view.id(number) for number in numbers}
 
     return HistorySource(view, ids, None, "building", revision)
+
+
+def _habits(
+    source: HistorySource, worktree: WorkTree, layout: Layout, settings: Settings, change: Change
+) -> tuple[Habits | None, str]:
+    """What is usual here, and a note where that is not known yet. Starts to learn it again in the background when it
+    is out of date."""
+    from repoagent.review.checks.statistics import EVERY, read
+
+    if source.view is None:
+        return None, ""
+    known = read(layout, _silent)
+    if source.state == "whole" and known is not None and known.mined <= source.mined < known.mined + EVERY:
+        return known, ""
+    if known is not None and change.kind in ("commit", "range") and source.mined <= known.mined:
+        return known, ""
+    from repoagent.review.checks.statistics import learn, learn_in_background
+
+    started = settings.switch("history.background") and learn_in_background(worktree, layout)
+    if known is not None:
+        return known, ""
+    if source.state == "whole" and not started and not _hurried():
+        return learn(worktree, layout, seconds=INLINE_SECONDS), ""
+    if started:
+        return None, "the history is still being read in the background; until then the review finds less"
+    return None, "the history has not been read yet; run `repoagent review --learn` once to find more"
+
+
+def _hurried() -> bool:
+    """Whether a commit waits for us: git sets this variable for its hooks."""
+    return "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {"", "0", "false"}
+
+
+def _shallow(worktree: WorkTree) -> str:
+    if (worktree.common_dir / "shallow").exists():
+        return (
+            "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
+        )
+    return ""
+
+
+def _silent(_: str) -> None:
+    """Ignore a warning: what is derived is computed again."""

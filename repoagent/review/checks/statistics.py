@@ -1,16 +1,12 @@
-"""fix-prone: changes of a file were followed by fixes more often than is usual in the repository.
+"""fix-prone, unusual-size and unusual-width: a change compared with what is usual in the repository.
 
-A change of a file is followed by a fix when one of the next commits of that file says in its subject that it repairs
-something. What is usual is the share of all changes of the lately changed files for which that holds. A file is prone
-when even the lower end of the interval that Wilson (1927) gives for its own share is clearly above that.
+A change of a file is followed by a fix when the subject of one of the file's next commits says that it repairs
+something; usual is the share of all changes of the recently changed files for which that holds. A file is fix-prone
+when even the lower end of Wilson's interval (1927) for its own share is clearly above that. The size and the width of
+a change are compared with a quantile of past commits.
 
-unusual-size and unusual-width: far more lines, or files, than the commits of this repository have.
-
-What is usual in a repository: learned now and then, in the background where that is allowed, and kept.
-
-Learn what is usual in a repository: from its index, and from the lines of a bounded sample of its commits.
-
-Nothing of it grows with the repository: the newest 2,000 commits at most are looked at, and the lines of 300.
+What is usual (`Habits`) is learned from the index and a bounded sample of commits, at most 2,000 and the lines of 300,
+in the background where that is allowed, and saved.
 """
 
 from __future__ import annotations
@@ -29,8 +25,8 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.process import GitError, git
 from repoagent.history.cochange.missing import calibrate
 from repoagent.history.log import TimedGit
+from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.file_origin import is_code, is_counted
-from repoagent.review.checks.history_context import HistoryContext
 from repoagent.review.finding import Finding, Location
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Warn, ensure
@@ -49,7 +45,7 @@ FEWEST_FIXES = 5  # changes of a file before anything is said of it
 CLEARLY = 1.5  # times as often as usual
 SURE = 1.645  # standard deviations: 95 %, one-sided
 FILES = 400  # last changed files that are looked at
-KEPT = 100  # prone files that are remembered
+KEPT = 100  # prone files that are saved
 LARGEST = 30  # files of a commit that is counted: a larger one is no fix of each of them
 _FIX = re.compile(
     rb"\b(?:hot|bug)?fix(?:e[sd]|ing|up)?\b|\bbugs?\b|\bregress(?:ion|ions|ed|es)?\b|\brevert(?:s|ed|ing)?\b"
@@ -79,7 +75,7 @@ def is_fix(subject: bytes) -> bool:
 
 
 def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]) -> FixStatistics:
-    """Which files are prone. `fixes` gives, of commits by number, the full ids of those that are fixes."""
+    """Find the fix-prone files. `fixes` returns those of the numbered commits that are fixes, with their full ids."""
     latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
     files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
     code = {file for file, path in view.paths(files).items() if is_code(os.fsdecode(path))}
@@ -104,7 +100,8 @@ def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]])
 
 
 def count(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int, int, list[int]]:
-    """Of a history, newest first: its changes whose next commits are known, those followed by a fix, the fixes."""
+    """Of a history, newest first: how many changes have their next commits in it, how many of these were followed by
+    a fix, and the numbers of the fixes."""
     fixes = [commit.number in repairing for commit in history]
     followed = sum(any(fixes[place - NEXT : place]) for place in range(NEXT, len(history)))
     return (
@@ -115,46 +112,46 @@ def count(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int,
 
 
 def is_prone(changes: int, followed: int, usual: float) -> bool:
-    """Whether that many of so many changes are clearly more than usual."""
+    """Whether the share of changes followed by a fix is clearly above the usual one."""
     return changes >= FEWEST_FIXES and lower(followed, changes) > usual * CLEARLY
 
 
 def lower(hits: int, of: int) -> float:
-    """The lower end of Wilson's interval for a share."""
+    """The lower end of Wilson's score interval for a share of `hits` in `of`."""
     share, z = hits / of, SURE
     middle = share + z * z / (2 * of)
     return (middle - z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)
 
 
-def find_fix_prone(past: HistoryContext) -> list[Finding]:
-    """The changed files that are prone, at most three, the most prone first."""
-    from repoagent.review.checks.history_context import evidence_of
+def find_fix_prone(context: HistoryContext) -> list[Finding]:
+    """At most three fix-prone files of the change, the most prone first."""
+    from repoagent.review.checks.context import evidence_of
 
-    if past.habits is None:
+    if context.habits is None:
         return []
-    prone = past.habits.prone
+    prone = context.habits.prone
     found = [
         (file, prone[os.fsencode(file.old_path)])
-        for file in past.change.files
+        for file in context.change.files
         if os.fsencode(file.old_path) in prone and file.status not in ("added", "deleted")
     ]
     if not found:
         return []
     from repoagent.review.checks.missing_partner import only_comments
 
-    found = [each for each in found if not only_comments(past.change, each[0])]
+    found = [each for each in found if not only_comments(context.change, each[0])]
     found.sort(key=lambda each: -lower(each[1].followed, each[1].changes))
     return [
         Finding(
             RULE,
-            past.levels[RULE],
-            f"changes of {path} are followed by fixes more often than is usual here",
+            context.levels[RULE],
+            f"changes to {path} are followed by fixes more often than usual here",
             Location(path),
-            f"{one.followed} of its last {one.changes} changes ({one.followed / one.changes:.0%}) had a fix among the "
-            f"next {NEXT} commits of this file, told by its subject; for all lately changed files of this repository "
-            f"it is {past.habits.fixing:.0%}. A second look, or a test, pays here more than elsewhere.",
+            f"{one.followed} of its last {one.changes} changes ({one.followed / one.changes:.0%}) had a fix, judging "
+            f"by the subject, among the next {NEXT} commits of this file; the average of all recently changed files is "
+            f"{context.habits.fixing:.0%}. Consider a second look or a test.",
             key=path,
-            evidence=evidence_of(past.top, one.fixes),
+            evidence=evidence_of(context.top, one.fixes),
         )
         for path, one in ((file.path, one) for file, one in found[:3])
     ]
@@ -168,56 +165,56 @@ _COUNTED = 2000  # files whose lines are counted
 
 
 def quantile(values: Sequence[int], share: float = QUANTILE) -> int:
-    """The value that this share of them does not exceed; 0 of too few to tell."""
+    """The value that this share of them does not exceed; 0 for fewer than 100 values."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if len(values) >= FEWEST else 0
 
 
-def find_unusual_width(past: HistoryContext) -> list[Finding]:
+def find_unusual_width(context: HistoryContext) -> list[Finding]:
     """One finding for the change as a whole."""
-    if past.habits is None or not past.habits.files or past.change.kind == "range":
+    if context.habits is None or not context.habits.files or context.change.kind == "range":
         return []
-    files = [file.path for file in past.change.files]
-    if len(files) <= max(past.habits.files, LEAST_FILES):
+    files = [file.path for file in context.change.files]
+    if len(files) <= max(context.habits.files, LEAST_FILES):
         return []
     return [
         Finding(
             WIDTH,
-            past.levels[WIDTH],
-            f"the change touches {len(files):,} files: 99 of 100 commits here touch {past.habits.files:,} or fewer",
+            context.levels[WIDTH],
+            f"the change touches {len(files):,} files: 99 of 100 commits here touch {context.habits.files:,} or fewer",
             Location(_first(files)),
-            f"Compared with the files of each of the last {past.habits.commits:,} commits, without merges. A change "
-            "that does one thing is easier to review, to revert and to find with git bisect.",
+            f"Compared with the last {context.habits.commits:,} commits, without merges. A change that does one thing "
+            "is easier to review, to revert and to find with git bisect.",
             key="width",
         )
     ]
 
 
-def find_unusual_size(past: HistoryContext) -> list[Finding]:
+def find_unusual_size(context: HistoryContext) -> list[Finding]:
     """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
     from repoagent.review.checks.file_origin import is_counted
 
-    if past.habits is None or not past.habits.lines or past.change.kind == "range":
+    if context.habits is None or not context.habits.lines or context.change.kind == "range":
         return []
-    if len(past.change.files) > _COUNTED:
+    if len(context.change.files) > _COUNTED:
         return []
     counts: dict[str, int] = {}
-    for file in past.change.files:
+    for file in context.change.files:
         if is_counted(file.path):
             counts[file.path] = sum(
-                len(lines.removed) + len(lines.added) for lines in past.change.read_lines(file)
+                len(lines.removed) + len(lines.added) for lines in context.change.read_lines(file)
             )
     total = sum(counts.values())
-    if total <= max(past.habits.lines, LEAST_LINES):
+    if total <= max(context.habits.lines, LEAST_LINES):
         return []
     largest = max(counts, key=lambda path: (counts[path], path))
     return [
         Finding(
             SIZE,
-            past.levels[SIZE],
-            f"the change has {total:,} changed lines: 99 of 100 commits here have {past.habits.lines:,} or fewer",
+            context.levels[SIZE],
+            f"the change has {total:,} changed lines: 99 of 100 commits here have {context.habits.lines:,} or fewer",
             Location(largest),
-            f"{counts[largest]:,} of them are in {largest}. Compared with the added and removed lines of each of the "
-            f"last {past.habits.sampled:,} commits, without merges; lock files and vendored files are not counted.",
+            f"{counts[largest]:,} of them are in {largest}. Compared with the last {context.habits.sampled:,} commits, "
+            "without merges, lock files and vendored files.",
             key="size",
         )
     ]
@@ -256,7 +253,7 @@ def habits_path(layout: Layout) -> Path:
 
 
 def save(layout: Layout, habits: Habits) -> None:
-    """Keep them. Raises Refused where nothing can be written."""
+    """Raises Refused where nothing can be written."""
     from repoagent.storage.layout import ensure
 
     ensure(layout)
@@ -277,10 +274,10 @@ def save(layout: Layout, habits: Habits) -> None:
 
 
 def read(layout: Layout, warn: Warn) -> Habits | None:
-    """Those that were kept; None where there are none, or none that can be read."""
+    """The saved habits; None if there are none or they cannot be read."""
     try:
         value = jsonl.read_document(habits_path(layout), version=VERSION, warn=warn)
-    except Refused:  # a newer repoagent wrote it, or something else stands there
+    except Refused:  # a newer repoagent wrote it, or it is not a regular file
         return None
     if value is None:
         return None
@@ -304,8 +301,8 @@ SECONDS = 20.0  # for the lines
 
 
 def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Habits | None:
-    """Bring the index to HEAD, learn, and keep what was learned; None where there is no history, or not yet, and while
-    another process is at it.
+    """Update the index to HEAD, learn from it, and save the result; None where there is no history or no complete
+    index yet, and while another process learns.
 
     Raises UsageError, GitError, Refused.
     """
@@ -325,13 +322,13 @@ def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Ha
             habits = habits_of(index.view("HEAD"), worktree.top, tip, seconds=seconds, mined=state.commits)
     except (NoCommits, NoIndex, Busy):
         return None
-    with suppress(Refused):  # where nothing can be kept, it is learned again the next time
+    with suppress(Refused):  # where it cannot be saved, it is learned again next time
         save(layout, habits)
     return habits
 
 
 def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: int) -> Habits:
-    """What is usual as seen from the commit `tip`, whose history `view` is."""
+    """What is usual in the history `view` of the commit `tip`. `seconds` bounds the reading of lines."""
 
     def repairing(numbers: Iterable[int]) -> dict[int, str]:
         ids = {number: found[0].decode("ascii") for number, found in view.describe(list(numbers)).items()}
@@ -348,7 +345,7 @@ def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: in
 
 
 def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
-    """Those of the commits (full ids) whose subjects say that they repair something; one git call."""
+    """The fixes among the commits (full ids), judging by their subjects; one git call."""
     stdin = "".join(f"{commit}\n" for commit in commits).encode()
     out = git(
         top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--no-color", "--format=%H %s",
@@ -359,8 +356,8 @@ def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
 
 
 def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) -> Iterator[int]:
-    """Of the newest commits, no merges, the added and removed lines that count; as many as are read in time. None in a
-    partial clone that lacks their texts."""
+    """The number of changed lines that count of each of the newest commits without merges, as many as are read in
+    time; nothing in a partial clone that lacks their texts."""
     walk = TimedGit(
         top, "log", "--numstat", "-z", "--format=%x01", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv",
         "--no-color", f"--max-count={commits}", tip, "--", deadline=time.monotonic() + seconds,
@@ -383,9 +380,8 @@ def _lines(row: bytes) -> int:
 
 
 def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
-    """Start `repoagent review --learn` for this repository, apart from us, giving way to everything else, as
-    `mine_in_background` does. Whether it is under way now: not in CI, where the machine is gone soon, nor where nothing
-    can be kept."""
+    """Start `repoagent review --learn` for this repository as a process of its own with low priority. Return whether
+    one is running now: never in CI, where the machine is gone soon, nor where nothing can be saved."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.history.index.index import spawn_apart
@@ -405,4 +401,4 @@ def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
 
 
 def _silent(_: str) -> None:
-    """Nobody listens in the background."""
+    """Ignore a warning: in the background there is no terminal."""

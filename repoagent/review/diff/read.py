@@ -1,9 +1,4 @@
-"""Which files differ, in git's raw format.
-
-The texts and the lines of changed files, read when they are asked for, and once.
-
-Read what is to be reviewed: the files with one `git diff --raw`, all else when it is asked for.
-"""
+"""Read the change to review: the files with one `git diff --raw`, their texts and lines once and on demand."""
 
 from __future__ import annotations
 
@@ -43,7 +38,7 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
                 )
             )  # fmt: skip
     there = {file.path for file in files}
-    # `git diff HEAD` names an unmerged file twice: once as such, and once with what stands in the work tree
+    # `git diff HEAD` lists an unmerged file twice: as unmerged, and as it is in the work tree
     return [file for file in files if file.path not in set(unmerged)], [
         path for path in unmerged if path in there or path
     ]
@@ -62,17 +57,17 @@ def _entries(out: bytes) -> Iterator[tuple[str, str, str, str, str, tuple[str, .
 
 
 def _some(text: str) -> str:
-    """ "" for the zeros that stand for nothing."""
+    """ "" for the null object name or mode."""
     return text if text.strip("0") else ""
 
 
 _PATCH = ("-p", "-U0", "--no-color", "--diff-algorithm=default", "--no-indent-heuristic", "--full-index")
-_KEPT = 256 << 20  # bytes of texts that are kept
+_CACHED = 256 << 20  # bytes of texts
 
 
 class Texts:
-    """The readers of a `Change` whose files `git diff ARGUMENTS` compares; `all_files` are all that it names, in its
-    order, `cwd` is where it is run, `pathspecs` narrow it. With `shown` a text has lines whatever attributes say."""
+    """The readers of a `Change` whose files `git diff ARGUMENTS` in `cwd` compares, narrowed by `pathspecs`;
+    `all_files` are all files that it lists, in its order. With `shown` a text has lines whatever its attributes are."""
 
     def __init__(
         self,
@@ -91,11 +86,11 @@ class Texts:
         self._size = 0
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The text before; None for none, for a submodule, and where a partial clone lacks it."""
+        """The text before; None if there is none, for a submodule, and where a partial clone lacks it."""
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
 
     def new(self, file: ChangedFile) -> bytes | None:
-        """The text after, as git would store it."""
+        """The text after, as git stores it."""
         if file.new_mode == SUBMODULE or file.status == "deleted":
             return None
         if file.new_blob:
@@ -128,12 +123,12 @@ class Texts:
             found = list(sections(self._diff(self._cwd, "--no-literal-pathspecs", self._pathspecs)))
         except GitError:  # a partial clone lacks a blob
             return {file.path: self._read_one(file) for file in self._all}
-        # a file that becomes a link is told as one that goes and one that comes
-        wanted = [file for file in self._all for _ in range(1 + (file.status == "type changed"))]
-        if len(wanted) != len(found):
+        # a file that becomes a link is listed as deleted and added
+        files = [file for file in self._all for _ in range(1 + (file.status == "type changed"))]
+        if len(files) != len(found):
             return {file.path: self._read_one(file) for file in self._all}
         lines: dict[str, tuple[Lines, ...]] = {}
-        for file, (_, hunks) in zip(wanted, found, strict=True):
+        for file, (_, hunks) in zip(files, found, strict=True):
             lines[file.path] = lines.get(file.path, ()) + hunks
         return lines
 
@@ -155,7 +150,7 @@ class Texts:
             done = git_output(self._top, "cat-file", "blob", blob, env=OFFLINE, ok=(0, 1, 128))
             data = done.stdout if done.returncode == 0 else None
             self._size += len(data or b"")
-            if self._size > _KEPT:
+            if self._size > _CACHED:
                 self._blobs.clear()
                 self._size = len(data or b"")
             self._blobs[blob] = data
@@ -163,7 +158,7 @@ class Texts:
 
 
 def decoded(path: bytes) -> str:
-    """A path of git as we name it."""
+    """A path from git as text; see `ChangedFile.path`."""
     return os.fsdecode(path)
 
 
@@ -180,46 +175,46 @@ _SIMILAR, _EQUAL = "-M", "-M100%"
 
 
 def read_change(
-    worktree: WorkTree, head: str | None, wanted: ChangeSelector, *, bare: bool = False
+    worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool = False
 ) -> tuple[Change, tuple[str, ...]]:
-    """The change, and a sentence for each part of it that can't be reviewed.
+    """The change, and a phrase for each part of it that cannot be reviewed.
 
-    `worktree`, `head` and `bare` are what `open_repository` gave. Raises UsageError for what does not exist, for an
-    unusable pathspec and for a text that holds no diff; GitError.
+    `worktree`, `head` and `bare` come from `open_repository`. Raises UsageError for an unknown revision, an invalid
+    pathspec and a text that is not a diff; GitError.
     """
-    if wanted.how == "diff":
+    if selector.how == "diff":
         from repoagent.review.diff.stdin import read_stdin_change
 
-        return read_stdin_change(worktree, head, wanted, bare=bare)
-    found = compare(worktree, head, wanted, bare=bare)
-    cwd = wanted.cwd or worktree.top
-    everything, unmerged, arguments = _files(cwd, found.arguments, wanted.pathspecs)
-    if found.kind == "worktree" and not unmerged:  # `git diff HEAD` says of them only that they differ
-        unmerged = _unmerged(cwd, wanted.pathspecs)
+        return read_stdin_change(worktree, head, selector, bare=bare)
+    found = compare(worktree, head, selector, bare=bare)
+    cwd = selector.cwd or worktree.top
+    everything, unmerged, arguments = _files(cwd, found.arguments, selector.pathspecs)
+    if found.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified
+        unmerged = _unmerged(cwd, selector.pathspecs)
     files: Sequence[ChangedFile] = [file for file in everything if file.path not in set(unmerged)]
     for parent in found.parents:
         files = _unlike(worktree.top, found, files, parent)
     beside = everything
-    if wanted.pathspecs:  # what is left out of the review was not left out of the change
+    if selector.pathspecs:  # the change has files that the review leaves out
         beside = _files(worktree.top, found.arguments, ())[0]
     hiding = found.kind in ("range", "commit") and any(
         file.path.rpartition("/")[2] == ".gitattributes" for file in beside
     )  # attributes that come with the change do not decide which of its files have lines
-    texts = Texts(worktree.top, arguments, everything, cwd=cwd, pathspecs=wanted.pathspecs, shown=hiding)
+    texts = Texts(worktree.top, arguments, everything, cwd=cwd, pathspecs=selector.pathspecs, shown=hiding)
     own = {path for file in files for path in (file.path, file.old_path)}
     earlier = found.earlier | ({path for file in beside for path in (file.path, file.old_path)} - own)
     change = Change(
         found.kind, found.title, tuple(files), found.base, found.head, found.message, earlier, found.author,
         texts.old, texts.new, texts.lines,
     )  # fmt: skip
-    return change, tuple(f"{path} has conflicts that are not settled" for path in unmerged)
+    return change, tuple(f"{path} has unresolved conflicts" for path in unmerged)
 
 
 def _files(
     cwd: Path, compare: Sequence[str], pathspecs: Sequence[str]
 ) -> tuple[list[ChangedFile], list[str], tuple[str, ...]]:
-    """The files that differ, those that are unmerged, and the arguments that git was given in the end: where a partial
-    clone lacks the texts, only renames of equal ones are seen."""
+    """The files that differ, the unmerged ones, and the arguments for git: where a partial clone lacks the texts, those
+    that detect exact renames only."""
     for renames in (_SIMILAR, _EQUAL):
         arguments = (renames, *_SAME, *compare)
         try:
@@ -255,13 +250,13 @@ def _check_complete(error: GitError) -> None:
 
     if "promisor" in error.stderr or "lazy fetching" in error.stderr:
         raise Refused(
-            "this partial clone lacks the trees of what is to be reviewed, and a review fetches nothing: "
-            "git fetch --refetch --filter=blob:none brings them"
+            "this partial clone lacks trees of the change, and a review never fetches; "
+            "run `git fetch --refetch --filter=blob:none`"
         ) from error
 
 
 def _unlike(top: Path, found: Comparison, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
-    """Those that differ from this parent of a merge too: only they are the work of the one who merges."""
+    """Those that also differ from this parent of a merge: only these were edited in the merge."""
     compare = ("--cached", parent) if found.kind == "staged" else (parent, *filter(None, (found.head,)))
     out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compare, "--", env=OFFLINE)
     differ = {os.fsencode(file.path) for file in parse_raw(out)[0]}

@@ -1,10 +1,6 @@
-"""What a person asked to be reviewed.
+"""Select the change to review: open the repository, and find the two sides to compare.
 
-The repository that is reviewed: a work tree, or a bare one, whose commits can be reviewed too.
-
-What was changed on the branch before: a partner that came a commit earlier is not missing.
-
-What has to be compared with what, for each way to say which change is meant.
+`Comparison.earlier` has the paths that changed earlier on the branch: a partner among them is not missing.
 """
 
 from __future__ import annotations
@@ -27,8 +23,8 @@ How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
 
 
 class ChangeSelector(NamedTuple):
-    """`value` is the range, the base or the commit that was named. `pathspecs` have git's meaning, from `cwd`. `diff`
-    is the text of a diff."""
+    """Which change the user named. `value` is the range, the base or the commit. `pathspecs` have git's meaning,
+    relative to `cwd`. `diff` is the text of a diff."""
 
     how: How = "staged"
     value: str = ""
@@ -38,8 +34,8 @@ class ChangeSelector(NamedTuple):
 
 
 def open_repository(cwd: Path) -> tuple[WorkTree, str | None, bool]:
-    """The work tree, the id of the commit of HEAD (None before the first one), and whether it is bare: its git
-    directory then stands for the top, and GIT_DIR has to name it. Raises UsageError as `open_worktree`."""
+    """The work tree, the id of the commit at HEAD (None before the first one), and whether the repository is bare: then
+    GIT_DIR must name it, and its git directory is used as the top. Raises UsageError as `open_worktree`."""
     try:
         return (*open_at_head(cwd), False)
     except UsageError:
@@ -61,15 +57,15 @@ def _bare(cwd: Path) -> tuple[WorkTree, str | None] | None:
     return WorkTree(folder, folder, folder, True, None, lines[2]), head.decode().strip() or None
 
 
-_COMMITS = 300  # of a branch; a longer one is no single piece of work
+_COMMITS = 300  # of a branch; a longer one is not a single piece of work
 _SECONDS = 0.15
 _DEFAULTS = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
 _IDENT = re.compile(rb"(.*>) \d+ [-+]\d+\n?", re.DOTALL)
 
 
 def fork_refs(worktree: WorkTree, tip: str) -> list[str]:
-    """The refs that a branch is measured against: its upstream, else the default branch; never itself, and none that
-    stands at `tip`, since nothing can be between them. One git call."""
+    """The refs that the current branch forked from: its upstream, else the default branch; never itself, and none that
+    points at `tip`. One git call."""
     branch = current_branch(worktree)
     own = [f"refs/heads/{branch}"] if branch else []
     form = "--format=%(refname) %(objectname) %(upstream) %(symref)"
@@ -87,8 +83,8 @@ def fork_refs(worktree: WorkTree, tip: str) -> list[str]:
 
 
 def changed_paths(worktree: WorkTree, tip: str, without: Sequence[str], *, first: int = 0) -> set[str]:
-    """The paths that the commits changed which `tip` reaches and `without` does not; at most 300 commits, at most
-    0.15 s, no merges. `first`: only so many of the newest."""
+    """The paths changed by commits that `tip` reaches and `without` does not: at most 300 (or `first`) commits without
+    merges, at most 0.15 s."""
     walk = TimedGit(
         worktree.top, "log", "--format=", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff",
         "--no-color", f"--max-count={first or _COMMITS}", tip, *(f"^{name}" for name in without), "--",
@@ -96,15 +92,15 @@ def changed_paths(worktree: WorkTree, tip: str, without: Sequence[str], *, first
     )  # fmt: skip
     try:
         data, late = walk.read()
-    except GitError:  # a ref that points nowhere, or a partial clone without its trees
+    except GitError:  # a broken ref, or a partial clone without its trees
         return set()
     names = data.split(b"\0")
     return {os.fsdecode(name.lstrip(b"\n")) for name in (names[:-1] if late else names) if name.strip(b"\n")}
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> list[frozenset[str]] | None:
-    """The paths of each commit, no merge, that `tip` reaches and `base` does not; None of more than `most`, and where
-    it takes longer than 0.15 s."""
+    """The paths of each commit, without merges, that `tip` reaches and `base` does not; None if there are more than
+    `most`, or if it takes longer than 0.15 s."""
     walk = TimedGit(
         top, "log", "--format=%x01", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff", "--no-color",
         f"--max-count={most + 1}", tip, f"^{base}", "--",
@@ -124,16 +120,15 @@ def paths_by_commit(top: Path, tip: str, base: str, most: int) -> list[frozenset
 
 
 def earlier_on_branch(worktree: WorkTree, tip: str) -> frozenset[str]:
-    """The paths that were changed on the branch of HEAD up to the commit `tip`, before what is reviewed. None on a
-    branch without an upstream that is the default one itself."""
+    """The paths changed on the current branch up to the commit `tip`; empty on the default branch without upstream."""
     without = fork_refs(worktree, tip)
     return frozenset(changed_paths(worktree, tip, without)) if without else frozenset()
 
 
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
-    """The parents of HEAD, when it is about to be replaced: `git commit --amend` has started us as a hook.
+    """The parents of HEAD if we run as a hook of `git commit --amend`, else None.
 
-    git says so nowhere, but tells its hooks the author's date of the commit that it makes, and an amended one keeps it.
+    git does not tell its hooks that it amends, but sets GIT_AUTHOR_DATE, and an amended commit keeps its author date.
     """
     date = os.environ.get("GIT_AUTHOR_DATE", "")
     if "GIT_INDEX_FILE" not in os.environ or not date or _is_now(date):
@@ -148,15 +143,15 @@ def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
 
 
 def _is_now(date: str) -> bool:
-    """Whether a date as git writes it, "@1700000000 +0100", is that of a commit that begins now: after one that was
-    made in the same second it says nothing."""
+    """Whether a date in git's format, "@1700000000 +0100", is that of a new commit; it may be either within a second or
+    two of the last commit."""
     seconds = date.removeprefix("@").split(" ")[0]
     return seconds.isdecimal() and int(seconds) >= int(time.time()) - 2
 
 
 def author_ident(worktree: WorkTree) -> bytes:
-    """Who makes the change that is not committed yet, as "Name <mail>"; b"" where git does not know. It tells its
-    hooks in the environment."""
+    """The author of an uncommitted change as "Name <mail>", from the environment of a hook or from git; b"" if
+    unknown."""
     name, mail = os.environ.get("GIT_AUTHOR_NAME"), os.environ.get("GIT_AUTHOR_EMAIL")
     if name and mail:
         return os.fsencode(f"{name} <{mail}>")
@@ -169,10 +164,9 @@ _LISTED = 500  # commits of a range whose messages are read
 
 
 class Comparison(NamedTuple):
-    """What to give `git diff`, and what is known of the change beside its files.
+    """The arguments for `git diff`, and what is known of the change except its files.
 
-    `parents` are further commits that a merge is made of: a file that is the same in one of them is no change of the
-    one who merges. `commits` is how many a range has.
+    `parents` are the further parents of a merge: a file that equals one of theirs was not edited in the merge.
     """
 
     kind: Kind
@@ -186,37 +180,37 @@ class Comparison(NamedTuple):
     parents: tuple[str, ...] = ()
 
 
-def compare(worktree: WorkTree, head: str | None, wanted: ChangeSelector, *, bare: bool) -> Comparison:
-    """What `wanted` means in this repository; `head` is the commit of HEAD, None before the first one.
+def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool) -> Comparison:
+    """Resolve `selector` in this repository; `head` is the commit at HEAD, None before the first one.
 
-    Raises UsageError for what does not exist there.
+    Raises UsageError for an unknown revision.
     """
-    if wanted.how in ("staged", "worktree"):
+    if selector.how in ("staged", "worktree"):
         if bare:
-            raise UsageError(
-                f"{worktree.git_dir} is a bare repository, where nothing is staged: name a range, or --commit REV"
-            )
-        return _uncommitted(worktree, head, staged=wanted.how == "staged")
-    if head is None and wanted.how == "base":
-        raise UsageError("there is no commit yet: nothing can be compared with a base")
-    if wanted.how == "commit":
-        return _commit(worktree, wanted.value)
-    if wanted.how == "base":
-        return _range(worktree, wanted.value, "HEAD", f"{wanted.value}...HEAD")
-    old, dots, new = wanted.value.partition("...") if "..." in wanted.value else wanted.value.partition("..")
+            raise UsageError(f"{worktree.git_dir} is a bare repository; use a range or --commit REV")
+        return _uncommitted(worktree, head, staged=selector.how == "staged")
+    if head is None and selector.how == "base":
+        raise UsageError("there is no commit yet to compare with a base")
+    if selector.how == "commit":
+        return _commit(worktree, selector.value)
+    if selector.how == "base":
+        return _range(worktree, selector.value, "HEAD", f"{selector.value}...HEAD")
+    old, dots, new = (
+        selector.value.partition("...") if "..." in selector.value else selector.value.partition("..")
+    )
     if not dots:
         raise UsageError(
-            f"{wanted.value} is no range: say {wanted.value}..HEAD, --base {wanted.value} or --commit {wanted.value}"
+            f"{selector.value} is not a range; use {selector.value}..HEAD, --base {selector.value} "
+            f"or --commit {selector.value}"
         )
-    return _range(worktree, old or "HEAD", new or "HEAD", wanted.value)
+    return _range(worktree, old or "HEAD", new or "HEAD", selector.value)
 
 
 def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Comparison:
     if head is None:
-        title = "the staged change" if staged else "the work tree"
         if not staged:
-            raise UsageError("there is no commit yet to compare the work tree with: stage the files")
-        return Comparison("staged", title, ("--cached",), "", author=author_ident(worktree))
+            raise UsageError("there is no commit yet to compare the work tree with; stage the files instead")
+        return Comparison("staged", "the staged change", ("--cached",), "", author=author_ident(worktree))
     author = author_ident(worktree)
     kind: Kind = "staged" if staged else "worktree"
     title = "the staged change" if staged else "the changes of the work tree"
@@ -238,7 +232,7 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compa
 
 
 def _merged(worktree: WorkTree) -> tuple[str, ...]:
-    """The commits that are being merged just now."""
+    """The commits of a merge in progress."""
     try:
         return tuple((worktree.git_dir / "MERGE_HEAD").read_text().split())
     except OSError:
@@ -254,7 +248,7 @@ def _cut_off(worktree: WorkTree) -> set[str]:
 
 
 def _both_sides(worktree: WorkTree, one: str, other: str) -> set[str]:
-    """All that either side of a merge changed since they parted."""
+    """The paths that either side of a merge changed since they forked."""
     return changed_paths(worktree, one, (other,)) | changed_paths(worktree, other, (one,))
 
 
@@ -267,9 +261,7 @@ def _commit(worktree: WorkTree, name: str) -> Comparison:
     parents, author, title, message = out.split(b"\0", 3)
     base, *others = os.fsdecode(parents).split() or [""]
     if not base and commit in _cut_off(worktree):
-        raise UsageError(
-            f"the clone is shallow and has no parent of {name} to compare it with: git fetch --deepen=1 brings it"
-        )
+        raise UsageError(f"the clone is shallow and lacks the parent of {name}; run `git fetch --deepen=1`")
     earlier: frozenset[str] = frozenset()
     if base:
         earlier = earlier_on_branch(worktree, base)
@@ -281,19 +273,15 @@ def _commit(worktree: WorkTree, name: str) -> Comparison:
 
 
 def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
-    """What `new` has that `old` has not: compared with where they parted."""
+    """Compare `new` with its merge base with `old`."""
     before, head = resolve(worktree, old), resolve(worktree, new)
     done = git_output(worktree.top, "merge-base", before, head, env=OFFLINE, ok=(0, 1, 128))
     base = done.stdout.decode().strip()
     if not base:
         shallow = (worktree.common_dir / "shallow").exists()
         raise UsageError(
-            f"{old} and {new} have no commit in common"
-            + (
-                ": the clone is shallow, so fetch more of the history (git fetch --deepen=200)"
-                if shallow
-                else ""
-            )
+            f"{old} and {new} have no common ancestor"
+            + ("; the clone is shallow, so run `git fetch --deepen=200`" if shallow else "")
         )
     out = git(
         worktree.top, "log", "-z", "--no-mailmap", "--encoding=UTF-8", f"--max-count={_LISTED}",
@@ -309,7 +297,7 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
 
 
 def resolve(worktree: WorkTree, name: str) -> str:
-    """The full id of the commit that `name` means. Raises UsageError where there is none."""
+    """The full id of the commit that `name` resolves to. Raises UsageError if there is none."""
     done = git_output(
         worktree.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}",
         env=OFFLINE, ok=(0, 1, 128),

@@ -1,7 +1,4 @@
-"""The hunks of a unified diff, without their context: what stood where, and what stands there now.
-
-A diff on standard input: as git writes it, or any other unified diff.
-"""
+"""Read a unified diff: its hunks without context, and the change that a diff on standard input describes."""
 
 from __future__ import annotations
 
@@ -16,22 +13,15 @@ from repoagent.errors import UsageError
 from repoagent.git.process import OFFLINE, git_output
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.files import unquote
-from repoagent.review.change import Change, ChangedFile, Lines, Status
+from repoagent.review.change import Change, ChangedFile, Lines, Status, split_lines
 from repoagent.review.diff.select import ChangeSelector, author_ident
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NO_NEWLINE = b"\\"
 
 
-def split_lines(data: bytes) -> list[bytes]:
-    """The lines of a text, each with its `\\n`; the last may have none."""
-    lines = data.split(b"\n")
-    last = lines.pop()
-    return [line + b"\n" for line in lines] + ([last] if last else [])
-
-
 def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
-    """Old begin and length, new begin and length of a hunk's first line."""
+    """The old start and length and the new start and length of a hunk header; None for any other line."""
     found = _HUNK.match(line)
     if found is None:
         return None
@@ -40,12 +30,13 @@ def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
 
 
 def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
-    """The parts of the hunk whose header stands at `at` that differ, and where it ends. What is cut off ends early."""
+    """The changed parts of the hunk whose header is line `at`, and the index of the line after it. A truncated hunk
+    ends early."""
     header = hunk_header(lines[at])
     if header is None:
         return [], at + 1
     old, old_left, new, new_left = header
-    # for no lines, git gives the number of the line before
+    # for an empty side git gives the number of the line before
     old, new = old + (old_left == 0), new + (new_left == 0)
     found: list[Lines] = []
     removed: list[bytes] = []
@@ -88,7 +79,7 @@ def _cut_newline(kind: bytes, removed: list[bytes], added: list[bytes]) -> None:
 
 
 def sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
-    """What `git diff` printed for each file, in its order: its first line (`diff --git …`) and its hunks."""
+    """The sections of the output of `git diff`, in order: the first line (`diff --git ...`) and the hunks."""
     lines = split_lines(patch)
     head: bytes | None = None
     found: list[Lines] = []
@@ -108,7 +99,7 @@ def sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
 
 
 def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
-    """The text after the change; None where the hunks do not fit it."""
+    """The text after the change; None if the hunks do not apply."""
     lines = split_lines(old)
     new: list[bytes] = []
     at = 0
@@ -130,7 +121,7 @@ _NOTHING = "/dev/null"
 
 @dataclass
 class _FileSection:
-    """What is said of one file."""
+    """The section of one file."""
 
     old: str = ""
     new: str = ""
@@ -141,15 +132,15 @@ class _FileSection:
 
 
 def read_stdin_change(
-    worktree: WorkTree, head: str | None, wanted: ChangeSelector, *, bare: bool
+    worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool
 ) -> tuple[Change, tuple[str, ...]]:
-    """The change that a diff describes. Its blobs are taken from the repository where its index lines name some.
+    """The change that `selector.diff` describes; its texts are read from the blobs of its index lines where they exist.
 
-    Raises UsageError for a text that holds no diff, and for one that does not keep to its own numbers.
+    Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
     """
-    parts = [part for part in _parts(wanted.diff) if _fits(part, wanted.pathspecs)]
-    if not parts and wanted.diff.strip() and not wanted.pathspecs:
-        raise UsageError("standard input holds no unified diff: give what `git diff` prints")
+    parts = [part for part in _parts(selector.diff) if _fits(part, selector.pathspecs)]
+    if not parts and selector.diff.strip() and not selector.pathspecs:
+        raise UsageError("standard input is not a unified diff; use the output of `git diff`")
     known = _blobs(worktree, {blob for part in parts for blob in part.blobs if blob})
     files: dict[ChangedFile, tuple[Lines, ...]] = {}
     for part in parts:
@@ -182,7 +173,7 @@ def read_stdin_change(
 
 
 def _fits(part: _FileSection, pathspecs: tuple[str, ...]) -> bool:
-    """Whether a path is one of those, or below, or matches as a pattern: git itself can't be asked about a text."""
+    """Whether a path equals a pathspec, is below it, or matches it as a pattern; git cannot match names in a text."""
     if not pathspecs:
         return True
     return any(
@@ -231,8 +222,8 @@ def _check(lines: list[bytes], at: int, end: int, part: _FileSection) -> None:
     same = sum(line[:1] in (b" ", b"\n", b"") for line in body)
     if (removed + same, added + same) != (old, new):
         raise UsageError(
-            f"the diff of {part.new or part.old} is cut off or was changed by hand: a hunk has not the lines that it "
-            "counts"
+            f"the diff of {part.new or part.old} is truncated or was edited: the number of lines in a hunk does not "
+            "match its header"
         )
 
 
@@ -280,7 +271,7 @@ def _extended(part: _FileSection, line: bytes) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name as it stands in a diff, without quotes and without `a/` or `b/`."""
+    """A file name of a diff without quotes and without `a/` or `b/`."""
     found = unquote(name)
     if found == _NOTHING:
         return found
@@ -292,17 +283,17 @@ def _some(blob: bytes) -> str:
 
 
 def _blobs(worktree: WorkTree, names: set[str]) -> dict[str, str]:
-    """The full ids of those that are blobs of the repository, by their abbreviations."""
+    """The full ids of the abbreviated `names` that are blobs of the repository."""
     if not names:
         return {}
-    wanted = sorted(names)
-    stdin = "".join(f"{name}^{{blob}}\n" for name in wanted).encode()
+    abbreviated = sorted(names)
+    stdin = "".join(f"{name}^{{blob}}\n" for name in abbreviated).encode()
     done = git_output(
         worktree.top, "cat-file", "--batch-check=%(objectname)", stdin=stdin, env=OFFLINE, ok=(0, 128)
     )
     found = done.stdout.decode("utf-8", "replace").splitlines()
     return {
         name: line
-        for name, line in zip(wanted, found, strict=False)
+        for name, line in zip(abbreviated, found, strict=False)
         if len(line) in (40, 64) and " " not in line
     }

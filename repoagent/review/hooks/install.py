@@ -1,10 +1,8 @@
-"""Programs that own hooks: which of them wrote a file, and what to add to its own configuration instead.
+"""Install git hooks that review, and uninstall them so that every file is restored byte for byte.
 
-The text of a hook of ours: it runs what was there before, then the review, and stops git for findings alone.
-
-Where git looks for hooks here, whose folder that is, and what stands in it.
-
-Put a hook of ours beside what is there, and take it away so that everything is as it was, byte for byte.
+An existing hook is kept next to ours and runs first; ours stops git for findings only, not when the review itself
+fails. `look` reports what is in the hooks folder. Hooks of a hook manager (pre-commit, husky, ...) and of the team are
+refused, with what to add to their configuration instead.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from repoagent.storage.atomic import write_whole
 
 
 class Manager(NamedTuple):
-    """`advice` says where to add what; it may hold {name} and {line}."""
+    """A hook manager. `advice` says what to add to its configuration; it may contain {name}, {line} and {lefthook}."""
 
     name: str
     advice: str
@@ -56,21 +54,21 @@ _IN_FILE = (
     ),
 )
 _HUSKY = Manager("husky", "add the line to .husky/{name}: {line}")
-# A hook that looks at the name it was called by would not know itself again beside its place.
+# A hook that looks at the name by which it was called breaks when it is renamed.
 _BY_NAME = re.compile(
     rb"basename[^\n]*\$(?:\{)?0|\$\{0##|\$PROGRAM_NAME|__FILE__|sys\.argv\[0\]|process\.argv\[1\]"
 )
-_ITSELF = Manager("a program that goes by the name of its file", "add the line to it, or have it run: {line}")
+_ITSELF = Manager("a program that depends on its file name", "make it run: {line}")
 
 
 def line_for(name: str) -> str:
-    """The command that another hook, or the configuration of a manager, runs."""
+    """The command for another hook, or for the configuration of a manager."""
     arguments = {"commit-msg": ' "$1"', "pre-push": ' "$@"'}
     return f"repoagent hook run {name}{arguments.get(name, '')}"
 
 
 def manager_of(folder: Path, content: bytes) -> Manager | None:
-    """Who owns the hook with this content in `folder` (b"" for one that is not there); None when a person does."""
+    """The manager of the hook with this content (b"" for none) in `folder`; None if the user wrote it."""
     if ".husky" in folder.parts[-2:]:
         return _HUSKY
     for pattern, manager in _IN_FILE:
@@ -80,7 +78,7 @@ def manager_of(folder: Path, content: bytes) -> Manager | None:
 
 
 def advice(manager: Manager, name: str) -> str:
-    """What to add where, for the hook `name`."""
+    """What to add to the configuration of `manager` for the hook `name`."""
     given = {"commit-msg": " {1}", "pre-push": " {0}, use_stdin: true"}.get(name, "")
     lefthook = f"run: repoagent hook run {name}{given}"
     return manager.advice.format(name=name, line=line_for(name), lefthook=lefthook)
@@ -88,14 +86,12 @@ def advice(manager: Manager, name: str) -> str:
 
 MARK = "# repoagent hook"
 BEFORE = ".before-repoagent"
-FINDINGS = (
-    6  # what `repoagent hook run` ends with when there are findings; whatever else fails is no reason to stop
-)
+FINDINGS = 6  # exit code of `repoagent hook run` for findings; git is not stopped for any other failure
 _VERSION = 1
 
 _TEMPLATE = """\
 #!/bin/sh
-{mark}, version {version}: {name}. `repoagent hook uninstall` takes it away and puts back what was here.
+{mark}, version {version}: {name}. `repoagent hook uninstall` removes it and restores what was here.
 {read}before=$(dirname -- "$0")/{name}{suffix}
 if [ -f "$before" ] && [ -x "$before" ]; then
     {feed}"$before" "$@" || exit
@@ -105,7 +101,7 @@ if [ -x {program} ]; then
 elif command -v repoagent >/dev/null 2>&1; then
     {feed}repoagent hook run{strict} {name} "$@" >&2
 else
-    echo 'repoagent: not found, so nothing was reviewed ({name})' >&2
+    echo 'repoagent: command not found, skipping the review ({name})' >&2
     exit {missing}
 fi
 status=$?
@@ -113,7 +109,7 @@ case $status in
     0 | 130) exit $status ;;
     {findings}) exit 1 ;;
 esac
-echo "repoagent: the review ended with code $status{goes_on}" >&2
+echo "repoagent: the review failed with exit code $status{goes_on}" >&2
 exit {missing}
 """
 _READ = "input=$(cat && echo .)\n"
@@ -124,9 +120,9 @@ _WHOLE = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
 def script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
-    """The hook `name`, which runs `command` (a path, and what comes before the name of a sub-command), or where that is
-    gone the program on PATH. With `strict` whatever fails stops git. Its last line tells whether it was changed, to
-    versions of us too that write another one."""
+    """The hook `name`, which runs `command` (a path, and the arguments before the subcommand), or if that is missing
+    the program on PATH. With `strict` any failure stops git. The last line is a checksum, so that any version of
+    repoagent can tell whether the hook was edited."""
     takes_input = name == "pre-push"
     text = _TEMPLATE.format(
         mark=MARK,
@@ -140,19 +136,19 @@ def script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
         strict=" --strict" if strict else "",
         findings=FINDINGS,
         missing=1 if strict else 0,
-        goes_on="" if strict else "; git goes on",
+        goes_on="" if strict else "; git continues",
     )
     return f"{text}{_SUM}{_sum(text)}\n"
 
 
 def hook_of(text: str) -> str | None:
-    """Which hook of ours `text` is; None when it is none."""
+    """The name of our hook that `text` is; None if it is not one of ours."""
     match = _OURS.match(text)
     return match[1] if match else None
 
 
 def is_unchanged(text: str) -> bool:
-    """Whether a hook of ours, of this version or another, is as it was written."""
+    """Whether `text` is an unedited hook of ours, of any version."""
     match = _WHOLE.fullmatch(text)
     return hook_of(text) is not None and match is not None and match[2] == _sum(match[1])
 
@@ -164,7 +160,7 @@ def _sum(text: str) -> str:
 
 
 HOOKS = ("pre-commit", "commit-msg", "pre-push")
-_LARGEST = 1_000_000  # bytes of a hook that are looked at
+_LARGEST = 1_000_000  # bytes of a hook that are read
 
 State = Literal["none", "ours", "changed", "legacy", "foreign", "managed", "odd"]
 
@@ -173,9 +169,9 @@ Whose = Literal["repository", "team", "everywhere"]
 
 @dataclass(frozen=True)
 class HookFile:
-    """A hook: `none`, `ours`, ours but `changed` by hand, ours as `legacy` of another program's hook, `foreign`,
-    `managed` by a program, or something `odd` that is no file. `before` says whether ours has one to run before it,
-    `runs` whether it is executable: git passes over one that is not."""
+    """A hook: `none`, `ours`, ours but `changed` by hand, ours as the `legacy` hook of another program, `foreign`,
+    `managed` by a program, or `odd`, not a regular file. `before` says whether ours runs an earlier hook, `runs`
+    whether it is executable: git ignores one that is not."""
 
     name: str
     path: Path
@@ -187,9 +183,9 @@ class HookFile:
 
 @dataclass(frozen=True)
 class Hooks:
-    """`folder` is where the hooks are. `whose`: this `repository`'s own, files of the `team` that git tracks, or
-    `everywhere`, outside of the repository, for others too. `setting` is core.hooksPath, "" where it is not set.
-    `off` says why git runs no hooks at all, "" where it does."""
+    """The hooks folder. `whose` is `repository` for its own, `team` for tracked files, `everywhere` for a folder
+    outside of the repository that others share. `setting` is core.hooksPath, "" if unset. `off` says why git runs no
+    hooks, "" if it does."""
 
     folder: Path
     whose: Whose
@@ -199,7 +195,7 @@ class Hooks:
 
 
 def look(worktree: WorkTree, *, bare: bool = False) -> Hooks:
-    """What there is; in a bare repository `worktree.top` is its git directory."""
+    """Inspect the hooks folder; in a bare repository `worktree.top` is its git directory."""
     given = git_output(worktree.top, "config", "-z", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
     value = os.fsdecode(given.stdout.removesuffix(b"\0"))
     folder = worktree.common_dir / "hooks" if not value else worktree.top / value
@@ -211,9 +207,9 @@ def look(worktree: WorkTree, *, bare: bool = False) -> Hooks:
         whose = "everywhere"
     off = ""
     if given.returncode == 0 and not value:
-        off = "core.hooksPath is set to nothing"
+        off = "core.hooksPath is empty"
     elif os.path.lexists(folder) and not folder.is_dir():
-        off = f"{folder} is no folder"
+        off = f"{folder} is not a folder"
     return Hooks(folder, whose, value, tuple(_look_at(folder, name) for name in HOOKS), off)
 
 
@@ -228,7 +224,7 @@ def _look_at(folder: Path, name: str) -> HookFile:
         state: State = "ours" if is_unchanged(_text(content)) else "changed"
         return HookFile(name, path, state, before=before, runs=runs)
     manager = manager_of(folder, content or b"")
-    legacy = folder / f"{name}.legacy"  # where pre-commit puts what it found
+    legacy = folder / f"{name}.legacy"  # where pre-commit moves an existing hook
     old = _read(legacy)
     if old is not None and hook_of(_text(old)) == name and is_unchanged(_text(old)):
         return HookFile(name, legacy, "legacy", manager, before)
@@ -238,8 +234,8 @@ def _look_at(folder: Path, name: str) -> HookFile:
 
 
 def _is_odd(path: Path) -> bool:
-    """A folder, a pipe, a link that leads to itself: nothing that could be kept and run before a hook of ours. A link
-    to what is not there may be meant."""
+    """Whether it is a folder, a pipe or a looping link, which cannot be kept and run before ours. A dangling link may
+    be intended."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -249,7 +245,7 @@ def _is_odd(path: Path) -> bool:
 
 
 def _read(path: Path) -> bytes | None:
-    """What a hook says, b"" when it can't be read; None when there is none."""
+    """The content of a hook, b"" if it cannot be read; None if there is none."""
     if not os.path.lexists(path):
         return None
     try:
@@ -268,7 +264,7 @@ def _within(path: Path, folder: Path) -> bool:
 
 
 def _is_tracked(worktree: WorkTree, folder: Path) -> bool:
-    """Whether git tracks something in `folder`, which may be outside."""
+    """Whether git tracks a file in `folder`, which may be outside of the work tree."""
     if not _within(folder, worktree.top) or folder == worktree.top:
         return False
     inside = folder.relative_to(os.path.realpath(worktree.top))
@@ -283,13 +279,13 @@ def install(
     strict: bool = False,
     everywhere: bool = False,
 ) -> list[str]:
-    """Install the hooks `names`, which run `command` (see `script.script`); a sentence for each.
+    """Install the hooks `names`, which run `command` (see `script`); return a sentence for each.
 
-    Raises Refused, with nothing done, where a hook belongs to a program or to the team, where git would not run it,
-    and, unless `everywhere`, where all repositories share the folder: the sentence says what to do instead.
+    Raises Refused before anything is written if a hook belongs to a program or to the team, if git would not run it,
+    and, unless `everywhere`, if all repositories share the folder; the message says what to do instead.
     """
     if hooks.off:
-        raise Refused(f"git runs no hooks here, since {hooks.off}: put that right first")
+        raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")
     chosen = [found for found in hooks.found if found.name in names]
     for found in chosen:
         _check(hooks, found, everywhere=everywhere)
@@ -299,31 +295,29 @@ def install(
 def _check(hooks: Hooks, found: HookFile, *, everywhere: bool) -> None:
     name, line = found.name, line_for(found.name)
     if found.state == "legacy":
-        raise Refused(
-            f"{found.path} is a hook of repoagent already, run by the one of pre-commit: leave it there"
-        )
+        raise Refused(f"{found.path} is already a hook of repoagent, run by the hook of pre-commit")
     if found.state == "odd":
-        raise Refused(f"{found.path} is no file, so it can't be kept beside ours: remove or rename it")
+        raise Refused(f"{found.path} is not a regular file; remove or rename it")
     if found.manager is not None:
         raise Refused(
-            f"{found.path} belongs to {found.manager.name}, which would write over a change: "
+            f"{found.path} belongs to {found.manager.name}, which would overwrite a change; "
             f"{advice(found.manager, name)}"
         )
     if hooks.whose == "team":
         raise Refused(
-            f"{hooks.folder} is part of the repository, for all who work on it: add to {name} there: {line}"
+            f"{hooks.folder} is tracked by git and shared with everyone; add to {name} there: {line}"
         )
     if hooks.whose == "everywhere" and not everywhere:
         raise Refused(
-            f"core.hooksPath is {hooks.setting} for all your repositories: say --everywhere to have the hook in all of "
-            f"them, or add to {found.path}: {line}"
+            f"core.hooksPath is {hooks.setting} for all your repositories; use --everywhere to install the hook in all "
+            f"of them, or add to {found.path}: {line}"
         )
     if found.state == "changed":
-        raise Refused(f"{found.path} is a hook of repoagent that was changed by hand: take your lines out")
+        raise Refused(f"{found.path} is a hook of repoagent with manual edits; remove your lines")
     if found.before and found.state != "ours":
         raise Refused(
-            f"{found.path}{BEFORE} is there from an earlier time, when another program replaced our hook: "
-            "look at both, and remove or rename it"
+            f"{found.path}{BEFORE} is left from an earlier hook of repoagent that another program replaced; "
+            "compare both files, and remove or rename it"
         )
 
 
@@ -340,17 +334,17 @@ def _install(found: HookFile, text: str) -> str:
     except OSError as error:
         with suppress(FileNotFoundError):
             new.unlink()
-        raise Refused(f"{path} could not be written: {error.strerror}") from error
+        raise Refused(f"cannot write {path}: {error.strerror}") from error
     if found.state == "ours":
-        return f"{path} was brought up to date"
+        return f"updated {path}"
     if found.state != "foreign":
-        return f"{path} was installed"
-    how = "runs before it" if found.runs else "is kept, not executable and so not run"
-    return f"{path} was installed; what was there {how}, as {before.name}"
+        return f"installed {path}"
+    how = "runs first" if found.runs else "is kept but not executable, so it does not run"
+    return f"installed {path}; the existing hook {how}, as {before.name}"
 
 
 def _executable(path: Path) -> int:
-    """The mode of a new file, executable for whom it can be read by."""
+    """The mode of `path`, executable by everyone who can read it."""
     mode = path.stat().st_mode & 0o777
     return mode | (mode & 0o444) >> 2
 
@@ -363,16 +357,14 @@ def _second_name(path: Path, before: Path) -> None:
 
 
 def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
-    """Take the hooks of ours among `names` away; what was there before is there again. A sentence for each.
+    """Remove our hooks among `names`, and restore what was there before; return a sentence for each.
 
-    Raises Refused for one that was changed by hand, before anything is done.
+    Raises Refused, before anything is removed, if one was edited by hand.
     """
     chosen = [found for found in hooks.found if found.name in names]
     for found in chosen:
         if found.state == "changed":
-            raise Refused(
-                f"{found.path} was changed by hand since it was installed: take your lines out first"
-            )
+            raise Refused(f"{found.path} has manual edits; remove your lines first")
     return [_uninstall(found) for found in chosen if found.state in ("ours", "legacy")]
 
 
@@ -382,8 +374,8 @@ def _uninstall(found: HookFile) -> str:
     try:
         if found.before:
             before.replace(path)
-            return f"{path} is again what it was before"
+            return f"restored {path}"
         path.unlink()
     except OSError as error:
-        raise Refused(f"{path} could not be removed: {error.strerror}") from error
-    return f"{path} was removed"
+        raise Refused(f"cannot remove {path}: {error.strerror}") from error
+    return f"removed {path}"

@@ -1,9 +1,4 @@
-"""What each hook has to look at, as changes.
-
-What a push would bring to the other side: read from the lines that git gives its hook.
-
-The message of a commit as commit-msg gets it: what will be of it, and whether its trailers can be understood.
-"""
+"""The changes that a hook reviews: what is staged, the commit with its message, or what a push would send."""
 
 from __future__ import annotations
 
@@ -23,12 +18,12 @@ from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.dismissals import ALL, ignored
 from repoagent.review.rules import RULES
 
-SECONDS = 60.0  # for a model, unless something else is set: somebody waits for git
+SECONDS = 60.0  # for a model, unless review.max_seconds is set: the user waits for git
 
 
 @dataclass(frozen=True)
 class HookChanges:
-    """The changes of a hook, what of each was left out, and sentences for a person."""
+    """The changes to review, each with phrases for what cannot be reviewed, and notes for the user."""
 
     changes: tuple[tuple[Change, tuple[str, ...]], ...]
     notes: tuple[str, ...] = ()
@@ -37,11 +32,11 @@ class HookChanges:
 def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
 ) -> HookChanges:
-    """What the hook `name` of git was run for. pre-commit, and whatever else comes before a commit: what is staged;
-    commit-msg: the same with its message, from the file in `arguments`; pre-push: what `stdin` says is pushed.
+    """The changes for the git hook `name`: for pre-push those that `stdin` names, for commit-msg what is staged with
+    the message in the file `arguments[0]`, for any other what is staged.
 
-    The program pre-commit says in its environment which commits it was run for. Raises UsageError for a message that
-    can't be read, and as `read_change`.
+    The program pre-commit names the commits in its environment. Raises UsageError if the message cannot be read, and
+    as `read_change`.
     """
     if name == "pre-push":
         return _pushed(arguments, worktree, head, stdin)
@@ -60,7 +55,7 @@ def _pushed(arguments: Sequence[str], worktree: WorkTree, head: str | None, stdi
     remote = arguments[0] if arguments else "origin"
     found, notes = pushed_refs(worktree, remote, stdin)
     changes = tuple(
-        _range(worktree, head, one.base, one.head, f"{one.name}, as it is pushed", own=True) for one in found
+        _range(worktree, head, one.base, one.head, f"the push of {one.name}", own=True) for one in found
     )
     return HookChanges(changes, tuple(notes))
 
@@ -72,13 +67,13 @@ def _range(
     return replace(change, title=title, own=own), unseen
 
 
-MOST = 5  # branches of one push are looked at
-_REFS = 200  # of the other side, the last ones that moved
+MOST = 5  # branches of one push that are reviewed
+_REFS = 200  # most recent branches of the remote
 
 
 @dataclass(frozen=True)
 class PushedRef:
-    """A branch or tag as it will be: from `base`, the last commit that the other side is known to have, to `head`."""
+    """A pushed branch or tag: from `base`, the last commit that the remote is known to have, to `head`."""
 
     name: str
     base: str
@@ -86,11 +81,11 @@ class PushedRef:
 
 
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
-    """The changes of a push to `remote` (a name or an address), and a sentence for what can't be looked at.
+    """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
 
-    Each line has the local ref, its object, the remote ref and its object. A ref that is deleted, what is no commit,
-    and what the other side has already bring nothing. After a rebase only what is new to the other side counts, as
-    far as its branches are known here: nothing is fetched.
+    Each line has the local ref, its object, the remote ref and its object. Deleted refs, objects that are not commits
+    and commits that the remote has are skipped. After a rebase only what is new to the remote counts, as far as its
+    branches are known here: nothing is fetched.
     """
     found: dict[tuple[str, str], PushedRef] = {}
     notes = []
@@ -104,17 +99,17 @@ def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pus
         there = [commit for commit in (_commit(worktree, theirs), *known) if commit is not None]
         base = _nearest(worktree, head, there)
         if base is None:
-            notes.append(f"{name} was not looked at: the other side has nothing yet to compare it with")
+            notes.append(f"{name} was not reviewed: the remote has no commit to compare it with")
         elif base != head:
             found.setdefault((base, head), PushedRef(name, base, head))
     changes = list(found.values())
     if len(changes) > MOST:
-        notes.append(f"{len(changes) - MOST} of {len(changes)} branches and tags were not looked at")
+        notes.append(f"{len(changes) - MOST} of {len(changes)} branches and tags were not reviewed")
     return changes[:MOST], notes
 
 
 def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
-    """The short name of each ref that is not deleted, its object, and that of the other side."""
+    """The short name, local object and remote object of each ref that is not deleted."""
     for line in lines.decode("utf-8", "surrogateescape").splitlines():
         parts = line.split(" ")
         if len(parts) != 4 or not is_full_id(parts[1]) or not is_full_id(parts[3]):
@@ -126,7 +121,7 @@ def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
 
 
 def _commit(worktree: WorkTree, name: str) -> str | None:
-    """The commit that an object is or a tag leads to; None for another one, and for one that is not here."""
+    """The commit that an object name or a tag resolves to; None for other objects and missing ones."""
     if not name.strip("0"):
         return None
     done = git_output(
@@ -136,7 +131,7 @@ def _commit(worktree: WorkTree, name: str) -> str | None:
 
 
 def _known(worktree: WorkTree, remote: str) -> list[str]:
-    """Where the branches of the other side are as far as we know; of all others where it is a mere address."""
+    """The known tips of the branches of the remote; of all remotes if it is a URL."""
     order = ("for-each-ref", "--sort=-committerdate", f"--count={_REFS}", "--format=%(objectname)")
     for pattern in (f"refs/remotes/{remote}/", "refs/remotes/"):
         if names := git(worktree.top, *order, pattern).decode().split():
@@ -145,7 +140,7 @@ def _known(worktree: WorkTree, remote: str) -> list[str]:
 
 
 def _nearest(worktree: WorkTree, head: str, there: list[str]) -> str | None:
-    """The newest commit of `head` that one of the others has too."""
+    """The merge base of `head` with the commits `there`; None if there is none."""
     if not there:
         return None
     done = git_output(worktree.top, "merge-base", head, *there, env=OFFLINE, ok=(0, 1, 128))
@@ -157,24 +152,24 @@ _IGNORE = re.compile(r"(?im)^Review-Ignore\b.*$")
 
 
 def read_message(path: Path) -> str:
-    """The text in the file, without what git cuts off: comments, and the diff of `git commit -v`. UsageError where
-    there is no such file."""
+    """The commit message in the file, without comments and the diff of `git commit -v`. Raises UsageError if it cannot
+    be read."""
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
-        raise UsageError(f"the message of the commit can't be read from {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read the commit message from {path}: {error.strerror}") from error
     if match := _SCISSORS.search(text):
         text = text[: match.start()]
     return "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
 
 
 def unknown_trailers(message: str) -> list[str]:
-    """A sentence for each Review-Ignore trailer that has no effect: it names no rule that there is, or none at all."""
-    told = []
+    """A sentence for each Review-Ignore trailer without effect: it names an unknown rule, or none."""
+    sentences = []
     for line in _IGNORE.findall(message):
         rules = [name.strip().lower() for rule, _ in ignored(line) for name in rule.split(",")]
         wrong = [name for name in rules if name not in RULES and name != ALL]
         if not rules or wrong:
-            what = f"no rule {wrong[0]!r}" if wrong else "no rule in it"
-            told.append(f"{line.strip()}: there is {what}; there are: {', '.join(RULES)}")
-    return told
+            reason = f"unknown rule {wrong[0]!r}" if wrong else "the trailer names no rule"
+            sentences.append(f"{line.strip()}: {reason}; the rules are: {', '.join(RULES)}")
+    return sentences

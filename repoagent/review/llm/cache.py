@@ -1,4 +1,4 @@
-"""What was found in a block is kept under the hash of what was asked, so that it is paid for once."""
+"""A cache of the claims about each block, by a hash of the question, so that no block is paid for twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repoagent.storage import jsonl
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout, Warn, ensure
 
-PROMPT = 1  # raised when the prompt changes so much that answers to the old one should be asked for again
+PROMPT = 1  # raise it when the prompt changes so much that cached answers are outdated
 VERSION = 1
 KEEP_DAYS = 60
 _DAY = 86_400
@@ -24,7 +24,7 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class AnswerCache:
-    """The answers of one model to one set of rules. A recording is asked each time, and nothing is kept of it."""
+    """The answers of one model to one set of rules. Answers of a cassette (`replay:`) are not cached."""
 
     layout: Layout
     spec: str
@@ -33,20 +33,20 @@ class AnswerCache:
     afresh: bool = False
 
     @property
-    def is_shut(self) -> bool:
+    def disabled(self) -> bool:
         return self.spec.startswith("replay:")
 
     def key(self, block: Block) -> str:
         return block.key(f"{PROMPT} {self.spec} {' '.join(self.rules)}")
 
     def get(self, block: Block) -> list[Claim] | None:
-        """What was claimed of this block, with the lines as they are now; None where it was never asked about."""
-        if self.afresh or self.is_shut:
+        """The claims about this block with its current line numbers; None if there is no answer."""
+        if self.afresh or self.disabled:
             return None
         path = self._path(self.key(block))
         try:
             value = jsonl.read_document(path, version=VERSION, warn=self.warn)
-        except Refused:  # a newer format, or no regular file: it is asked again
+        except Refused:  # a newer format, or not a regular file
             return None
         claims = value.get("claims") if value is not None else None
         if not isinstance(claims, list):
@@ -55,22 +55,22 @@ class AnswerCache:
         return [claim for claim in found if claim is not None]
 
     def put(self, block: Block, claims: Sequence[Claim]) -> None:
-        """Keep what was claimed, and was true, of this block. Where that fails it is asked again next time."""
-        if self.is_shut:
+        """Save the verified claims about this block; only warns if that fails."""
+        if self.disabled:
             return
         value = {"path": block.path, "model": self.spec, "claims": [_data(claim, block) for claim in claims]}
         try:
             ensure(self.layout)
             jsonl.write_document(self._path(self.key(block)), value, version=VERSION)
         except (Refused, Busy) as error:
-            self.warn(f"an answer was not kept: {error}")
+            self.warn(f"could not cache an answer: {error}")
 
     def _path(self, key: str) -> Path:
         return reviews_dir(self.layout) / "answers" / key[:2] / f"{key[2:34]}.json"
 
 
 def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
-    """Remove the answers that were written more than `days` days ago; looked for once a day."""
+    """Remove the answers that are older than `days` days; checks at most once a day."""
     root = reviews_dir(layout) / "answers"
     looked = root / "looked-through"
     now = time.time()
@@ -78,7 +78,7 @@ def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
         return
     try:
         write_whole(looked, b"")
-    except Refused:  # nothing can be written there: it is no time to tidy up
+    except Refused:  # the folder is read-only
         return
     for path in root.glob("??/*.json"):
         try:
@@ -103,7 +103,7 @@ def _data(claim: Claim, block: Block) -> dict[str, Any]:
 
 
 def _claim(value: Mapping[str, Any], block: Block) -> Claim | None:
-    """None for what a person has mangled."""
+    """The inverse of `_data`; None for an invalid value."""
     try:
         old = bool(value["old"])
         first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)

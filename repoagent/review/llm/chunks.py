@@ -1,14 +1,9 @@
-"""A file of a change as it is shown and quoted: the lines of both sides, and which of them the change made.
+"""Cut a change into blocks for a model.
 
-A changed file cut into blocks: a few lines that changed with what stands around them, asked about at once.
-
-Blocks packed into calls: those of a file together, as many files as there is room for.
-
-Which files of a change are not worth a model's look, or may not have it; and in which order the others are asked.
-
-The change as it is asked about: its blocks in order, and what of it no model is shown.
-
-The files of the repository as they are in the version that is reviewed, whatever the work tree holds.
+`gather` orders the files, skips those that a model cannot use or must not see, and cuts each into blocks: changed lines
+with their context. `pack` combines blocks into calls, those of a file together. A `FileView` has the lines of both
+sides of a file as they are shown and quoted; `Versions` reads any file in the reviewed version, independent of the
+work tree.
 """
 
 from __future__ import annotations
@@ -44,9 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileView:
-    """Lines by number, from 1, without their ending, keys and tokens masked, and what is not printable as U+FFFD.
+    """The lines of a changed file by number, from 1, without their endings, keys and tokens masked, unprintable
+    characters as U+FFFD.
 
-    A side that is not at hand has the lines of the change only. `ending` is the line ending of the new text.
+    A side whose text is missing has the lines of the change only. `ending` is the line ending of the new text.
     """
 
     file: ChangedFile
@@ -71,7 +67,7 @@ class FileView:
 
 
 def view_of(change: Change, file: ChangedFile) -> FileView | None:
-    """The view of a file; None where it has no lines that changed (binary, a mode, a pure rename)."""
+    """The view of a file; None if no line changed (binary, mode only, pure rename)."""
     hunks = change.read_lines(file)
     if not hunks:
         return None
@@ -83,7 +79,7 @@ def view_of(change: Change, file: ChangedFile) -> FileView | None:
 
 
 def text_of(data: bytes) -> str:
-    """The bytes of a file as a model is shown them: decoded, masked, printable; lines end at a newline only."""
+    """The bytes of a file as shown to a model: decoded, masked, printable, with `\\n` line endings."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -114,14 +110,14 @@ def _is_crlf(hunks: tuple[Lines, ...], data: bytes | None) -> bool:
 
 
 AROUND = 8  # lines of context
-WHOLE = 80  # lines of a definition that is shown whole
+WHOLE = 80  # lines of a definition that is shown completely
 MOST_LINES, MOST_CHARACTERS = 300, 24_000  # of one block
 SHOWN = 400  # characters of a line
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line as it is shown: " " stays, "+" was added, "-" removed; a removed one has its number in the old file."""
+    """A line as shown: "+" was added, "-" removed, " " unchanged; a removed one has its number in the old file."""
 
     sign: str
     number: int
@@ -135,7 +131,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of one file; `scope` is what it stands in."""
+    """A section of one file; `scope` is the signature of the definition that contains it."""
 
     view: FileView = field(repr=False, compare=False)
     rows: tuple[Row, ...]
@@ -155,29 +151,29 @@ class Block:
 
     @property
     def name(self) -> str:
-        """The lines of it that changed, for a person: `src/a.py:10-14`."""
+        """Its changed lines, for the user: `src/a.py:10-14`."""
         numbers = [row.number for row in self.rows if row.sign == "+"] or [self.rows[0].number]
         return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
 
     def first(self, *, old: bool) -> int:
-        """The line that the places in this block are counted from."""
+        """The line from which cached line numbers in this block count."""
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
-    def key(self, asked: str) -> str:
-        """A hash of what is asked of it, wherever it stands in its file."""
-        said = "\n".join([asked, self.path, self.scope, *(row.sign + row.text for row in self.rows)])
-        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    def key(self, question: str) -> str:
+        """A hash of the block and the question `question`, independent of line numbers."""
+        text = "\n".join([question, self.path, self.scope, *(row.sign + row.text for row in self.rows)])
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def symbols_of(view: FileView) -> list[Symbol]:
-    """The definitions of the new text; none where that is not at hand or has no grammar."""
+    """The definitions of the new text; none if it is missing or has no grammar."""
     from repoagent.syntax.outline.outline import outline
 
     return list(outline(view.path, view.data)) if view.data is not None else []
 
 
 def scopes(view: FileView, symbols: Sequence[Symbol]) -> dict[int, str]:
-    """What each added line is part of: the qualified name of the innermost definition."""
+    """The qualified name of the innermost definition around each added line."""
     found: dict[int, str] = {}
     for number in view.changed(old=False):
         symbol = _innermost(symbols, number, number)
@@ -187,7 +183,7 @@ def scopes(view: FileView, symbols: Sequence[Symbol]) -> dict[int, str]:
 
 
 def blocks_of(view: FileView, symbols: Sequence[Symbol]) -> list[Block]:
-    """The blocks of a file, in its order. Every changed line is in exactly one."""
+    """The blocks of a file, in order. Each changed line is in exactly one."""
     stretches: list[list[int]] = []
     for one in view.hunks:
         start = one.new if one.added else one.new + 1
@@ -210,15 +206,13 @@ def blocks_of(view: FileView, symbols: Sequence[Symbol]) -> list[Block]:
 def _around(view: FileView, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
     last = max(view.new, default=0)
     holding = _innermost(symbols, start, min(end, last), WHOLE)
-    if (
-        holding is not None
-    ):  # what stands around it is not shown, so that a change there is none of this block
+    if holding is not None:  # without context, so that a change there does not change this block
         return holding.first_line, holding.last_line
     return max(1, start - AROUND), min(end + AROUND, max(last, 1))
 
 
 def _innermost(symbols: Sequence[Symbol], start: int, end: int, most: int | None = None) -> Symbol | None:
-    """The smallest definition that holds the lines; with `most` the largest of at most so many lines."""
+    """The smallest definition around the lines; with `most`, the largest of at most so many lines."""
     holding = [one for one in symbols if one.first_line <= start and end <= one.last_line]
     if most is None:
         return min(holding, key=lambda one: one.last_line - one.first_line, default=None)
@@ -227,7 +221,7 @@ def _innermost(symbols: Sequence[Symbol], start: int, end: int, most: int | None
 
 
 def _rows(view: FileView, first: int, last: int) -> list[Row]:
-    """The lines `first` to `last` of the new text, with the removed ones where they stood."""
+    """The lines `first` to `last` of the new text, with the removed ones at their positions."""
     rows: list[Row] = []
     added = set(view.changed(old=False))
     removed = {one.new if one.added else one.new + 1: one for one in view.hunks if one.removed}
@@ -241,7 +235,7 @@ def _rows(view: FileView, first: int, last: int) -> list[Row]:
 
 
 def _cut(rows: list[Row], symbols: Sequence[Symbol]) -> list[tuple[Row, ...]]:
-    """Parts that are not too long, cut where a definition begins if there is such a place in the second half."""
+    """Split into parts of bounded length, before a definition in the second half of a part if there is one."""
     starts = {symbol.first_line for symbol in symbols}
     parts = []
     while rows:
@@ -273,9 +267,9 @@ FILES = 12  # of one call
 
 
 def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
-    """The blocks in their order, in parts of about `budget` tokens at most; a larger block is a part of its own.
+    """Combine the blocks, in order, into parts of at most about `budget` tokens; a larger block is a part of its own.
 
-    A file that fits into a part of its own is not torn into two unless much of the part before would stay empty.
+    A file that fits into one part is not split unless much of the part before would stay empty.
     """
     parts: list[list[Block]] = []
     room = files = 0
@@ -300,7 +294,7 @@ def _size(blocks: Sequence[Block]) -> int:
 
 
 NAMED = 5
-LONG_LINES = 1_000  # characters a line on average: no person wrote that
+LONG_LINES = 1_000  # bytes per line on average: not written by hand
 LOCKS = (
     "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb",
     "deno.lock", "poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "cargo.lock", "gemfile.lock", "composer.lock",
@@ -323,17 +317,17 @@ _DATA = re.compile(
 
 
 def order(path: str) -> tuple[int, str]:
-    """Sorts the files of a change: source, tests, configuration and data, prose."""
+    """Sort key for the files of a change: source, tests, configuration and data, prose."""
     kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else 1 if _TEST.search(path) else 0
     return kind, path
 
 
 def why_skipped(file: ChangedFile, marks: Mapping[str, str], why_not: WhyNot) -> str | None:
-    """Why a file is not shown whatever stands in it, as words after its name; None: it may be."""
+    """Why a file is not shown regardless of its content, as a phrase; None if it may be shown."""
     path = file.path
     name = path.rsplit("/", 1)[-1].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
-        return "withheld from models, by .repoagentignore or because such a name usually holds secrets"
+        return "withheld from models by .repoagentignore, or because files of that name usually hold secrets"
     if "160000" in (file.old_mode, file.new_mode):
         return "a submodule"
     if file.status == "deleted":
@@ -350,7 +344,7 @@ def why_skipped(file: ChangedFile, marks: Mapping[str, str], why_not: WhyNot) ->
 
 
 def why_content_skipped(data: bytes) -> str | None:
-    """The same, for what stands in it."""
+    """The same for its content."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
     lines = data.count(b"\n") + 1
@@ -362,10 +356,7 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
-    """What .gitattributes says of the files: generated, or vendored (as GitHub's linguist reads it).
-
-    Of a foreign change as it was before.
-    """
+    """The files that .gitattributes marks as generated or vendored (for GitHub linguist), or did before a foreign change."""
     paths = [file.path for file in change.files]
     if not paths:
         return {}
@@ -391,7 +382,7 @@ def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
 
 
 def sentences(skipped: Iterable[tuple[str, str]]) -> list[str]:
-    """For each reason the names of its files, as what comes after "not looked at"."""
+    """A phrase for each reason, with the names of its files."""
     by_reason: dict[str, list[str]] = {}
     for path, reason in skipped:
         by_reason.setdefault(reason, []).append(path)
@@ -399,7 +390,7 @@ def sentences(skipped: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:
-    """The names in one line, the first of them where there are many."""
+    """The first `most` names in one line."""
     shown = [name if name.isprintable() else repr(name) for name in names]
     if len(shown) > most:
         return ", ".join(shown[:most]) + f" and {len(shown) - most} more"
@@ -408,7 +399,7 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
 
 @dataclass
 class Material:
-    """The blocks of a change in the order in which they are asked about, and what is not shown."""
+    """The blocks of a change in the order of review, and phrases for what is not shown."""
 
     blocks: list[Block] = field(default_factory=list)
     views: dict[str, FileView] = field(default_factory=dict)
@@ -421,7 +412,7 @@ class Material:
 
 
 def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
-    """Cut the change into blocks, without what a model can do nothing with or may not see."""
+    """Cut the change into blocks, without what a model cannot use or must not see."""
     material = Material()
     skipped: list[tuple[str, str]] = []
     marks = marks_of(worktree, change)
@@ -431,7 +422,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
         if view is not None:
             reason = why_content_skipped(view.data or b"")
         elif not reason and _has_other_bytes(change, file):
-            reason = "binary, or no text"
+            reason = "binary"
         if reason:
             skipped.append((file.path, reason))
         elif view is not None:
@@ -444,19 +435,19 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
 
 
 def _has_other_bytes(change: Change, file: ChangedFile) -> bool:
-    """Whether a file without changed lines is one with other content all the same, and not only of another mode."""
+    """Whether the content of a file without changed lines changed, not only its mode."""
     if file.status not in ("added", "modified") or (file.old_blob and file.old_blob == file.new_blob):
         return False
     return bool(change.read_new(file)) if file.new_blob else file.old_mode == file.new_mode
 
 
 def unreviewed(blocks: Sequence[Block]) -> str:
-    """The sentence on blocks that there was no time, money or model for."""
+    """The phrase for blocks for which there was no time, money or model."""
     return f"{listed([block.name for block in blocks])} (by the model: see the note on it)"
 
 
 def levels_of(settings: Settings) -> dict[str, Level]:
-    """The rules that a model is asked about, with the level of what it finds."""
+    """The levels of the rules for models that are on."""
     found = {rule.id: level_of(rule.id, settings) for rule in RULES.values() if rule.source == "model"}
     return {rule: level for rule, level in found.items() if level is not None}
 
@@ -465,7 +456,7 @@ REGULAR = ("100644", "100755")
 
 
 class Versions:
-    """Reads a file once: those of the change as it leaves them, others from the commit, the index or the work tree."""
+    """Reads files as they are after the change: from it, or else from the commit, the index or the work tree."""
 
     def __init__(self, worktree: WorkTree, change: Change) -> None:
         self.worktree = worktree
@@ -474,13 +465,13 @@ class Versions:
 
     @property
     def at(self) -> str | None:
-        """Where `git grep` looks: a commit, "" for the index, None for the work tree."""
+        """Where `git grep` searches: a commit, "" for the index, None for the work tree."""
         if self.change.head:
             return self.change.head
         return "" if self.change.kind == "staged" else None
 
     def read(self, path: str) -> Source:
-        """The file `path`. Raises Refused for what is no regular file of this repository."""
+        """The file `path`. Raises Refused if it is not a regular file of the repository."""
         check_path(path)
         file = self.files.get(path)
         if file is not None and file.status != "deleted":
@@ -507,5 +498,5 @@ class Versions:
         fields = entries[0].partition(b"\t")[0].decode().split()
         mode, blob = fields[0], fields[2] if self.at else fields[1]
         if mode not in REGULAR:
-            raise Refused(f"{path} is no regular file there")
+            raise Refused(f"{path} is not a regular file")
         return Source(path, git(self.worktree.top, "cat-file", "blob", blob), mode, blob)

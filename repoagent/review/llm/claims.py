@@ -1,6 +1,7 @@
-"""One `<finding>` tag of a model becomes a claim, or the reason why it is none. Read strictly, never guessed.
+"""Parse a `<finding>` tag of a model into a claim, and verify the claim against the change.
 
-A claim counts when the code that it quotes stands on a line of the change. The quote decides, not the number.
+Parsing is strict and never guesses. A claim becomes a finding only if the code that it quotes is on a changed line;
+the quote decides, not the line number.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _CODE = frozenset({"quote", "replace"})
 
 @dataclass(frozen=True)
 class Claim:
-    """What a model says it has found; nothing of it is checked yet. Lines count from 1, those of the file before where
-    `old`; 0 where none was given. `replace` is None where nothing is suggested."""
+    """An unverified finding of a model. Lines count from 1, in the file before if `old`; 0 if none is given. `replace`
+    is None if it suggests nothing."""
 
     rule: str
     path: str
@@ -45,19 +46,19 @@ class Claim:
 
 
 def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) -> Claim | str:
-    """The claim in a tag with these arguments and this body; else why there is none, in a few words."""
+    """The claim in a tag with these arguments and this body, or else why it is invalid, as a clause."""
     rule, path = args.get("rule", "").strip(), args.get("path", "").strip()
     if rule not in rules:
         return f"its rule is not one of {', '.join(rules)}"
     if not path:
-        return "it names no file"
+        return "it has no path"
     lines = _lines(args.get("lines", args.get("line", "")))
     if lines is None:
-        return 'its lines are no line numbers (lines="41-42")'
+        return 'its lines are not line numbers such as lines="41-42"'
     level = _level(args.get("level", ""))
     old = args.get("old", "").strip().lower()
     if level is None or old not in _YES | _NO:
-        return "its level or its old is no word that is known"
+        return "its level or its old has an unknown value"
     parts = _sections(body)
     if isinstance(parts, str):
         return parts
@@ -84,7 +85,7 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
 
 
 class _Sections(dict[str, list[str]]):
-    """The lines of each section; `given` are those that are there at all."""
+    """The lines of each section; `given` are the sections that the body has."""
 
     given: frozenset[str] = frozenset()
 
@@ -101,12 +102,12 @@ def _sections(body: str) -> _Sections | str:
         elif found:
             key = found[1].lower()
             if key in raw:
-                return f"it has {key} twice"
+                return f"it has two sections {key}"
             raw[key] = [found[2]] if found[2].strip() else []
         elif key:
             raw[key].append(line)
         elif line.strip():
-            return "it begins with neither title, quote, why nor replace"
+            return "it does not begin with title, quote, why or replace"
     sections = _Sections({name: raw.get(name, []) for name in ("title", "quote", "why", "replace")})
     sections.given = frozenset(raw)
     for name in _CODE:
@@ -118,7 +119,7 @@ def _sections(body: str) -> _Sections | str:
 
 
 def _code(lines: list[str]) -> list[str] | None:
-    """The code of a section: what stands behind the bars, or in the fence, or else as it is."""
+    """The code of a section: after the bars, or inside the fence, or else all of it."""
     lines = list(_trimmed(lines))
     if lines and _FENCE.fullmatch(lines[0]):
         end = len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)
@@ -165,16 +166,16 @@ TELLING = 2  # letters and digits, at least, of a quote, or its line must be rig
 
 _SHOWN = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # how a prompt shows a line
 
-OTHER_FILE = "it names a file that is not in the change"
-UNTELLING = "it quotes too little to be sure what is meant"
-NOT_THERE = "what it quotes is not in the file"
-NOT_CHANGED = "what it quotes stands on no line of the change"
-UNSURE = "what it quotes stands in several places of the change, and its line is none of them"
+OTHER_FILE = "its path is not in the change"
+UNTELLING = "its quote is too short to be unique"
+NOT_THERE = "its quote is not in the file"
+NOT_CHANGED = "its quote is not on a changed line"
+UNSURE = "its quote occurs more than once in the change, and not at its lines"
 
 
 @dataclass(frozen=True)
 class _Match:
-    """Lines `first` to `last` are quoted; `whole`: as whole lines."""
+    """The quoted lines `first` to `last`; `whole` if they are quoted as whole lines."""
 
     first: int
     last: int
@@ -187,8 +188,8 @@ class _Match:
 def verify(
     claim: Claim, views: Mapping[str, FileView], default: Level, symbol_at: Mapping[int, str]
 ) -> Finding | str:
-    """The finding that the claim is, or why it is dropped. `default` is the level that a model may only lower;
-    `symbol_at` names what a line of the new text is part of."""
+    """The verified finding, or why the claim is dropped. A model may only lower the level `default`; `symbol_at` maps
+    lines of the new text to the definitions that contain them."""
     view = next((views[path] for path in _spellings(claim.path) if path in views), None)
     if view is None:
         return OTHER_FILE
@@ -220,7 +221,7 @@ def verify(
 
 
 def _spellings(path: str) -> tuple[str, ...]:
-    """A path as it is, or as it stands in a diff."""
+    """The path as given, and without a prefix as in a diff."""
     return path, path.removeprefix("./"), re.sub(r"\A[ab]/", "", path)
 
 
@@ -229,7 +230,7 @@ def _plain(text: str) -> str:
 
 
 def _place(claim: Claim, view: FileView) -> _Match | str:
-    """Where the quote stands, or why that can't be said."""
+    """The match of the quote, or why there is not exactly one."""
     side = view.side(old=claim.old)
     quote = [_same(line) for line in claim.quote]
     found = _matches(side, quote)
@@ -248,18 +249,18 @@ def _place(claim: Claim, view: FileView) -> _Match | str:
         exact = [match for match in meant if match.first == claim.first]
         return exact[0] if exact else UNSURE
     if claim.first and any(match.overlaps(claim.first, claim.last) for match in found):
-        return NOT_CHANGED  # it means the same text elsewhere, which the change has not made
+        return NOT_CHANGED  # it means an occurrence that the change did not touch
     return good[0] if len(good) == 1 else UNSURE
 
 
 def _same(line: str) -> str:
-    """A line as it is compared: white space does not count but for the fact that there is some."""
+    """A line for comparison, with each run of white space as one space."""
     return " ".join(line.split())
 
 
 def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = False) -> list[_Match]:
-    """Where the lines stand one after the other; else, for a single one and not for `whole` ones, where it is a piece
-    of a line."""
+    """The consecutive lines that equal the quote; else, for a single line and unless `whole`, the lines that contain
+    it."""
     while quote and not quote[0]:
         quote = quote[1:]
     while quote and not quote[-1]:
@@ -278,13 +279,13 @@ def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = Fal
 
 
 def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | None:
-    """The replacement as whole lines of the file, or None where it is not sure that it fits."""
+    """The replacement as whole lines of the file, or None if it may not fit."""
     if claim.replace is None or claim.old or not match.whole or view.data is None:
         return None
     numbers = range(match.first, match.last + 1)
     lines = list(claim.replace)
     if any(map(placeholders, [*lines, *(view.new[number] for number in numbers)])):
-        return None  # a key would have to be written out
+        return None  # the text contains a masked key
     shift = _shift(claim.quote, [view.new[number] for number in numbers])
     if shift is None:
         return None
@@ -298,7 +299,7 @@ def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | Non
 
 
 def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
-    """What white space is missing at the beginning of all quoted lines; None where they differ in other ways."""
+    """The indentation that all quoted lines lack; None if they differ in any other way."""
     quoted = [line for line in quote if line.strip()]
     real = [line for line in lines if line.strip()]
     shifts = set()
@@ -313,7 +314,7 @@ def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
 
 
 def _breaks(view: FileView, suggestion: Suggestion) -> bool:
-    """Whether the file would parse worse with it."""
+    """Whether the file would parse worse with the suggestion."""
     from repoagent.syntax.regressions import parses_worse
 
     after = apply_suggestion(view.data or b"", suggestion)
@@ -321,9 +322,9 @@ def _breaks(view: FileView, suggestion: Suggestion) -> bool:
 
 
 def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
-    """The bytes of the file with the suggestion taken; None where they have no such lines, or can't hold it."""
+    """The file with the suggestion applied; None if it lacks these lines, or its encoding cannot represent the text."""
     lines = data.split(b"\n")
-    place = suggestion.place
+    place = suggestion.location
     if not 1 <= place.start <= place.end <= len(lines):
         return None
     try:
@@ -343,7 +344,7 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Without doubles: of those of the same rule on the same lines the more serious one, or the one that says more."""
+    """Remove duplicates: of findings of one rule on overlapping lines keep the more serious or more detailed one."""
     kept: list[Finding] = []
     for finding in findings:
         for number, other in enumerate(kept):
@@ -359,13 +360,13 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _is_double(one: Finding, other: Finding) -> bool:
-    here, there = one.place, other.place
+    here, there = one.location, other.location
     same = (one.rule, here.path, here.old) == (other.rule, there.path, there.old)
     return same and here.start <= there.end and there.start <= here.end
 
 
 def _numbered(findings: list[Finding]) -> list[Finding]:
-    """The same text may stand twice in one symbol: each finding has an id of its own."""
+    """Make ids unique: the same text may occur twice in one symbol."""
     seen: dict[str, int] = {}
     found = []
     for finding in findings:

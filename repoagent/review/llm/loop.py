@@ -1,4 +1,4 @@
-"""Calls about one chunk, in the loop without edits: the model looks around and says what it found."""
+"""Ask a model about one chunk, in the agent loop without edits: it looks around and reports findings."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from repoagent.review.llm.claims import Claim, parse_finding, verify
 from repoagent.review.llm.prompt import REQUEST
 from repoagent.review.llm.session import Clock, ReviewSession
 
-REPLIES = 6  # of one chunk: five looks around at most
+REPLIES = 6  # for one chunk: at most five rounds of looking around
 REPLY_TOKENS = 8_000
-LAST = "\nThis is your last reply: nothing can be looked up any more. Send your findings now.\n"
+LAST = "\nThis is your last reply: you cannot look anything up now. Send your findings.\n"
 FINDING = "finding"
 
 _NOTHING = re.compile(
@@ -52,24 +52,24 @@ _NOTHING = re.compile(
 
 @dataclass
 class FindingCollector:
-    """What the replies about one chunk have brought."""
+    """Collects the findings in the replies about one chunk."""
 
     views: Mapping[str, FileView]
     levels: Mapping[str, Level]
     scopes: Mapping[str, Mapping[int, str]]
     claims: list[tuple[Claim, Finding]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
-    back: list[str] = field(default_factory=list)  # what went back to the model, with why
-    returned: bool = False  # a reply went back, because nothing in it counted
+    rejected: list[str] = field(default_factory=list)  # reasons that were sent back to the model
+    returned: bool = False  # a reply without a valid finding was sent back
     only_words: bool = False
 
     def take(self, action: Action) -> Observation:
-        """Take a finding in, or say why it does not count. Either way it asks for nothing more."""
+        """Verify a finding; the observation says why it does not count. Final either way."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
         found: Finding | str = claim if isinstance(claim, str) else self.check(claim)
         if isinstance(claim, str) or isinstance(found, str):
             self.dropped.append(str(found))
-            return Observation(FINDING, f"It does not count: {found}.", final=True)
+            return Observation(FINDING, f"The finding does not count: {found}.", final=True)
         self.claims.append((claim, found))
         return Observation(FINDING, "Noted.", final=True)
 
@@ -77,40 +77,40 @@ class FindingCollector:
         return verify(claim, self.views, self.levels[claim.rule], self.scopes.get(claim.path, {}))
 
     def object(self, state: State) -> Observation | None:
-        """Before it ends: give it all back once, where findings came and none of them counts."""
+        """Before the model finishes: send the findings back once if none of them counts."""
         if self.claims or self.returned or not self.dropped:
             self.settle()
             return None
         self.returned = True
-        self.back, self.dropped = self.dropped, []
-        reasons = "; ".join(dict.fromkeys(self.back))
-        text = (
-            f"None of your findings counts: {reasons}. Send those again that you can put right, else finish."
-        )
+        self.rejected, self.dropped = self.dropped, []
+        reasons = "; ".join(dict.fromkeys(self.rejected))
+        text = f"None of your findings counts: {reasons}. Correct and resend those that you can, or finish."
         return Observation("objection", text, ok=False)
 
     def settle(self) -> None:
-        """What was given back and did not come again is dropped."""
+        """Drop what was sent back and not resent."""
         if not self.claims and not self.dropped:
-            self.dropped, self.back = self.back, []
+            self.dropped, self.rejected = self.rejected, []
 
     def insist(self, state: State) -> Observation | None:
-        """Words alone: fine where they say that there is nothing, else asked once for the form, and then no answer."""
-        if self.claims or self.dropped or self.back or _NOTHING.match(state.turns[-1].text.strip()):
+        """For a reply without tags: accept it if it says that nothing was found, else ask once for the form."""
+        if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
             self.settle()
             return None
         if self.returned:
             self.only_words = True
             return None
         self.returned = True
-        text = "Write each finding as a `finding` tag, in the form described above; without one, `finish`."
+        text = (
+            "Write each finding as a `finding` tag in the form described above, or `finish` if you have none."
+        )
         return Observation("objection", text, ok=False)
 
 
 def tools_for(
     session: ReviewSession, versions: Versions, why_not: WhyNot, window: int | None
 ) -> tuple[Tool, ...]:
-    """What a model may use to look around: nothing that writes or runs anything."""
+    """The read-only tools for looking around."""
     bench = ToolContext(
         session.worktree,
         EditRequest("", ()),
@@ -126,46 +126,46 @@ def tools_for(
 
 
 def finding_tool(take: Callable[[Action], Observation]) -> Tool:
-    text = '<finding rule="RULE" path="FILE" lines="10-12">...</finding> is one fault, in the form described below.'
+    text = '<finding rule="RULE" path="FILE" lines="10-12">...</finding> reports a fault, in the form described below.'
     return Tool(FINDING, text, take)
 
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """Who is asked, and what stays the same from one chunk to the next."""
+    """The model and the limits of a review, the same for all its chunks."""
 
     session: ReviewSession
     model_setup: ModelSetup
     clock: Clock
-    most: int  # calls, counted as the meter does
+    most: int  # calls, as counted by the meter
 
     def check(self) -> None:
-        """Raise LimitReached where no more may be asked."""
+        """Raise LimitReached when the time or the calls are used up."""
         self.clock.check()
         if self.model_setup.meter.attempts >= self.most:
-            raise LimitReached("the limit on calls is reached: raise review.max_calls to go on")
+            raise LimitReached("the limit on calls is reached; raise review.max_calls to continue")
 
 
 def review_chunk(
-    asked: ModelAccess, prompt: Prompt, tools: Sequence[Tool], found: FindingCollector, key: str
+    access: ModelAccess, prompt: Prompt, tools: Sequence[Tool], found: FindingCollector, key: str
 ) -> None:
-    """Ask about one chunk until it is done. `key` says what is asked, for a cassette.
+    """Ask about one chunk until the model finishes. `key` identifies the chunk in a cassette.
 
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.
     """
-    model_setup, clock = asked.model_setup, asked.clock
+    model_setup, clock = access.model_setup, access.clock
     offered = (*tools, finding_tool(found.take))
 
     def render(state: State) -> tuple[Request, ...]:
-        asked.check()
+        access.check()
         replies = sum(turn.role == "assistant" for turn in state.turns)
         if replies >= REPLIES:
-            raise LimitReached(f"the model looked around {REPLIES} times and came to no end")
+            raise LimitReached(f"the model did not finish within {REPLIES} replies")
         name = json.dumps({"review": key, "turn": replies})
         most = min(model_setup.max_output_tokens, REPLY_TOKENS)
         request = prompt.request(
             state.turns, state.nonce, key=name, max_output_tokens=most,
-            messages_of=partial(messages_of, tools=offered, blocks_of=partial(blocks_of, asked.session.layout)),
+            messages_of=partial(messages_of, tools=offered, blocks_of=partial(blocks_of, access.session.layout)),
         )  # fmt: skip
         if replies == REPLIES - 1:
             *before, last = request.messages
@@ -178,11 +178,11 @@ def review_chunk(
     def kept(request: Request, reply: Reply) -> Mapping[str, str]:
         try:
             return {
-                "sent": keep_sent(asked.session.layout, request),
-                **keep_blocks(asked.session.layout, reply),
+                "sent": keep_sent(access.session.layout, request),
+                **keep_blocks(access.session.layout, reply),
             }
-        except (Refused, Busy) as error:  # it is paid for: what cannot be written is no reason to lose it
-            asked.session.warn(f"what was sent is not kept: {error}")
+        except (Refused, Busy) as error:  # the reply is paid for: keep it
+            access.session.warn(f"could not record the request: {error}")
             return {}
 
     agent = ModelAgent(
@@ -192,7 +192,7 @@ def review_chunk(
         on_text=clock.check,
         on_wait=clock.wait,
         on_reply=kept,
-        recall=lambda query: search_memory(asked.session.layout, query),
+        recall=lambda query: search_memory(access.session.layout, query),
     )
     state = State().with_turn(Turn("user", REQUEST))
     run(
@@ -204,13 +204,13 @@ def review_chunk(
     )
     if found.only_words:
         raise ModelError(
-            "the model answers in words alone, though it was asked for the form: try again, or use another --model"
+            "the model does not report findings in the required form; try again, or use another --model"
         )
 
 
 @dataclass(frozen=True)
 class _Timed:
-    """An agent whose calls end when the time is over."""
+    """An agent whose calls are interrupted when the time is up."""
 
     agent: ModelAgent
     clock: Clock
@@ -224,5 +224,5 @@ class _Timed:
 
 
 def counted(reasons: Sequence[str]) -> dict[str, int]:
-    """How many for each reason, the most first."""
+    """The number of each reason, the most frequent first."""
     return dict(Counter(reasons).most_common())

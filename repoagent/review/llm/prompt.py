@@ -1,4 +1,4 @@
-"""The prompt of one call, from what changes least to what changes most; whatever others wrote stands in it as data."""
+"""Build the prompt of one call, ordered from what changes least to what changes most, with foreign text as data."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.session import ReviewSession
 
 NOTES_TOKENS = 600  # for the notes on one file
-HISTORIES, COMMITS = 5, 4  # files of a call whose last commits are told, and how many of each
+HISTORIES, COMMITS = 5, 4  # files of a call whose last commits are included, and how many of each
 NEIGHBORS = 8
 NAMED, MESSAGE = 60, 4_000  # files of the change that are listed; characters of its message
-DISMISSED, REASON = 20, 200  # findings that are told, the last ones; characters of a reason
+DISMISSED, REASON = 20, 200  # most recent dismissals that are included; characters of a reason
 REQUEST = "Review the lines that changed."
 
 
 def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
-    """How to review and how to answer: the same for all calls of a review, and from one to the next."""
+    """How to review and how to answer: the same for all calls of all reviews."""
     kinds = "\n".join(f"- {prompt_text(rule).strip()}" for rule in rules)
     return "\n".join([prompt_text("review").rstrip(), kinds, "", protocol_text(tools), prompt_text("form")])
 
 
 def prompt_text(name: str) -> str:
-    """A text of `review/model/prompts/`."""
+    """A text of `prompts/`."""
     return (files("repoagent.review.llm") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
 def repository(
     session: ReviewSession, paths: Sequence[str], why_not: WhyNot
 ) -> tuple[list[Part], tuple[str, ...]]:
-    """What the person and the repository say to every assistant, and what there is to warn of."""
+    """The context files of the user and the repository, and warnings about them."""
     found = collect(
         session.worktree.top,
         session.layout.root,
@@ -80,10 +80,10 @@ def prompt_for(
     present = [path for path in paths if os.path.lexists(session.worktree.top / path)]
     opening = [
         *_overview(change),
-        _section("What changed along with these files so far", "neighbors", _neighbors(session, present)),
+        _section("Files that changed along with these files", "neighbors", _neighbors(session, present)),
         _section("Their last commits", "history", _histories(session, present)),
-        _section("What was noted about them", "memory", _notes(session, present)),
-        _section("Findings that a person has dismissed, not to be told again", "dismissed", _told(dismissed)),
+        _section("Notes about these files", "memory", _notes(session, present)),
+        _section("Findings that the user dismissed; do not report them again", "dismissed", _told(dismissed)),
         *(Part(_file(path, [b for b in blocks if b.path == path]), f"file {path}") for path in paths),
         Part(f"{REQUEST}\n", "request"),
     ]
@@ -91,20 +91,20 @@ def prompt_for(
 
 
 def _section(title: str, name: str, text: str) -> Part:
-    """A block of other people's words, as data; one without a text for none."""
+    """A section of foreign text as data; an empty one for an empty text."""
     told = f"{text.strip()}\n"
     return Part(f"{title}:\n{fence(told, name)}\n\n" if text.strip() else "", name)
 
 
 def _overview(change: Change) -> list[Part]:
-    """What is reviewed as a whole: its files with what became of them, and its message."""
+    """The files of the whole change with their status, and its message."""
     lines = [_line(file) for file in change.files[:NAMED]]
     if len(change.files) > NAMED:
         lines.append(f"and {len(change.files) - NAMED} more files")
     message = printable(change.message.replace("\r\n", "\n"))[:MESSAGE]
     return [
         replace(_section("The whole change touches these files", "files", "\n".join(lines)), cache=True),
-        _section("Its message, which may claim anything", "message", message),
+        _section("The commit message (unverified)", "message", message),
     ]
 
 
@@ -114,7 +114,7 @@ def _line(file: ChangedFile) -> str:
 
 
 def _file(path: str, blocks: Sequence[Block]) -> str:
-    """The parts of one file that are asked about. Its name too may be an order, and stands in the tag only."""
+    """The blocks of one file. Its name is quoted in the tag only, since it too may contain instructions."""
     file = blocks[0].view.file
     lines = len(blocks[0].view.new) if blocks[0].view.data is not None else 0
     about = f"{file.status}{f', {lines:,} lines now' if lines else ''}"
@@ -145,7 +145,7 @@ def _histories(session: ReviewSession, paths: Sequence[str]) -> str:
 
 
 def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
-    """What the memory of each file holds. A prompt is whole without it, so what can't be read is left out."""
+    """The notes in the memory of each file; a memory that cannot be read is skipped with a warning."""
     if not session.settings.switch("memory.enabled") or not session.layout.memory.is_dir():
         return ""
     older = older_texts(session.worktree)
@@ -159,7 +159,7 @@ def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
                 else None
             )
         except RepoagentError as error:
-            session.warn(f"the notes on {path} are left out: {error}")
+            session.warn(f"skipping the notes on {path}: {error}")
             continue
         if memory is not None and data is not None:
             notes = notes_block(memory, NOTES_TOKENS, data=data, older=older).strip()

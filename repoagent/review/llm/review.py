@@ -1,7 +1,4 @@
-"""Which model reviews, and within which limits.
-
-A review by a model from the change to its findings: what is known is reused, the rest is asked for part by part.
-"""
+"""Review a change with a model: reuse the cached answers, and ask about the rest part by part, within limits."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ from repoagent.review.untrusted import ignored_before
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
-    """The model of `review.model`, or else that of edits, with its meter. Raises as `means`."""
+    """The model of `review.model`, or else that of edits, with its meter. Raises as `model_setup`."""
     settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
@@ -46,8 +43,8 @@ def open_model(session: ReviewSession) -> ModelSetup:
 
 
 def review_settings(settings: Settings) -> Settings:
-    """The settings with the model of reviews, unless one was named on the command line; it is waited for no longer than
-    a review may take."""
+    """The settings with the model of reviews, unless the command line names one, and a timeout of at most
+    `review.max_seconds`."""
     entries = dict(settings.entries)
     named = settings.origin("model").startswith("flag ")
     if not named and (model := settings.text_or_none("review.model")) is not None:
@@ -59,16 +56,16 @@ def review_settings(settings: Settings) -> Settings:
     return replace(settings, entries=entries)
 
 
-SPARE_TOKENS = 8_000  # of a small window, for what is told beside the change, and for the reply
+SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
 LEAST_TOKENS = 1_000  # of the change in one call
-FAILURES = 2  # in a row, after which no further part is asked about
+FAILURES = 2  # in a row, after which the review ends
 
 
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
-    """What a model finds in `change`. What it found in a part before, as that part still is, is not asked again.
+    """The findings of a model in `change`; parts that have a cached answer are not asked again.
 
-    Never raises for the want of a model, a network, time or money: the answer then says what is missing in `unseen` and
-    `notes`, and has the `error`.
+    Does not raise for lack of a model, a network, time or money: the answer then has the `error`, and says in `unseen`
+    and `notes` what is missing.
     """
     levels = levels_of(session.settings)
     if not levels or not change.files:
@@ -81,22 +78,22 @@ def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
         ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
         unseen = (*material.unseen, unreviewed(material.blocks))
-        return ModelAnswer(unseen=unseen, notes=(f"no model was asked: {_first(error)}",), error=error)
-    return _Review(change, session, ready, material, levels, why_not).whole()
+        return ModelAnswer(unseen=unseen, notes=(f"could not ask a model: {_first(error)}",), error=error)
+    return _Review(change, session, ready, material, levels, why_not).run()
 
 
 def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
-    """What the first call about each part would send; nothing is sent, and no answer from before counts."""
+    """The prompt of the first call about each part, ignoring cached answers; nothing is sent."""
     why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
     material = gather(change, session.worktree, why_not)
     parts = pack(material.blocks, max(LEAST_TOKENS, session.settings.whole("review.context_limit")))
-    table = _prompt_context(change, session, material, why_not, None)
-    return [table.prompt(part) for part in parts]
+    context = _prompt_context(change, session, material, why_not, None)
+    return [context.prompt(part) for part in parts]
 
 
 @dataclass(frozen=True)
 class _PromptContext:
-    """What all calls of a review have in common."""
+    """What all prompts of a review have in common."""
 
     change: Change
     session: ReviewSession
@@ -125,13 +122,13 @@ def _prompt_context(
         known = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
         told = [one for one in known.values() if one.state == "dismissed"]
     except Refused as error:
-        told, warnings = [], (*warnings, f"what was dismissed can't be read: {error}")
+        told, warnings = [], (*warnings, f"could not read the dismissals: {error}")
     return _PromptContext(change, session, tools, protocol, context, told, warnings)
 
 
 @dataclass
 class _Review:
-    """One review under way."""
+    """State of one review."""
 
     change: Change
     session: ReviewSession
@@ -143,22 +140,22 @@ class _Review:
     dropped: list[str] = field(default_factory=list)
     reused: int = 0
     error: RepoagentError | None = None
-    spec: str = ""  # under which answers are kept, whatever model stands in later
+    spec: str = ""  # the key of cached answers, also after a fallback to another model
 
-    def whole(self) -> ModelAnswer:
+    def run(self) -> ModelAnswer:
         session, meter = self.session, self.ready.meter
         self.spec = self.ready.model.spec
         if meter.book is not None:
             meter.book = meter.book.about("review", str(session.worktree.top), self.material.paths)
         calls, tokens = meter.attempts, meter.usage.total
-        waiting = [block for block in self.material.blocks if not self.recalled(block)]
+        waiting = [block for block in self.material.blocks if not self.use_cached(block)]
         if waiting:
             forget(session.layout)
             self.ask(pack(waiting, self.budget))
         notes = (
             ()
             if self.error is None
-            else (f"the review by {display_name(self.ready.model.spec)} is not whole: {_first(self.error)}",)
+            else (f"the review by {display_name(self.ready.model.spec)} is incomplete: {_first(self.error)}",)
         )
         return ModelAnswer(
             tuple(merge_findings(self.findings)),
@@ -175,13 +172,13 @@ class _Review:
         )
 
     @property
-    def shelf(self) -> AnswerCache:
+    def cache(self) -> AnswerCache:
         session = self.session
         return AnswerCache(session.layout, self.spec, tuple(self.levels), session.warn, session.afresh)
 
     @property
     def budget(self) -> int:
-        """How many tokens of the change one call shows."""
+        """Tokens of the change in one call."""
         most = self.session.settings.whole("review.context_limit")
         window = self.ready.context_tokens
         return max(LEAST_TOKENS, most if window is None else min(most, (window - SPARE_TOKENS) // 2))
@@ -189,9 +186,9 @@ class _Review:
     def found(self) -> FindingCollector:
         return FindingCollector(self.material.views, self.levels, self.material.scopes)
 
-    def recalled(self, block: Block) -> bool:
-        """Whether an answer is known; what it holds is checked as if it came now."""
-        claims = self.shelf.get(block)
+    def use_cached(self, block: Block) -> bool:
+        """Whether there is a cached answer; if so, verify its claims and add the findings."""
+        claims = self.cache.get(block)
         if claims is None:
             return False
         self.reused += 1
@@ -202,28 +199,28 @@ class _Review:
         return True
 
     def ask(self, parts: Sequence[tuple[Block, ...]]) -> None:
-        """Ask about each part until all is done, or nothing more may be asked."""
+        """Ask about each part until all are done or a limit is reached."""
         session, meter = self.session, self.ready.meter
         most = session.settings.whole("review.max_calls")
-        asked = ModelAccess(
+        access = ModelAccess(
             session, self.ready, Clock(session.settings.number("review.max_seconds")), most + meter.attempts
         )
         try:
-            table = _prompt_context(
+            context = _prompt_context(
                 self.change, session, self.material, self.why_not, self.ready.context_tokens
             )
         except RepoagentError as error:
             self.error = error
             self.material.unseen.append(unreviewed([block for part in parts for block in part]))
             return
-        for warning in table.warnings:
+        for warning in context.warnings:
             session.warn(warning)
         failed: list[Block] = []
         in_a_row = 0
         for number, part in enumerate(parts):
             session.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
             try:
-                self.one(asked, table, part)
+                self.ask_part(access, context, part)
                 in_a_row = 0
             except RepoagentError as error:
                 self.error = self.error or error
@@ -235,24 +232,24 @@ class _Review:
         if failed:
             self.material.unseen.append(unreviewed(failed))
 
-    def one(self, asked: ModelAccess, table: _PromptContext, part: tuple[Block, ...]) -> None:
-        """Ask about one part, and keep what came of it."""
+    def ask_part(self, access: ModelAccess, context: _PromptContext, part: tuple[Block, ...]) -> None:
+        """Ask about one part, and cache the answer."""
         found = self.found()
-        shelf = self.shelf
+        cache = self.cache
         key = " ".join(block.key("")[:16] for block in part)
         try:
-            review_chunk(asked, table.prompt(part), table.tools, found, key)
+            review_chunk(access, context.prompt(part), context.tools, found, key)
         finally:
             self.findings += [finding for _, finding in found.claims]
             self.dropped += found.dropped
         for block in part:
             mine = [claim for claim, finding in found.claims if _holder(part, finding) is block]
-            shelf.put(block, mine)
+            cache.put(block, mine)
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:
-    """The block of the part that the finding is kept with: the one with its lines, else the first of its file."""
-    place = finding.place
+    """The block under which the finding is cached: the one with its lines, else the first of its file."""
+    place = finding.location
     sign = "-" if place.old else "+"
     mine = [block for block in part if block.path == place.path]
     for block in mine:
@@ -262,11 +259,11 @@ def _holder(part: Sequence[Block], finding: Finding) -> Block:
 
 
 def _is_about_this(error: RepoagentError) -> bool:
-    """Whether the next part may fare better: what a model makes of one part, not that it can't be reached."""
+    """Whether the error concerns one part only, not the connection to the model."""
     return isinstance(error, ModelError) and not isinstance(error.__cause__, Retryable)
 
 
 def _first(error: RepoagentError) -> str:
-    """The first line of what it says, without the ways to get a model: a hook has one line for it."""
-    said = str(error).partition(WAYS)[0].strip().splitlines()
-    return (said or ["it failed"])[0].rstrip(":.")
+    """The first line of the message, without the list of ways to get a model: a hook has one line for it."""
+    lines = str(error).partition(WAYS)[0].strip().splitlines()
+    return (lines or ["unknown error"])[0].rstrip(":.")

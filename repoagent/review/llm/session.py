@@ -1,7 +1,4 @@
-"""What a review by a model is given to work with, and what it brings back.
-
-How long a review may take: asked before each call, and heard in the middle of one.
-"""
+"""The input, the result and the time limit of a review by a model."""
 
 from __future__ import annotations
 
@@ -27,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def _silent(*_: object) -> None:
-    """Nobody listens."""
+    """Ignore the message."""
 
 
 @dataclass(frozen=True)
 class ReviewSession:
-    """Where a review is done and within which limits.
+    """Where to review, and within which limits.
 
-    `warn` gets a sentence that a person should read, `progress` what is being done just now. `ready` is who is asked;
-    without it the model is opened as the settings say. `record` is the cassette to write, `reply` the reply for
-    `manual`. `afresh` asks again about what has an answer already.
+    `warn` gets warnings for the user, `progress` the current step. `ready` is the model to ask; without it the model of
+    the settings is opened. `record` is the cassette to write, `reply` the reply for `manual`. `afresh` ignores cached
+    answers.
     """
 
     worktree: WorkTree
@@ -52,12 +49,12 @@ class ReviewSession:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What a model found, all of it verified.
+    """The verified findings of a model.
 
-    `dropped` are the findings that could not be verified, `reasons` how many for which reason. `unseen` has a sentence
-    for each part of the change that was not looked at, `notes` further ones for a person. `reused` is how many parts
-    had an answer from before, `calls` how many calls were paid now. `error` is why the review is not whole: no model,
-    no network, a limit; findings made before it stand, and its sentence is in `notes` already.
+    `dropped` counts the findings that could not be verified, `reasons` the same by reason. `unseen` has a phrase for
+    each part of the change that was not reviewed, `notes` sentences for the user. `reused` counts the parts with a
+    cached answer, `calls` the calls made. `error` is why the review is incomplete (no model, no network, a limit); it
+    is also among the `notes`, and the findings made before it count.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -74,7 +71,7 @@ class ModelAnswer:
 
 
 class Clock:
-    """How long a review may still take."""
+    """The time limit of a review."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -85,22 +82,22 @@ class Clock:
         return self.end - time.monotonic()
 
     def check(self, *_: object) -> None:
-        """Raise LimitReached when the time is over."""
+        """Raise LimitReached when the time is up."""
         if self.left <= 0:
             raise LimitReached(
-                f"the limit of {self.seconds:g} s is reached: raise review.max_seconds to go on"
+                f"the time limit of {self.seconds:g} s is reached; raise review.max_seconds to continue"
             )
 
     def wait(self, seconds: float, reason: str) -> None:
-        """Raise LimitReached where a pause of `seconds` would be too long."""
+        """Raise LimitReached if a pause of `seconds` would pass the limit."""
         if seconds > self.left:
             raise LimitReached(
-                f"{reason}; waiting {seconds:.0f} s would pass review.max_seconds ({self.seconds:g} s)"
+                f"{reason}; waiting {seconds:.0f} s would exceed review.max_seconds ({self.seconds:g} s)"
             )
 
     @contextmanager
     def alarm(self) -> Iterator[None]:
-        """Raise LimitReached in the block when the time is over, even where it waits for the network."""
+        """Raise LimitReached in the block when the time is up, even while it waits for the network."""
         self.check()
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -45,7 +45,9 @@ def render_github(report: Report, *, change: Change | None = None) -> str:
 
 def _command(finding: Finding) -> str:
     place = region(finding)
-    properties = {"file": plain_line(finding.place.path) if _odd(finding.place.path) else finding.place.path}
+    properties = {
+        "file": plain_line(finding.location.path) if _odd(finding.location.path) else finding.location.path
+    }
     if place is not None:
         properties |= {"line": str(place[0]), "endLine": str(place[1])}
     properties["title"] = f"{finding.rule}: {shorten(plain_line(finding.title), _TITLE)}"
@@ -94,7 +96,7 @@ def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
         "check_name": f"repoagent/{finding.rule}",
         "fingerprint": finding.id if number == 1 else f"{finding.id}-{number}",
         "severity": _GITLAB_SEVERITY[finding.level],
-        "location": {"path": writable(finding.place.path), "lines": {"begin": begin, "end": end}},
+        "location": {"path": writable(finding.location.path), "lines": {"begin": begin, "end": end}},
     }
 
 
@@ -111,7 +113,7 @@ def render_rdjson(report: Report, *, change: Change | None = None) -> str:
 
 
 def _diagnostic(finding: Finding) -> dict[str, object]:
-    location: dict[str, object] = {"path": writable(finding.place.path)}
+    location: dict[str, object] = {"path": writable(finding.location.path)}
     if place := region(finding):
         location["range"] = _range(*place)
     title, body = plain_line(finding.title), plain(finding.body).strip()
@@ -122,8 +124,8 @@ def _diagnostic(finding: Finding) -> dict[str, object]:
         "code": {"value": finding.rule},
     }
     suggestion = finding.suggestion
-    if suggestion is not None and suggestion.place.path == finding.place.path and _fits(suggestion):
-        lines = suggestion.place
+    if suggestion is not None and suggestion.location.path == finding.location.path and _fits(suggestion):
+        lines = suggestion.location
         found["suggestions"] = [{"range": _range(lines.start, lines.end), "text": _text(suggestion.text)}]
     return found
 
@@ -134,7 +136,7 @@ def _range(start: int, end: int) -> dict[str, object]:
 
 def _fits(suggestion: Suggestion) -> bool:
     """Whether it can be said: an empty line alone would read as no line."""
-    place = suggestion.place
+    place = suggestion.location
     return not place.old and 1 <= place.start <= place.end and suggestion.text not in ("\n", "\r\n")
 
 

@@ -9,7 +9,6 @@ The lines of a text that a finding speaks of, and the text with its suggestion i
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import unicodedata
@@ -17,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from repoagent import display_text
-from repoagent.review.change import Change
+from repoagent.review.change import Change, split_lines
 from repoagent.review.finding import Finding, Location, Report, Suggestion
 
 _RENDERERS = {
@@ -75,7 +74,7 @@ def report_data(report: Report) -> dict[str, object]:
 
 
 def _finding(finding: Finding) -> dict[str, object]:
-    place, suggestion = finding.place, finding.suggestion
+    place, suggestion = finding.location, finding.suggestion
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -94,9 +93,9 @@ def _finding(finding: Finding) -> dict[str, object]:
         "suggestion": None
         if suggestion is None
         else {
-            "path": suggestion.place.path,
-            "start": suggestion.place.start,
-            "end": suggestion.place.end,
+            "path": suggestion.location.path,
+            "start": suggestion.location.start,
+            "end": suggestion.location.end,
             "text": suggestion.text,
         },
         "confidence": finding.confidence,
@@ -138,11 +137,6 @@ def _acts(character: str) -> bool:
     return character not in _KEPT and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def split_lines(text: bytes) -> list[bytes]:
-    """Lines with their ending; only a line feed ends one, as for git."""
-    return io.BytesIO(text).readlines()
-
-
 def shown(line: bytes) -> str:
     """A line as text without its ending; what is no UTF-8 as surrogates."""
     return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
@@ -163,7 +157,7 @@ def lines_of(report: Report, place: Location) -> list[str]:
 
 def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, bytes] | None:
     """The text, and the text with the suggestion in it; None when it does not fit what is at hand."""
-    place, text = suggestion.place, report.by_file.get(suggestion.place.path)
+    place, text = suggestion.location, report.by_file.get(suggestion.location.path)
     if text is None or place.old or not 1 <= place.start <= place.end:
         return None
     lines = split_lines(text)
@@ -191,7 +185,7 @@ def added_lines(change: Change | None, path: str) -> frozenset[int]:
 def region(finding: Finding) -> tuple[int, int] | None:
     """The first and the last line of a finding in the text that the change leaves; None for the whole file, and for
     lines that are gone."""
-    place = finding.place
+    place = finding.location
     if place.old or place.start < 1:
         return None
     return place.start, max(place.start, place.end)

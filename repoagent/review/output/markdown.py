@@ -152,8 +152,8 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
         if place[0] == place[1]
         else f"lines {place[0]}–{place[1]}"
     )
-    if finding.place.old and finding.place.start:
-        lines = f"removed line {finding.place.start}"
+    if finding.location.old and finding.location.start:
+        lines = f"removed line {finding.location.start}"
     where = f"{lines}, " if lines else ""
     title = as_text(shorten(plain_line(finding.title), 500)) or "(no title)"
     yield ""
@@ -162,7 +162,7 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
     if body := plain(finding.body).strip():
         yield ""
         yield as_text(shorten(body, _BODY))
-    code = lines_of(report, finding.place) or text_lines(finding.quote)
+    code = lines_of(report, finding.location) or text_lines(finding.quote)
     suggested = _suggestion(report, finding, change)
     if code and not suggested:
         more = [f"… {count(len(code) - _CODE, 'more line')}"] if len(code) > _CODE else []
@@ -186,21 +186,21 @@ def _suggestion(report: Report, finding: Finding, change: Change | None) -> str:
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None:
         return ""
-    place = suggestion.place
+    place = suggestion.location
     exact = plain(suggestion.text) == suggestion.text and "\r" not in suggestion.text
     lines = range(place.start, place.end + 1)
-    if exact and place.path == finding.place.path and added_lines(change, place.path).issuperset(lines):
+    if exact and place.path == finding.location.path and added_lines(change, place.path).issuperset(lines):
         return fenced(suggestion.text.removesuffix("\n"), "suggestion", empty=not suggestion.text)
     old = [f"-{plain(line)}" for line in lines_of(report, place)]
     new = [f"+{plain(line)}" for line in text_lines(suggestion.text)]
-    where = "" if place.path == finding.place.path else f"In {as_code(plain_line(place.path))}:\n\n"
+    where = "" if place.path == finding.location.path else f"In {as_code(plain_line(place.path))}:\n\n"
     return where + fenced("\n".join(old + new), "diff")
 
 
 def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     for finding in findings:
-        found.setdefault(finding.place.path, []).append(finding)
+        found.setdefault(finding.location.path, []).append(finding)
     return found
 
 

@@ -1,12 +1,9 @@
-"""Places and fixes as SARIF has them.
+"""A report as SARIF 2.1.0 (OASIS), within the limits of GitHub code scanning.
 
-The hash by which code scanning knows a line again when others were put above it.
-
-For each line a polynomial hash (Karp and Rabin 1987) of the hundred characters from its start on, without spaces and
-tabs, line ends all as a line feed: base 37, modulo 2^64, of UTF-16 code units, the end of the file as 65535 and zeros
-after it. Equal hashes in a file are numbered. GitHub's upload action computes the same and says so when ours differ.
-
-A report as SARIF 2.1.0 (OASIS), within what GitHub's code scanning takes of it.
+Code scanning recognizes a line that has moved by its hash: a polynomial hash (Karp and Rabin 1987) of the hundred
+characters from its start, without spaces and tabs, each line ending as a line feed: base 37, modulo 2^64, of UTF-16
+code units, the end of the file as 65535 and zeros after it. Equal hashes in a file are numbered. GitHub's upload
+action computes the same and warns when ours differ.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from collections.abc import Collection, Sequence
 from urllib.parse import quote_from_bytes
 
 from repoagent import __version__
-from repoagent.review.change import Change
+from repoagent.review.change import Change, split_lines
 from repoagent.review.finding import Finding, Level, Report, Suggestion
 from repoagent.review.output.formats import (
     count,
@@ -28,7 +25,6 @@ from repoagent.review.output.formats import (
     region,
     shorten,
     shown,
-    split_lines,
     writable,
 )
 from repoagent.review.rules import RULES, Rule
@@ -48,12 +44,12 @@ def location(path: str, lines: tuple[int, int] | None) -> dict[str, object]:
 
 
 def fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
-    """The suggestion, when it can be said in Unicode and in lines of the text at hand.
+    """The suggestion; None if it is not Unicode or does not fit the text.
 
     The region goes from the start of the first line to the start of the line after the last one; where there is none,
     to its end, in UTF-16 code units.
     """
-    place, text = suggestion.place, suggestion.text
+    place, text = suggestion.location, suggestion.text
     source = report.by_file.get(place.path)
     if source is None or place.old or any("\ud800" <= one <= "\udfff" for one in text):
         return None
@@ -66,7 +62,7 @@ def fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
         deleted |= {"endLine": place.end, "endColumn": units + 1}
         text = text.removesuffix("\n")
     return {
-        "description": {"text": "The lines as repoagent suggests them."},
+        "description": {"text": "Apply the suggestion of repoagent."},
         "artifactChanges": [
             {
                 "artifactLocation": _artifact(place.path),
@@ -83,7 +79,7 @@ def _artifact(path: str) -> dict[str, object]:
 _WINDOW = 100
 _BASE = 37
 _MODULUS = 1 << 64
-_MOST = 400_000  # bytes: what is larger is left to whoever uploads it
+_MOST = 400_000  # bytes; for a larger text the uploader computes them
 _END = 0xFFFF
 
 
@@ -125,8 +121,8 @@ _JUSTIFICATION = "dismissed or accepted in an earlier review"
 
 
 def render(report: Report, *, change: Change | None = None) -> str:
-    """One run, its results in the order of the report with the most important first, the dismissed ones as suppressed.
-    What does not fit is left out and said in a notification."""
+    """One run, with the most important results first and the dismissed ones as suppressed; a notification says how many
+    did not fit."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
     results = [(finding, False) for finding in findings] + [(finding, True) for finding in report.dismissed]
     kept = results[:RESULTS]
@@ -143,7 +139,9 @@ def _log(report: Report, kept: Sequence[tuple[Finding, bool]], total: int) -> di
     prints = _fingerprints(report, [finding for finding, _ in kept])
     said = [*report.unseen, *report.notes]
     if len(kept) < total:
-        said.insert(0, f"{count(total - len(kept), 'result')} left out: a code host takes no more.")
+        said.insert(
+            0, f"{count(total - len(kept), 'result')} left out: code hosts limit the size of a report."
+        )
     run: dict[str, object] = {
         "tool": {
             "driver": {
@@ -177,9 +175,10 @@ def _rule(name: str, rule: Rule | None) -> dict[str, object]:
     if rule is None:
         return told
     level = (rule.default or Level.NOTE).word
+    # no helpUri: the documentation comes with the program, and a viewer opens only an absolute URI
     help_text = (
-        f"{rule.line} It is told by {_SOURCES[rule.source]}. What it means, how it is computed and how often it is "
-        f"right: {rule.page}. To turn it off: review.rules.{rule.id} = off."
+        f"{rule.line} Source: {_SOURCES[rule.source]}. For details run `repoagent help docs/review.md`; to turn the "
+        f"rule off, run `git config repoagent.review.rules.{rule.id} off`."
     )
     configuration: dict[str, object] = {"level": level}
     if rule.default is None:
@@ -197,7 +196,7 @@ def _rule(name: str, rule: Rule | None) -> dict[str, object]:
 
 
 _SOURCES = {
-    "static": "the changed texts themselves",
+    "static": "the changed texts",
     "history": "the history of the repository",
     "model": "a language model",
 }
@@ -214,7 +213,7 @@ def _result(
         "ruleIndex": rule,
         "level": finding.level.word,
         "message": {"text": shorten(message, _MESSAGE)},
-        "locations": [location(finding.place.path, region(finding))],
+        "locations": [location(finding.location.path, region(finding))],
         "partialFingerprints": prints,
         "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
         "properties": {"id": finding.id, "commits": [writable(one.commit) for one in finding.evidence]},
@@ -227,11 +226,11 @@ def _result(
 
 
 def _fingerprints(report: Report, findings: Sequence[Finding]) -> list[dict[str, str]]:
-    """Our own id, numbered where equal ones meet; beside it the hash by which code scanning knows a line again."""
+    """The finding's id, numbered among equal ones, and the line hash of code scanning."""
     wanted: dict[str, set[int]] = {}
     for finding in findings:
         if place := region(finding):
-            wanted.setdefault(finding.place.path, set()).add(place[0])
+            wanted.setdefault(finding.location.path, set()).add(place[0])
     hashes = {
         path: line_hashes(report.by_file[path], lines)
         for path, lines in wanted.items()
@@ -244,8 +243,8 @@ def _fingerprints(report: Report, findings: Sequence[Finding]) -> list[dict[str,
         seen[finding.id] = seen.get(finding.id, 0) + 1
         marks = {"repoagentFinding/v1": f"{finding.id}:{seen[finding.id]}"}
         place = region(finding)
-        known = hashes.get(finding.place.path, {}).get(place[0]) if place else None
-        where = (finding.rule, finding.place.path, known or "")
+        known = hashes.get(finding.location.path, {}).get(place[0]) if place else None
+        where = (finding.rule, finding.location.path, known or "")
         if (
             place is None or where in used
         ):  # there it computes none; and two of one rule at a line would be one alert

@@ -91,7 +91,7 @@ def test_findings_of_the_level_stop_git_and_say_how_to_go_on(history: GitRepo) -
     stage(history, "a.py")
     done = hook(history, "pre-commit", "--fail-on", "warning")
     assert done.code == 6 and PARTNER in done.out
-    assert "to see why" not in done.out and "In 40 of the last 40 commits" in done.out
+    assert "to see why" not in done.out and "in 40 of the last 40 commits" in done.out
     assert "the commit was stopped; to go past this: git commit --no-verify" in done.err
 
 
@@ -113,7 +113,7 @@ def test_what_stops_nothing_is_told_in_a_line_or_two(history: GitRepo) -> None:
     assert told[0].startswith("warning partner-missing: ") and told[1].startswith("  a.py  [")
     assert told[2] == "to see why: repoagent review --commit HEAD" and len(told) == 5
     history.git("commit", "-qm", "alone")
-    assert "In 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
+    assert "in 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
 
 
 @pytest.mark.soak
@@ -185,7 +185,7 @@ def test_what_git_cuts_off_a_message_says_nothing_and_a_wrong_rule_is_told(histo
     assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
     history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
     told = hook(history, "commit-msg", ".git/MSG").err
-    assert "no rule 'partners-missing'; there are: secret" in told and "there is no rule in it" in told
+    assert "unknown rule 'partners-missing'; the rules are: secret" in told and "names no rule" in told
 
 
 def test_what_is_pushed_is_looked_at(history: GitRepo) -> None:
@@ -194,7 +194,7 @@ def test_what_is_pushed_is_looked_at(history: GitRepo) -> None:
     history.git("commit", "-qm", "alone")
     line = f"refs/heads/main {history.head()} refs/heads/main {base}\n"
     done = hook(history, "pre-push", "origin", "url", "--fail-on", "warning", stdin=line.encode())
-    assert done.code == 6 and PARTNER in done.out and "1 warning in main, as it is pushed" in done.out
+    assert done.code == 6 and PARTNER in done.out and "1 warning in the push of main" in done.out
     assert "git push --no-verify" in done.err
     gone = f"(delete) {'0' * 40} refs/heads/main {base}\n"
     assert hook(history, "pre-push", "origin", "url", stdin=gone.encode()) == Done(0, "", "")
@@ -221,7 +221,7 @@ def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
     )
     assert PARTNER in done.out and "model" not in done.err
     assert PARTNER not in hook(history, "pre-commit", "--only", "fix-prone").out
-    assert "there is no rule 'nothing'" in hook(history, "pre-commit", "--only", "nothing").err
+    assert "unknown rule 'nothing'" in hook(history, "pre-commit", "--only", "nothing").err
 
 
 @pytest.mark.soak
@@ -229,7 +229,7 @@ def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
     ("model", "sentence"),
     [
         ("anthropic/claude-sonnet-5-5", "there is no key for Anthropic's models"),
-        ("command:false", "is not whole"),
+        ("command:false", "is incomplete"),
     ],
 )
 def test_a_model_that_can_t_be_asked_is_a_line_and_no_hindrance(
@@ -282,7 +282,7 @@ def test_install_status_and_uninstall(history: GitRepo) -> None:
     status = program(history.top, "hook", "status", "--json")
     assert [one["state"] for one in status.json["hooks"]] == ["none"] * 3
     done = program(history.top, "hook", "install", "--commit-msg", "--pre-push")
-    assert done.code == 0 and done.err.count("was installed") == 2 and done.out == ""
+    assert done.code == 0 and done.err.count("installed ") == 2 and done.out == ""
     assert program(history.top, "hook", "status").out.splitlines()[1:] == [
         "pre-commit  none", "commit-msg  of repoagent", "pre-push    of repoagent",
     ]  # fmt: skip

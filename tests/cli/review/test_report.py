@@ -85,7 +85,7 @@ def test_many_findings_begin_with_a_summary_go_by_file_and_end_with_the_three_th
         finding(
             rule=rule,
             level=level,
-            place=Location(path, 2, 2),
+            location=Location(path, 2, 2),
             key=f"{n}",
             suggestion=None,
             title=f"title {n}",
@@ -138,7 +138,10 @@ def test_any_text_is_harmless_and_fits(given: Report) -> None:
 def test_hostile_text_acts_on_nothing(hostile: str) -> None:
     path = hostile.replace("\0", "")
     one = finding(
-        title=hostile, body=hostile, place=Location(path, 1, 1), evidence=(Evidence(hostile, 2**70, hostile),)
+        title=hostile,
+        body=hostile,
+        location=Location(path, 1, 1),
+        evidence=(Evidence(hostile, 2**70, hostile),),
     )
     shown = text(
         Report(hostile, 1, [one], by_file={path: hostile.encode("utf-8", "surrogateescape")}, model=hostile)
@@ -150,7 +153,7 @@ def test_hostile_text_acts_on_nothing(hostile: str) -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: int) -> None:
     long = b"x = '" + b"y" * 300 + b"'\n\tz\xff = 1\n"
-    one = finding(place=Location("a.py", 1, 1), suggestion=None)
+    one = finding(location=Location("a.py", 1, 1), suggestion=None)
     shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width))
     (code,) = [line for line in shown.splitlines() if line.startswith(" > 1")]
     assert display_width(code) == width and code.endswith("…")
@@ -158,13 +161,13 @@ def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: i
 
 
 def test_only_ascii_where_nothing_else_can_be_shown() -> None:
-    shown = text(report(finding(place=Location("src/find.py", 1, 3))), page(60, ascii=True))
+    shown = text(report(finding(location=Location("src/find.py", 1, 3))), page(60, ascii=True))
     assert " > 3 | def find(name):" in shown and "│" not in shown and "…" not in shown
 
 
 def test_of_many_lines_the_first_and_the_last_are_shown() -> None:
     source = b"".join(b"line %d\n" % n for n in range(1, 41))
-    given = Report("it", 1, [finding(place=Location("a", 3, 38), suggestion=None)], by_file={"a": source})
+    given = Report("it", 1, [finding(location=Location("a", 3, 38), suggestion=None)], by_file={"a": source})
     shown = text(given).splitlines()
     assert " > 11 │ line 11" in shown and "     │ … 24 more lines" in shown and " > 36 │ line 36" in shown
     assert not any(line.startswith((" > 12", " > 35")) for line in shown)
@@ -172,7 +175,7 @@ def test_of_many_lines_the_first_and_the_last_are_shown() -> None:
 
 def test_removed_lines_are_quoted_with_their_old_numbers() -> None:
     one = finding(
-        place=Location("src/find.py", 40, 41, old=True), quote="def old():\n    pass\n", suggestion=None
+        location=Location("src/find.py", 40, 41, old=True), quote="def old():\n    pass\n", suggestion=None
     )
     shown = text(report(one)).splitlines()
     assert " - 40 │ def old():" in shown and " - 41 │     pass" in shown
@@ -181,7 +184,7 @@ def test_removed_lines_are_quoted_with_their_old_numbers() -> None:
 
 def test_a_whole_file_has_no_frame_and_many_commits_are_counted() -> None:
     commits = tuple(Evidence(f"{n:040x}", NOW - 3600 * n, f"Change {n}") for n in range(1, 8))
-    one = finding(place=Location("src/find.py"), suggestion=None, evidence=commits, body="")
+    one = finding(location=Location("src/find.py"), suggestion=None, evidence=commits, body="")
     shown = text(report(one))
     assert "│" not in shown and f"  src/find.py  [{one.id}]\n" in shown
     assert "Change 5" in shown and "Change 6" not in shown and "  and 2 more commits\n" in shown
@@ -235,7 +238,7 @@ def test_in_the_log_of_a_runner_nothing_is_a_command(
 
 def test_of_many_small_findings_a_few_heads_are_told() -> None:
     many = [
-        finding(rule="fix-prone", level=Level.NOTE, place=Location(f"f{number}.py")) for number in range(8)
+        finding(rule="fix-prone", level=Level.NOTE, location=Location(f"f{number}.py")) for number in range(8)
     ]
     model = finding(rule="correctness", level=Level.NOTE)
     given = report(*many, model)

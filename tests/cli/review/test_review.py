@@ -57,14 +57,14 @@ SOAK = pytest.mark.soak
         pytest.param(["--commit", "nope"], "there is no commit nope", marks=SOAK),
         (["--staged", "--worktree"], "--staged and --worktree name two changes"),
         pytest.param(["HEAD~1..HEAD", "--base", "main"], "--base and HEAD~1..HEAD name two changes", marks=SOAK),
-        (["--rule", "nope=off"], "there is no rule 'nope'"),
+        (["--rule", "nope=off"], "unknown rule 'nope'"),
         pytest.param(["--rule", "fix-prone=loud"], "say fix-prone=LEVEL", marks=SOAK),
         pytest.param(["--format", "json", "-o", "src"], "src is a folder", marks=SOAK),
         pytest.param(["--format", "json", "-o", "no/where"], "there is no folder", marks=SOAK),
         (["-o", "x"], "the text is for people"),
-        pytest.param(["-"], "holds no unified diff", marks=SOAK),
+        pytest.param(["-"], "is not a unified diff", marks=SOAK),
         (["--", "../outside"], "outside repository"),
-        (["dismiss", "0123456789ab"], "there is no review to speak of yet"),
+        (["dismiss", "0123456789ab"], "there is no review yet"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(repo: GitRepo, arguments: list[str], sentence: str) -> None:
@@ -76,7 +76,7 @@ def test_bad_input_is_one_sentence(repo: GitRepo, arguments: list[str], sentence
 def test_nothing_staged_says_what_else_there_is(repo: GitRepo) -> None:
     done = review(repo.top)
     assert done.returncode == 0
-    assert "nothing is staged: `git add` it, or review the work tree with --worktree" in done.stderr
+    assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.stderr
     assert "no changed file is among those" in review(repo.top, "--", "a.txt").stderr
 
 
@@ -100,7 +100,7 @@ def test_a_dismissed_finding_is_not_told_again(pair: GitRepo) -> None:
     done = review(pair.top, "dismiss", finding["id"][:6], "--reason", "it is documented elsewhere")
     assert (done.returncode, done.stderr) == (0, f"dismissed: {finding['title']}\n")
     assert findings(pair.top) == []
-    assert "012 is too little of an id" in review(pair.top, "accept", "012").stderr
+    assert "finding id '012' is too short" in review(pair.top, "accept", "012").stderr
     assert (
         "usage: repoagent review dismiss [options] id" in review(pair.top, "dismiss", "--help").stdout.lower()
     )

@@ -9,7 +9,7 @@ import pytest
 
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout
-from repoagent.review.checks.run import HistoryAnswer, history_findings
+from repoagent.review.checks.run import CheckOutcome, history_findings
 from repoagent.review.checks.statistics import learn
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector, open_repository
@@ -50,19 +50,19 @@ def _stream(commits: Sequence[tuple[str, Files]]) -> list[bytes]:
     return [*found, b"done\n"]
 
 
-def answer(repo: GitRepo, wanted: ChangeSelector | None = None, **rules: str) -> HistoryAnswer:
+def answer(repo: GitRepo, selector: ChangeSelector | None = None, **rules: str) -> CheckOutcome:
     """What history says of what is staged, every rule on, learned just before."""
     worktree, head, bare = open_repository(repo.top)
     place = layout(worktree)
     levels = {f"review.rules.{rule}": "warning" for rule in RULES}
     settings = load(place, repo.top, flags={**levels, **{f"review.rules.{k}": v for k, v in rules.items()}})
     learn(worktree, place)
-    change, _ = read_change(worktree, head, wanted or ChangeSelector(cwd=repo.top), bare=bare)
+    change, _ = read_change(worktree, head, selector or ChangeSelector(cwd=repo.top), bare=bare)
     return history_findings(change, worktree, place, settings)
 
 
-def found(repo: GitRepo, rule: str, wanted: ChangeSelector | None = None) -> list[Finding]:
-    return [finding for finding in answer(repo, wanted).findings if finding.rule == rule]
+def found(repo: GitRepo, rule: str, selector: ChangeSelector | None = None) -> list[Finding]:
+    return [finding for finding in answer(repo, selector).findings if finding.rule == rule]
 
 
 def stage(repo: GitRepo, files: Files) -> None:

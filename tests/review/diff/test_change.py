@@ -144,7 +144,7 @@ def test_a_range_is_what_one_side_has_added(repo: GitRepo) -> None:
     wrong: tuple[tuple[How, str, str], ...] = (
         ("range", "nope..HEAD", "there is no commit nope"),
         ("commit", "-x", "there is no commit -x"),
-        ("range", "main", "main is no range"),
+        ("range", "main", "main is not a range"),
     )
     for how, value, sentence in wrong:
         with pytest.raises(UsageError, match=sentence):
@@ -158,7 +158,7 @@ def test_a_shallow_clone_says_what_is_missing(repo: GitRepo, tmp_path: Path) -> 
     repo.commit("elsewhere", other="x\n")
     clone = GitRepo(tmp_path / "shallow")
     repo.git("clone", "-q", "--depth=1", "--no-single-branch", repo.top.as_uri(), str(clone.top))
-    with pytest.raises(UsageError, match="the clone is shallow, so fetch more"):
+    with pytest.raises(UsageError, match="the clone is shallow, so run"):
         read(clone.top, "range", "origin/main..origin/topic")
 
 
@@ -188,7 +188,7 @@ def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
     repo.git("merge", "topic", ok=False)
     worktree, head, _ = open_repository(repo.top)
     unsettled, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top))
-    assert (unsettled.files, unseen) == ((), ("both has conflicts that are not settled",))
+    assert (unsettled.files, unseen) == ((), ("both has unresolved conflicts",))
     repo.write("both", "".join(["settled\n", *lines[1:]]))
     repo.git("add", "both")
     change = read(repo.top)
@@ -255,7 +255,7 @@ def test_conflicts_are_left_out_of_the_work_tree_too(repo: GitRepo) -> None:
     worktree, head, bare = open_repository(repo.top)
     for how in ("worktree", "staged"):
         change, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top), bare=bare)
-        assert (told(change), unseen) == ({"b.txt": "added"}, ("a.txt has conflicts that are not settled",))
+        assert (told(change), unseen) == ({"b.txt": "added"}, ("a.txt has unresolved conflicts",))
 
 
 def test_a_commit_whose_parent_a_shallow_clone_lacks(repo: GitRepo, tmp_path: Path) -> None:

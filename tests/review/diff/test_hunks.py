@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.review.change import Lines
-from repoagent.review.diff.stdin import apply_hunks, read_hunk, sections, split_lines
+from repoagent.review.change import Lines, split_lines
+from repoagent.review.diff.stdin import apply_hunks, read_hunk, sections
 from tests.conftest import GitRepo
 from tests.review.diff.test_change import only, read, told
 
@@ -93,8 +93,8 @@ def test_a_plain_diff_without_index_lines_has_lines_and_no_texts(repo: GitRepo) 
 @pytest.mark.parametrize(
     ("diff", "sentence"),
     [
-        (b"hello\n", "holds no unified diff"),
-        (b"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n", "is cut off or was changed by hand"),
+        (b"hello\n", "is not a unified diff"),
+        (b"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n", "is truncated or was edited"),
     ],
 )
 def test_what_is_no_whole_diff_is_refused(repo: GitRepo, diff: bytes, sentence: str) -> None:

@@ -103,10 +103,10 @@ def test_uninstall_leaves_all_as_it_was(
     told = put(repo, program)
     assert states(repo) == dict.fromkeys(HOOKS, "ours")
     runs = make is not None and os.access(f"{folder}/pre-commit.before-repoagent", os.X_OK)
-    assert ("runs before it" in told[0]) == runs and ("not executable" in told[0]) == (
+    assert ("runs first" in told[0]) == runs and ("not executable" in told[0]) == (
         not runs and make is not None
     )
-    assert all("brought up to date" in one for one in put(repo, program, strict=True))
+    assert all("updated " in one for one in put(repo, program, strict=True))
     assert len(uninstall(look(open_worktree(repo.top)), HOOKS)) == 3
     assert picture(folder) == before
     assert uninstall(look(open_worktree(repo.top)), HOOKS) == []
@@ -139,7 +139,7 @@ def test_findings_stop_git_and_troubles_do_not_unless_strict(
     put(repo, program, "pre-commit", strict=strict)
     done = commit(repo)
     assert done.returncode == expected
-    assert (f"the review ended with code {code}" in done.stderr) == (code in (1, 4))
+    assert (f"the review failed with exit code {code}" in done.stderr) == (code in (1, 4))
     assert log(program) == [f"hook run{' --strict' if strict else ''} pre-commit"]
 
 
@@ -152,7 +152,7 @@ def test_without_the_program_git_goes_on_with_a_word(
     program.unlink()
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = commit(repo)
-    assert done.returncode == expected and "repoagent: not found, so nothing was reviewed" in done.stderr
+    assert done.returncode == expected and "repoagent: command not found, skipping the review" in done.stderr
 
 
 @pytest.mark.soak
@@ -203,7 +203,7 @@ def test_pre_commit_that_came_later_runs_ours_and_ours_can_be_taken_away(
     (folder / "pre-commit").rename(folder / "pre-commit.legacy")
     (folder / "pre-commit").write_text(GENERATED_BY_PRE_COMMIT)
     assert states(repo)["pre-commit"] == "legacy"
-    with pytest.raises(Refused, match="a hook of repoagent already"):
+    with pytest.raises(Refused, match="already a hook of repoagent"):
         put(repo, program, "pre-commit")
     subprocess.run([folder / "pre-commit.legacy"], check=True)
     assert log(program) == ["hook run pre-commit"]
@@ -221,7 +221,7 @@ def test_what_was_changed_by_hand_is_not_lost(repo: GitRepo, program: Path) -> N
         lambda: put(repo, program, "pre-commit"),
         lambda: uninstall(look(open_worktree(repo.top)), HOOKS),
     ):
-        with pytest.raises(Refused, match="changed by hand"):
+        with pytest.raises(Refused, match="manual edits"):
             act()
     assert path.read_text().endswith("echo mine\n")
 
@@ -230,7 +230,7 @@ def test_what_was_kept_is_not_written_over_when_another_hook_came(repo: GitRepo,
     repo.hook("pre-commit", "echo first\n")
     put(repo, program, "pre-commit")
     repo.hook("pre-commit", "echo second\n")
-    with pytest.raises(Refused, match="is there from an earlier time"):
+    with pytest.raises(Refused, match="is left from an earlier hook"):
         put(repo, program, "pre-commit")
     assert b"first" in repo.read(".git/hooks/pre-commit.before-repoagent")
 
@@ -260,7 +260,7 @@ def test_a_folder_for_all_repositories_is_asked_about(
     repo: GitRepo, program: Path, clean_environment: Path
 ) -> None:
     repo.git("config", "--global", "core.hooksPath", "~/all hooks")
-    with pytest.raises(Refused, match="for all your repositories: say --everywhere"):
+    with pytest.raises(Refused, match="for all your repositories; use --everywhere"):
         put(repo, program, "pre-commit")
     assert not (clean_environment / "all hooks").exists()
     put(repo, program, "pre-commit", everywhere=True)
@@ -340,7 +340,9 @@ def test_what_could_not_run_before_ours_is_left_alone(
     assert uninstall(look(open_worktree(repo.top)), HOOKS) == []
 
 
-@pytest.mark.parametrize(("value", "why"), [("", "set to nothing"), ("/dev/null", "/dev/null is no folder")])
+@pytest.mark.parametrize(
+    ("value", "why"), [("", "core.hooksPath is empty"), ("/dev/null", "/dev/null is not a folder")]
+)
 def test_where_git_runs_no_hooks_none_is_installed(
     repo: GitRepo, program: Path, value: str, why: str
 ) -> None:
@@ -357,7 +359,7 @@ def test_a_hook_of_another_version_is_brought_up_to_date(repo: GitRepo, program:
     path = repo.hook("pre-commit", "")
     path.write_text(f"{older}# sum of the lines above: {hashlib.sha256(older.encode()).hexdigest()[:16]}\n")
     assert states(repo)["pre-commit"] == "ours"
-    assert "brought up to date" in put(repo, program, "pre-commit")[0]
+    assert "updated " in put(repo, program, "pre-commit")[0]
     assert "another version" not in path.read_text()
 
 

@@ -93,9 +93,7 @@ def test_a_tag_on_new_commits_brings_them_once(clone: GitRepo) -> None:
 
 def test_the_first_push_of_all_has_nothing_to_be_compared_with(repo: GitRepo) -> None:
     found, notes = ask(repo, ("refs/heads/main", repo.head(), "refs/heads/main", ZERO))
-    assert found == [] and notes == [
-        "main was not looked at: the other side has nothing yet to compare it with"
-    ]
+    assert found == [] and notes == ["main was not reviewed: the remote has no commit to compare it with"]
 
 
 @pytest.mark.soak
@@ -112,7 +110,7 @@ def test_of_many_branches_some_are_looked_at_and_the_others_counted(clone: GitRe
         new = clone.commit(f"{number}")
         refs.append((f"refs/heads/b{number}", new, f"refs/heads/b{number}", ZERO))
     found, notes = ask(clone, *refs)
-    assert len(found) == 5 and notes == ["2 of 7 branches and tags were not looked at"]
+    assert len(found) == 5 and notes == ["2 of 7 branches and tags were not reviewed"]
 
 
 @settings(max_examples=30, deadline=None)

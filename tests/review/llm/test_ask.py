@@ -23,10 +23,10 @@ def test_one_call_finds_and_says_what_it_took(reviewing: Reviewing) -> None:
         "I looked.\n" + finding(level="error") + finding(quote="return 1", lines="5") + NOTHING
     )
     answer = reviewing()
-    assert [(f.rule, f.place.start, f.level.word, f.title) for f in answer.findings] == [
+    assert [(f.rule, f.location.start, f.level.word, f.title) for f in answer.findings] == [
         ("correctness", 5, "warning", "Tax is added")
     ]
-    assert (answer.dropped, answer.reasons) == (1, {"what it quotes is not in the file": 1})
+    assert (answer.dropped, answer.reasons) == (1, {"its quote is not in the file": 1})
     assert (answer.calls, answer.reused, answer.error, answer.unseen) == (1, 0, None, ())
     assert answer.tokens > 1000
     (prompt,) = reviewing.script.prompts
@@ -54,7 +54,7 @@ def test_what_is_unchanged_is_not_paid_for_again(reviewing: Reviewing) -> None:
     repo.git("add", "-A")
     script.replies(finding("other.py", "2", "    return a[1]", title="Other") + NOTHING)
     moved = reviewing()
-    assert [(f.title, f.place.start) for f in moved.findings] == [("Tax is added", 36), ("Other", 2)]
+    assert [(f.title, f.location.start) for f in moved.findings] == [("Tax is added", 36), ("Other", 2)]
     assert (moved.calls, moved.reused) == (1, 1)
     (prompt,) = script.prompts
     assert "other.py" in prompt
@@ -127,7 +127,7 @@ def test_a_reply_in_which_nothing_counts_goes_back_once(reviewing: Reviewing) ->
     reviewing.script.replies(wrong + NOTHING, finding() + NOTHING)
     answer = reviewing()
     assert (len(answer.findings), answer.dropped) == (1, 0)
-    assert "None of your findings counts: what it quotes is not in the file" in reviewing.script.prompts[1]
+    assert "None of your findings counts: its quote is not in the file" in reviewing.script.prompts[1]
     reviewing.script.replies(wrong + NOTHING, wrong + wrong + NOTHING)
     answer = reviewing(afresh=True)
     assert (answer.findings, answer.dropped) == ((), 2)
@@ -273,7 +273,7 @@ def test_a_file_in_a_hostile_form_is_reviewed(reviewing: Reviewing) -> None:
         finding("crlf.py", "4", "0,", more="replace:\n|     1,\n") + finding("latin.py", "1", "# Käse")
         + finding("odd name.py", "1", "d = 4", more="replace:\n| d = 5\n") + NOTHING
     )  # fmt: skip
-    found = {f.place.path: f for f in reviewing().findings}
+    found = {f.location.path: f for f in reviewing().findings}
     assert set(found) == {"latin.py", "odd name.py"}  # of `0,` the line must be right too
     assert found["odd name.py"].suggestion is not None
 

@@ -50,7 +50,7 @@ def check(claim: Claim, shown: FileView | None = None) -> Finding | str:
 def place(claim: Claim, shown: FileView | None = None) -> tuple[int, int]:
     found = check(claim, shown)
     assert isinstance(found, Finding), found
-    return found.place.start, found.place.end
+    return found.location.start, found.location.end
 
 
 def quoting(*lines: str, first: int = 0, last: int = 0, **more: object) -> Claim:
@@ -69,7 +69,7 @@ def test_what_stands_there_is_found_whatever_the_number_and_the_spaces() -> None
 def test_a_quote_with_unchanged_lines_is_placed_on_the_changed_ones() -> None:
     found = check(quoting("x = call(one)", "y = call( other )", "return x", first=2, last=4))
     assert isinstance(found, Finding)
-    assert (found.place, found.quote) == (Location("a.txt", 3, 3), "y = call( other )\n")
+    assert (found.location, found.quote) == (Location("a.txt", 3, 3), "y = call( other )\n")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_removed_line_is_quoted_as_an_old_one() -> None:
     shown = view("a()\nguard(x)\nb()\n", "a()\nb()\n")
     found = check(quoting("guard(x)", first=2, old=True, replace=("guard(y)",)), shown)
     assert isinstance(found, Finding)
-    assert (found.place, found.suggestion) == (Location("a.txt", 2, 2, old=True), None)
+    assert (found.location, found.suggestion) == (Location("a.txt", 2, 2, old=True), None)
     assert check(quoting("guard(x)", first=2), shown) == claims.NOT_THERE
 
 
@@ -175,7 +175,7 @@ def test_ids_are_of_the_code_and_not_of_its_lines() -> None:
     here, there = check(CLAIM), check(replace(CLAIM, first=5, last=5, title="Other words"), moved)
     assert isinstance(here, Finding)
     assert isinstance(there, Finding)
-    assert there.place.start == here.place.start + 2
+    assert there.location.start == here.location.start + 2
     assert here.id == there.id
 
 
@@ -183,10 +183,10 @@ def test_doubles_are_merged_and_each_other_has_its_own_id() -> None:
     found = check(CLAIM)
     assert isinstance(found, Finding)
     longer = found._replace(body="Longer by far.")
-    elsewhere = found._replace(place=Location("a.txt", 8, 8))
+    elsewhere = found._replace(location=Location("a.txt", 8, 8))
     other = found._replace(rule="security")
     kept = merge_findings([found, longer, elsewhere, other])
-    assert [(one.body, one.place.start, one.rule) for one in kept] == [
+    assert [(one.body, one.location.start, one.rule) for one in kept] == [
         ("Longer by far.", 3, "correctness"), (found.body, 8, "correctness"), (found.body, 3, "security"),
     ]  # fmt: skip
     assert len({one.id for one in kept}) == 3
@@ -212,7 +212,7 @@ def test_what_is_accepted_is_on_the_change_and_says_what_stands_there(
     found = check(quoting(*quote, first=first), shown)
     if isinstance(found, Finding):
         lines = after.split("\n")
-        at = range(found.place.start, found.place.end + 1)
+        at = range(found.location.start, found.location.end + 1)
         changed = shown.changed(old=False)
         assert at[0] in changed
         assert at[-1] in changed

@@ -80,7 +80,7 @@ def reports(draw: st.DrawFn) -> Report:
     return Report(
         draw(texts), 3, found, draw(st.lists(findings(), max_size=2)), 1,
         draw(st.lists(texts, max_size=2)), draw(st.lists(texts, max_size=2)), draw(texts),
-        by_file={finding.place.path: SOURCE for finding in found},
+        by_file={finding.location.path: SOURCE for finding in found},
     )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def finding(**changed: object) -> Finding:
         "rule": "security",
         "level": Level.ERROR,
         "title": "The name is run by a shell.",
-        "place": Location("src/find.py", 4, 4),
+        "location": Location("src/find.py", 4, 4),
         "body": "Any name with a semicolon runs a program.",
         "quote": "\treturn os.popen('find ' + name)",
         "suggestion": Suggestion(Location("src/find.py", 4, 4), "\treturn run(['find', name])\n"),

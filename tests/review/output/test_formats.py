@@ -44,7 +44,7 @@ def _json_says_everything(given: Report) -> None:
         assert [one["id"] for one in found[kind]] == [one.id for one in all_of_them]
         for told, one in zip(found[kind], all_of_them, strict=True):
             assert (told["title"], told["body"], told["path"], told["quote"], told["key"]) == (
-                one.title, one.body, one.place.path, one.quote, one.key,
+                one.title, one.body, one.location.path, one.quote, one.key,
             )  # fmt: skip
             assert told["level"] == one.level.word
             assert told["evidence"] == [
@@ -90,9 +90,9 @@ def _annotations_are_what_was_found(given: Report) -> None:
     for (name, values, message), one in zip(found, expected, strict=True):
         assert name == {1: "notice", 2: "warning", 3: "error"}[one.level]
         assert set(values) == {"file", "title"} | ({"line", "endLine"} if "line" in values else set())
-        if not any("\ud800" <= character <= "\udfff" for character in one.place.path):
-            assert values["file"] == one.place.path
-        assert ("line" in values) == (one.place.start > 0 and not one.place.old)
+        if not any("\ud800" <= character <= "\udfff" for character in one.location.path):
+            assert values["file"] == one.location.path
+        assert ("line" in values) == (one.location.start > 0 and not one.location.old)
         assert values["title"].startswith(f"{one.rule}: ")
         assert message.endswith(f"repoagent review dismiss {one.id}")
 
@@ -172,7 +172,7 @@ def test_a_suggestion_for_reviewdog_has_no_last_line_ending(text: str, told: str
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_everywhere_is_written_as_utf_8(format: str, text: str) -> None:
     path = text.replace("\0", "").strip("/")
-    one = finding(title=text, body=text, quote=text, place=Location(path, 2, 3), key=text)
+    one = finding(title=text, body=text, quote=text, location=Location(path, 2, 3), key=text)
     given = Report(
         text, 1, [one], [one], 1, [text], [text], text, by_file={path: text.encode("utf-8", "replace")}
     )

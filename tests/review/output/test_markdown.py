@@ -81,7 +81,7 @@ def test_a_code_span_and_a_fence_hold_any_text(text: str) -> None:
 def a_comment_has_only_our_own_markup(given: Report) -> None:
     """Nothing but our own elements, no link, the marker first, a block for each finding."""
     shown = comment(
-        given, change(2, b"x\n", b"y\n", path=given.findings[0].place.path if given.findings else "a")
+        given, change(2, b"x\n", b"y\n", path=given.findings[0].location.path if given.findings else "a")
     )
     assert shown.startswith(f"{markdown.MARKER}\n") and len(shown) <= 65_536
     found = tokens(shown)
@@ -91,7 +91,7 @@ def a_comment_has_only_our_own_markup(given: Report) -> None:
             assert OURS.sub("", one.content).strip() == "", one.content
         if one.type == "text":
             assert not LINKED.search(one.content), one.content
-    files = len({finding.place.path for finding in given.findings})
+    files = len({finding.location.path for finding in given.findings})
     assert shown.count("\n<details") == shown.count("\n</details>\n") == files
     names = {one.content for one in found if one.type == "code_inline"}
     assert names >= {finding.id for finding in given.findings}
@@ -104,7 +104,7 @@ def test_hostile_text_stays_text(text: str) -> None:
         title=text,
         body=text,
         quote=text,
-        place=Location(path, 2, 3),
+        location=Location(path, 2, 3),
         suggestion=Suggestion(Location(path, 1, 1), text),
     )
     a_comment_has_only_our_own_markup(
@@ -174,12 +174,12 @@ def test_without_the_change_a_suggestion_is_a_diff() -> None:
 
 
 def test_a_suggestion_for_another_file_says_which() -> None:
-    one = finding(place=Location("a.py", 1, 1))
+    one = finding(location=Location("a.py", 1, 1))
     assert "In `src/find.py`:\n\n```diff" in comment(report(one), change(4, b"x\n"))
 
 
 def test_a_comment_stays_within_what_is_taken_and_says_what_is_left_out() -> None:
-    many = [finding(key=str(n), body="@#:" * 900, place=Location(f"{n}.py", 1, 1)) for n in range(40)]
+    many = [finding(key=str(n), body="@#:" * 900, location=Location(f"{n}.py", 1, 1)) for n in range(40)]
     told = comment(report(*many, unseen=["@" * 400] * 90))
     assert len(told.encode()) <= 65_000
     shown = told.count("<details open>")
@@ -189,7 +189,7 @@ def test_a_comment_stays_within_what_is_taken_and_says_what_is_left_out() -> Non
 
 def test_one_finding_too_long_leaves_room_for_the_next() -> None:
     long = finding(body="\x00" * 6_000, title="@" * 5_000, evidence=(), quote="", suggestion=None)
-    told = comment(report(*[long] * 4, finding(place=Location("b.py"), level=Level.NOTE)))
+    told = comment(report(*[long] * 4, finding(location=Location("b.py"), level=Level.NOTE)))
     assert "<code>b.py</code>" in told
 
 

@@ -59,7 +59,7 @@ def test_all_rules_are_described_with_their_level_and_few_tags() -> None:
     "path", ["a b.py", "a:b", "ü/é#?.py", "%41.py", os.fsdecode(b"\xff\n.c"), *HOSTILE[:3]]
 )
 def test_a_path_is_a_relative_reference_to_its_bytes(path: str) -> None:
-    result = run(report(finding(place=Location(path, 3, 9))))["results"][0]
+    result = run(report(finding(location=Location(path, 3, 9))))["results"][0]
     place = result["locations"][0]["physicalLocation"]
     uri = place["artifactLocation"]["uri"]
     assert unquote_to_bytes(uri) == os.fsencode(path)
@@ -68,7 +68,7 @@ def test_a_path_is_a_relative_reference_to_its_bytes(path: str) -> None:
 
 
 def test_a_whole_file_has_no_region_and_is_known_again_all_the_same() -> None:
-    pair = [finding(place=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
+    pair = [finding(location=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
     results = run(report(*pair))["results"]
     assert all("region" not in result["locations"][0]["physicalLocation"] for result in results)
     assert len({result["partialFingerprints"]["primaryLocationLineHash"] for result in results}) == 2
@@ -147,7 +147,7 @@ def test_a_suggestion_that_does_not_fit_is_no_fix(suggestion: Suggestion) -> Non
 
 
 def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() -> None:
-    gone = finding(place=Location("src/find.py", 4, 4, old=True))
+    gone = finding(location=Location("src/find.py", 4, 4, old=True))
     (result,) = run(report(dismissed=(gone,)))["results"]
     assert result["suppressions"][0]["kind"] == "external"
     assert "region" not in result["locations"][0]["physicalLocation"]

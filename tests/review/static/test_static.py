@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout
-from repoagent.review.checks.static import StaticAnswer, static_findings
+from repoagent.review.checks.run import CheckOutcome, static_findings
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector, open_repository
 from repoagent.review.finding import Finding
@@ -31,11 +31,11 @@ def stage(repo: GitRepo, files: Files) -> None:
     repo.git("add", "-A")
 
 
-def answer(repo: GitRepo, wanted: ChangeSelector | None = None, **levels: str) -> StaticAnswer:
+def answer(repo: GitRepo, selector: ChangeSelector | None = None, **levels: str) -> CheckOutcome:
     worktree, head, bare = open_repository(repo.top)
     flags = {f"review.rules.{rule.replace('_', '-')}": level for rule, level in levels.items()}
     settings = load(layout(worktree), repo.top, flags=flags)
-    change, _ = read_change(worktree, head, wanted or ChangeSelector(cwd=repo.top), bare=bare)
+    change, _ = read_change(worktree, head, selector or ChangeSelector(cwd=repo.top), bare=bare)
     return static_findings(change, worktree, settings)
 
 
@@ -48,7 +48,7 @@ def found(repo: GitRepo, before: Files, after: Files) -> list[Finding]:
 
 
 def told(findings: list[Finding]) -> list[tuple[str, str, int]]:
-    return [(one.rule, one.place.path, one.place.start) for one in findings]
+    return [(one.rule, one.location.path, one.location.start) for one in findings]
 
 
 CODE = "import os\n\n\ndef size(path):\n    return os.stat(path).st_size\n"
@@ -155,10 +155,10 @@ def test_a_renamed_function_that_another_file_imports(repo: GitRepo, user: str) 
         {"src/pkg/cookies.py": COOKIES, "src/pkg/user.py": user},
         {"src/pkg/cookies.py": COOKIES.replace("merge_cookies", "merge")},
     )
-    assert (finding.rule, finding.place.path, finding.place.start, finding.place.old) == (
+    assert (finding.rule, finding.location.path, finding.location.start, finding.location.old) == (
         "removed-symbol", "src/pkg/cookies.py", 1, True,
     )  # fmt: skip
-    assert finding.title.startswith("merge_cookies is gone, and src/pkg/user.py:")
+    assert finding.title.startswith("merge_cookies was removed, but src/pkg/user.py:")
     assert "merge_cookies" in finding.body and finding.quote == "def merge_cookies(a, b):"
 
 
@@ -198,15 +198,15 @@ def test_the_name_that_is_used_most_is_named_first_and_the_others_are_counted(re
         {"a.py": "ONE = 1\n\n\ndef two():\n    return 2\n", "b.py": "from a import two\n", "c.py": "from a import ONE, two\n"},
         {"a.py": "\n"},
     )  # fmt: skip
-    assert finding.title == "two is gone, and b.py:1 still imports it"
+    assert finding.title == "two was removed, but b.py:1 still imports it"
     assert "b.py:1: from a import two" in finding.body and "c.py:1" in finding.body
-    assert "1 more name of this file likewise: ONE." in finding.body
+    assert "The same holds for 1 more name of this file: ONE." in finding.body
 
 
 def test_a_call_in_the_same_file(repo: GitRepo) -> None:
     text = "def helper():\n    return 1\n\n\ndef f():\n    return helper()\n"
     (finding,) = found(repo, {"a.py": text}, {"a.py": text.replace("def helper", "def helped")})
-    assert finding.title == "helper is gone, and a.py:6 still uses it"
+    assert finding.title == "helper was removed, but a.py:6 still uses it"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
-"""What a rule is given: the change, the history before it, and what is usual in the repository."""
+"""What a check is given: a static one the changed texts, one of the history also what happened before.
+
+A check is a function from its context to findings; `run.CHECKS` lists them. Both contexts collect in `unseen` a
+phrase for each part of the change that a check had no time or no data for.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -11,23 +16,54 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.diff.read import SUBMODULE
-from repoagent.review.finding import Evidence, Level
+from repoagent.review.finding import Evidence, Finding, Level
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import View
     from repoagent.review.checks.file_origin import Attributes
     from repoagent.review.checks.statistics import Habits
 
-MOST = 200  # files of a change that are looked into
-SHOWN = 5  # commits that speak for a finding
+LARGEST = 2 << 20  # bytes of a text that static checks read
+MOST = 200  # files of a change that checks of the history look into
+SHOWN = 5  # commits that support a finding
+
+
+def is_text(file: ChangedFile) -> bool:
+    """Whether it is a regular file on each side where it exists: not a submodule or a symbolic link."""
+    return all(mode in ("", "100644", "100755") for mode in (file.old_mode, file.new_mode))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StaticContext:
+    """`files` are those of the change that may be read; `findings` are those of the checks before. A check gives up
+    when the process has used the processor until `deadline`, and adds to `secrets` what must not be printed."""
+
+    top: Path
+    change: Change
+    levels: Mapping[str, Level]
+    files: tuple[ChangedFile, ...]
+    deadline: float
+    findings: list[Finding] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+
+    def texts(self, file: ChangedFile) -> tuple[bytes, bytes] | None:
+        """The text before and after, b"" for none; None where one is missing, binary or too large."""
+        old, new = self.change.read_old(file), self.change.read_new(file)
+        if (old is None and file.old_blob) or (new is None and file.status != "deleted"):
+            return None
+        texts = old or b"", new or b""
+        return None if any(len(text) > LARGEST or b"\0" in text[:8000] for text in texts) else texts
+
+    def late(self) -> bool:
+        return time.process_time() > self.deadline
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryContext:
     """`view` is the history before the change, None where there is none; `ids` gives the full ids of its commits by
-    number, `author` the id of who makes the change. `levels` has the rules that are on. `habits` is None until they
-    are learned. `deadline` is a time of `time.monotonic` after which a rule gives up."""
+    number, `author` the id of the author of the change. `levels` has the rules that are on. `habits` is None until
+    they are learned. A check gives up at `deadline`, a time of `time.monotonic`."""
 
     top: Path
     change: Change
@@ -38,7 +74,7 @@ class HistoryContext:
     habits: Habits | None
     deadline: float
     unseen: list[str] = field(default_factory=list)
-    own_attributes: bool = False  # some stand beside those of the repository
+    own_attributes: bool = False  # .git/info/attributes exists
 
     @cached_property
     def files(self) -> dict[str, int]:
@@ -59,8 +95,8 @@ class HistoryContext:
 
     @cached_property
     def marked(self) -> frozenset[str]:
-        """Of the files that were there before, 200 at most, those that may be generated; and the files of attributes
-        that may say so of them."""
+        """Of the first 200 files that existed before, those that may be generated; and the attribute files that may
+        mark them so."""
         from repoagent.review.checks.file_origin import attribute_files, marked
 
         paths = self._there_before
@@ -68,7 +104,7 @@ class HistoryContext:
 
     @cached_property
     def attributes(self) -> Attributes:
-        """What the attributes say of these files."""
+        """The attributes of these files."""
         from repoagent.review.checks.file_origin import Attributes, attributes, says_linguist
 
         looked = self.change.kind in ("staged", "commit", "range") and not self.own_attributes
@@ -82,13 +118,13 @@ class HistoryContext:
         return frozenset(path for file in self.change.files for path in (file.path, file.old_path))
 
     def evidence(self, numbers: Sequence[int]) -> tuple[Evidence, ...]:
-        """The newest of these commits, told; one git call."""
+        """The newest of these commits, read with one git call."""
         ids = self.ids(numbers[:SHOWN])
         return evidence_of(self.top, [ids[number] for number in numbers[:SHOWN] if number in ids])
 
 
 def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
-    """Commits by their full ids as evidence; those that are not here any more are left out."""
+    """Commits by their full ids as evidence, without those that no longer exist."""
     from datetime import datetime
 
     from repoagent.history.render import tell
@@ -98,10 +134,3 @@ def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
         Evidence(one.commit, int(datetime.fromisoformat(one.date.replace("Z", "+00:00")).timestamp()), one.subject)
         for one in (found[each] for each in ids if each in found)
     )  # fmt: skip
-
-
-def is_text(file: ChangedFile) -> bool:
-    """Whether it is a regular file on both sides where it exists: no submodule, no symbolic link."""
-    return all(mode in ("", "100644", "100755") for mode in (file.old_mode, file.new_mode)) and (
-        SUBMODULE not in (file.old_mode, file.new_mode)
-    )
