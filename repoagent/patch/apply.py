@@ -37,10 +37,11 @@ def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -
     first = group[0]
     if any((target.source, target.path) != (first.source, first.path) for target in group):
         raise PatchError(
-            "overlap", "the answer both changes and moves or deletes this file in separate parts."
+            "overlap",
+            "the answer changes this file in one part and moves or deletes it in another. Send one change for it.",
         )
     if any(target.patch.binary for target in group):
-        raise PatchError("binary", "a binary diff can't be taken; only text can be edited.")
+        raise PatchError("binary", "binary diffs are not supported; only text can be edited.")
     if first.source is None:
         return _new(group, files)
     source = files.sources[first.source]
@@ -94,13 +95,13 @@ def _content(
     if not hunks and not whole:
         if not moved and not any(target.patch.mode for target in group):
             raise PatchError(
-                "cut-off", "the diff names this file and holds no change of it. Send it again, complete."
+                "cut-off", "the diff names this file but does not change it. Send it again, complete."
             )
         return data, moved or (Placement(first.name, 0, 1, "mode"),), (), None
     text = decode(data)
     if text is None:
         raise PatchError(
-            "binary", "this file is binary, or in an encoding that is not known; it can't be edited as text."
+            "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
         )
     whole = [(rows, as_in(text, lines)) for rows, lines in whole if lines is not None]
     hunks = _as_in(text, hunks)
@@ -109,7 +110,7 @@ def _content(
             if target.patch.whole is not None and "header" in target.patch.tolerances:
                 check_said_whole(target.patch.whole, text)
         if hunks or (len(set(whole)) > 1 and any(rows is None for rows, _ in whole)):
-            raise PatchError("overlap", "the answer holds this file in more than one form. Send one.")
+            raise PatchError("overlap", "the answer contains this file in more than one form. Send only one.")
         parts = merged(
             part for rows, lines in dict.fromkeys(whole) for part in whole_splices(lines, text, rows)
         )
@@ -135,8 +136,8 @@ def _check_torn(parts: Sequence[Splice], text: Text) -> None:
     if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
         return
     said = (
-        f"the whole file ends where the file has a fence of its own (line {last.start + 1}), so the rest may be lost. "
-        "Open the fence with four back-ticks, or send a diff."
+        f"the fence ends at line {last.start + 1}, where the file itself has a fence, so the rest may be missing. "
+        "Use four backticks for the outer fence, or send a diff."
     )
     raise PatchError("cut-off", said)
 
@@ -158,8 +159,8 @@ def _check_twins(group: Sequence[Target], placed: Sequence[Match]) -> None:
             version = versions.setdefault(shown, hunk)
             if version.lines != hunk.lines:
                 text = (
-                    f"hunks {version.number} and {hunk.number} change the same lines, at line {hunk.start}, in two "
-                    "ways. Send the one that counts, or the right number of each."
+                    f"hunks {version.number} and {hunk.number} change the same lines (line {hunk.start}) "
+                    "differently. Send only the correct one, or fix their line numbers."
                 )
                 raise Twins("overlap", text, hunk.number)
         twin = twins.setdefault(hunk.lines, hunk)
@@ -171,8 +172,8 @@ def _check_twins(group: Sequence[Target], placed: Sequence[Match]) -> None:
         )
         if differ > blocks[_plain(twin)].isdisjoint(blocks[_plain(hunk)]):
             text = (
-                f"hunks {twin.number} and {hunk.number} are equal and their headers name two places, but the file "
-                f"has only one, at line {other.first + 1}. Leave one out, or copy the lines of its place."
+                f"hunks {twin.number} and {hunk.number} are identical and their headers name two places, but the "
+                f"file has only one, at line {other.first + 1}. Leave one out, or copy the lines of the other place."
             )
             raise Twins("overlap", text, hunk.number)
 
@@ -240,7 +241,8 @@ def encoded(text: Text) -> bytes:
     except UnicodeEncodeError as error:
         char = error.object[error.start]
         raise PatchError(
-            "encoding", f"the file is {text.encoding}, which has no {char!r}. Use characters that it has."
+            "encoding",
+            f"the file is encoded in {text.encoding}, which lacks {char!r}. Use characters of that encoding.",
         ) from None
 
 
@@ -249,7 +251,7 @@ def _new(group: Sequence[Target], files: Files) -> Outcome:
     first = group[0]
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:
-        raise PatchError("overlap", "the answer holds several versions of this new file. Send one.")
+        raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
     text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes of another encoding than UTF-8
     spaced = not files.strict and first.patch.whole is None and _is_spaced(text.lines)
     if spaced:
@@ -276,7 +278,7 @@ def _new_text(patch: FilePatch) -> Text:
     lines = [line for hunk in patch.hunks for line in hunk.lines]
     wrong = [line for line in lines if line.kind != ADD and not (line.bare and is_blank(line.text))]
     if wrong and not all(line.bare for line in lines):
-        text = f"each line of a new file begins with `+`; this one does not: {wrong[0].text!r}."
+        text = f"every line of a new file must begin with `+`; this one does not: {wrong[0].text!r}."
         raise PatchError("malformed", text, 1)
     endings = ["\r\n" if line.cr else "\n" for line in lines]
     if lines and patch.hunks[-1].new_marker:
@@ -288,7 +290,7 @@ def _deleted(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcom
     """A file that goes. What the diff quotes of it must be there: otherwise another text was meant."""
     if any(hunk.added for hunk in hunks):
         raise PatchError(
-            "malformed", "the diff deletes the file and adds lines to it. Send one or the other."
+            "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
         )
     text = decode(data) if hunks else None
     if text is not None:

@@ -70,7 +70,7 @@ def read_answer(
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:
-        text = f"it has {len(answer):,} characters, and at most {LARGEST:,} are read: send it in parts."
+        text = f"{len(answer):,} characters exceed the limit of {LARGEST:,}. Send the change in parts."
         raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
         return tuple(parse(answer, loose=loose, known=known, ended=ended))
@@ -132,9 +132,7 @@ def apply_patches(
     changes = tuple(result.change for result in results.values() if result.changes)
     if not changes:
         names = ", ".join(results)
-        raise PatchRefused(
-            [Problem(names, 0, "no-change", "the answer changes nothing: before and after are equal.")]
-        )
+        raise PatchRefused([Problem(names, 0, "no-change", "no changes: before and after are equal.")])
     placements = tuple(placement for result in results.values() for placement in result.placements)
     unclosed = any(target.patch.unclosed for group in groups for target in group)
     return Applied(changes, placements, canonical_diff(changes), named, unclosed)

@@ -19,7 +19,7 @@ from repoagent.patch.model import FilePatch
 if TYPE_CHECKING:
     from repoagent.patch.files import Outcome
 
-NOTHING = "The change was refused; nothing of it was applied."
+NOTHING = "The change was refused; nothing was applied."
 # What of a problem's text is for the model that is to send something else.
 _FOR_THE_MODEL = re.compile(
     r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Look|If|To) )|\n(?=The nearest lines |Around line |Send )"
@@ -47,7 +47,7 @@ class Problem:
     @property
     def brief(self) -> str:
         """What is wrong alone, for the user."""
-        off = " (--no-parse-check turns this check off)" if self.reason == "parses-worse" else ""
+        off = " (use --no-parse-check to skip this check)" if self.reason == "parses-worse" else ""
         return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}{off}"
 
     @property
@@ -99,7 +99,7 @@ class NoPatch(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            "The answer holds no change: send a unified diff in a ```diff fence, with the file's path in "
+            "The answer contains no change: send a unified diff in a ```diff fence with the file's path in "
             "its header."
         )
 
@@ -126,34 +126,34 @@ class PatchErrors(Exception):
 
 
 READING = {
-    "counts": "the lengths in the `@@` line were wrong",
-    "numbers": "the `@@` line had no numbers, or was missing",
-    "header": "the `---` or `+++` line was missing or unusual",
-    "path": "the file was named by something else than its path",
-    "blank-context": "blank lines lacked their leading space",
-    "bare-context": "context lines lacked their leading space",
-    "quoted": "the `>` before each line was dropped",
-    "numbered": "line numbers before the text were dropped",
-    "indented": "the indentation of the whole diff was dropped",
-    "colours": "terminal colour codes were dropped",
-    "invisible": "invisible characters before the text were dropped",
-    "marked-context": "a line deleted and added again unchanged was taken for context",
+    "counts": "the line counts in the `@@` header were wrong",
+    "numbers": "the `@@` header was missing or had no line numbers",
+    "header": "the `---` or `+++` line was missing or malformed",
+    "path": "the header did not have the exact path of the file",
+    "blank-context": "blank context lines had no leading space",
+    "bare-context": "context lines had no leading space",
+    "quoted": "the `>` before each line was removed",
+    "numbered": "line numbers before the text were removed",
+    "indented": "the indentation of the whole diff was removed",
+    "colours": "terminal colour codes were removed",
+    "invisible": "invisible characters before the text were removed",
+    "marked-context": "a line deleted and added again unchanged was treated as context",
 }
 """Forgiven while an answer is read."""
 
 PLACING = {
-    "trailing-space": "lines matched after ignoring trailing white space; the file's was kept",
-    "punctuation": "lines matched after ignoring typographic punctuation; the file's was kept",
-    "whitespace": "lines matched after ignoring white space; the file's was kept",
+    "trailing-space": "lines matched ignoring trailing white space; the file's own was kept",
+    "punctuation": "lines matched ignoring typographic punctuation; the file's own was kept",
+    "whitespace": "lines matched ignoring white space; the file's own was kept",
     "html": "HTML escapes such as `&lt;` were decoded",
-    "elision": "a line such as `...` was taken for lines of the file, which were kept",
-    "split": "the parts of the hunk were placed separately, as the file has other lines between them",
-    "fuzzy-context": "some context lines are not in the file; the file's own were kept",
+    "elision": "a line such as `...` was treated as omitted lines of the file, which were kept",
+    "split": "the parts of the hunk were placed separately because the file has other lines between them",
+    "fuzzy-context": "some context lines did not match; the file's own were kept",
 }
 """Forgiven while a hunk is placed: what the lines differed in, and whose text the file has now."""
 
 TOLERANCES = {**READING, **PLACING}
-SPACED = "the space after each `+` was dropped"  # "whitespace" in a new file, which has nothing to match
+SPACED = "the space after each `+` was removed"  # "whitespace" in a new file, which has nothing to match
 
 
 def check_strict(patches: Sequence[FilePatch]) -> None:
@@ -172,7 +172,7 @@ def check_strict(patches: Sequence[FilePatch]) -> None:
 
 
 def _needs(names: Sequence[str], hunk: int) -> PatchError:
-    told = " ".join(f"{name}: {READING[name]}" if name in READING else name for name in names)
+    told = "; ".join(f"{name} ({READING[name]})" if name in READING else name for name in names)
     return PatchError(
-        "strict", f"a strict reading does not forgive this. {told} Send it as `git diff` writes it.", hunk
+        "strict", f"not tolerated in strict mode: {told}. Send it as `git diff` writes it.", hunk
     )

@@ -98,10 +98,10 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
     if not known and (odd := _odd(path)):
         return odd
     if path.startswith("/"):
-        return "the path is absolute; paths are relative to the top of the repository"
+        return "the path is absolute; use a path relative to the top of the repository"
     for part in path.split("/"):
         if part in {"", ".", ".."}:
-            return f"the path has the component {part!r}; write it from the top of the repository"
+            return f"the path contains {part!r}; use a plain path from the top of the repository"
         if _reserved(part):
             return f"{part!r} belongs to git or repoagent and is never edited"
     return None
@@ -113,23 +113,23 @@ _LONGEST_PART, _LONGEST = 255, 4095  # bytes that file systems take
 def _odd(path: str) -> str | None:
     """What a new file should not be called: some system would take it for another, or a reader would."""
     if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
-        return "the path holds a control character"
+        return "the path contains a control character"
     if _INVISIBLE.search(path):
-        return "the path holds an invisible character or one that turns the direction of writing"
+        return "the path contains an invisible character or one that changes the direction of text"
     if any("\ud800" <= char <= "\udfff" for char in path):
         return "the path is not valid UTF-8"
     if "\\" in path:
-        return "the path holds a backslash; separate folders with `/`"
+        return "the path contains a backslash; separate folders with `/`"
     if path.startswith("~/"):
-        return "the path is in a home folder; paths are relative to the top of the repository"
+        return "the path is in a home folder; use a path relative to the top of the repository"
     if re.match(r"[A-Za-z]:", path):
-        return "the path is absolute; paths are relative to the top of the repository"
+        return "the path is absolute; use a path relative to the top of the repository"
     parts = path.split("/")
     if len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
         return "the path is too long"
     for part in parts:
         if part not in {".", ".."} and part != part.rstrip(". "):
-            return f"the component {part!r} ends in a dot or a space"
+            return f"{part!r} ends in a dot or a space"
     return None
 
 
@@ -237,11 +237,11 @@ class Files:
 
     def closed(self, near: str) -> str:
         """Why a file may not be changed that is not in scope."""
-        return f"it may not be changed in this edit (only {self.named(near)})."
+        return f"this edit may not change it (only {self.named(near)})."
 
     def which(self, near: str) -> str:
         """A sentence that names the files in scope, after another one; "" where there are none."""
-        return f" The files that may be changed: {self.named(near)}." if self.scope else ""
+        return f" Files that may be changed: {self.named(near)}." if self.scope else ""
 
     def named(self, near: str = "") -> str:
         """The files in scope, for an error text; of many, those whose names are most like `near`."""

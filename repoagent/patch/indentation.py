@@ -300,8 +300,8 @@ def _foreign(added: set[str], file: _File) -> bool:
 def _unclear(hunk: int) -> PatchError:
     return PatchError(
         "indentation",
-        "the hunk is indented unlike the file, and it can't be told how its added lines should be. Send it "
-        "with each line's white space exactly as in the file.",
+        "the hunk is indented differently from the file, and the indentation of its added lines is ambiguous. Send it "
+        "with the white space of each line exactly as in the file.",
         hunk,
     )
 

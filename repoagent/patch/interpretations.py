@@ -26,11 +26,7 @@ def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     group = without_quotations(group, files)
     parts = blocks(group)
     if any(target.patch.alternative for target in group) and len(set(map(_asked, parts))) > 1:
-        return [
-            Problem(
-                group[0].name, 0, "ambiguous", "the answer offers several versions. Send the one to take."
-            )
-        ]
+        return [Problem(group[0].name, 0, "ambiguous", "the answer offers several versions. Send only one.")]
     tries = _rounds(parts)
     revised = any(_asked(part) != _asked(tries[0]) for part in tries[1:])
     if revised and all(target.patch.rows is None and _complete(target) for target in tries[-1]):
@@ -57,7 +53,7 @@ def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
         return found[0]
     if found:
         text = (
-            "its patches can be meant one after another, or the last one alone, with different results. "
+            "it is unclear whether the patches follow one another or the last one replaces the others. "
             "Send one patch."
         )
         return [Problem(group[0].name, 0, "ambiguous", text)]
@@ -66,8 +62,8 @@ def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
 
 def _unclear(path: str) -> Problem:
     text = (
-        "the words before a later patch seem to take back an earlier one, and it is not clear how much of it. "
-        "Send one patch that holds all that shall change, and nothing else."
+        "the text before a later patch seems to withdraw an earlier one, but it is unclear how much of it. "
+        "Send one patch with the whole change and nothing else."
     )
     return Problem(path, 0, "ambiguous", text)
 

@@ -66,7 +66,7 @@ def _only(group: Sequence[Target], hunks: set[int], *, wanted: bool) -> list[Tar
 
 def _mixed(kept: Outcome) -> Problem:
     text = (
-        "a part of this file is kept from an earlier answer, and this changes that in part. Send all hunks of it, "
+        "hunks of this file are kept from an earlier answer, and this patch changes only some of them. Send all hunks, "
         "or only those that are missing."
     )
     return Problem(kept.change.name, 0, "overlap", text)

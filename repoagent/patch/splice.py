@@ -146,7 +146,7 @@ def overlap(one: int, other: int, row: int) -> PatchError:
     """Two hunks that change the same lines."""
     return PatchError(
         "overlap",
-        f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk that holds both "
+        f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk with both "
         "changes.",
         other,
     )
@@ -217,7 +217,8 @@ def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -
         check_whole(old, new)
     if old and not new:
         raise PatchError(
-            "empties-file", "the answer holds an empty file. To delete the file, send a diff that says so."
+            "empties-file",
+            "the answer contains an empty file. To delete the file, send a diff that deletes it.",
         )
     changes = differing(old, new)
     for i1, i2, j1, j2 in changes:
@@ -254,6 +255,6 @@ def check_said_whole(whole: str, text: Text) -> None:
         )
         raise PatchError(
             "empties-file",
-            f"words call this the whole file, but {what}. If it is meant so, write the file's name alone on the line "
-            "before the fence, or send a unified diff.",
+            f"the text calls this the whole file, but {what}. If that is intended, write the file's name alone on the "
+            "line before the fence, or send a unified diff.",
         )

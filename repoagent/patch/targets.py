@@ -36,7 +36,7 @@ def targets(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
             group.append(_going_on(target, patch, group))
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
-        problems.append(PatchError("overlap", "two files of the answer would end at this path.").at(path))
+        problems.append(PatchError("overlap", "two files of the answer would have this path.").at(path))
     bad = {problem.path for problem in problems}
     return [group for group in groups.values() if group[-1].name not in bad], problems
 
@@ -87,11 +87,11 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
     if patch.cut:
         raise PatchError(
             "cut-off",
-            "the answer ends in the middle of this change. Send it again, complete; several small hunks "
+            "the answer ends in the middle of this change. Send it again in full; several small hunks "
             "are fine.",
         )
     if patch.mode not in _MODES:
-        raise PatchError("mode", f"the mode {patch.mode} can't be set; a file is 100644 or 100755.")
+        raise PatchError("mode", f"mode {patch.mode} is not supported; use 100644 or 100755.")
     if patch.old is None and patch.new is None:
         return _nameless(patch, files)
     if patch.action in {"rename", "copy"}:
@@ -106,13 +106,14 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
         return _allowed(Target(patch, known, None if patch.action == "delete" else known), files, new)
     if known is not None and earlier is not None:
         raise PatchError(
-            "unknown-file", f"its header names two files, {earlier} and {known}. Name one, on both lines."
+            "unknown-file",
+            f"the header names two files, {earlier} and {known}. Name the same file on both lines.",
         )
     if earlier is not None:
         _refuse_bad(new)
         raise PatchError(
             "unknown-file",
-            f"its header goes from {earlier} to {patch.new}, which is not there. To change {earlier}, name "
+            f"the header goes from {earlier} to {patch.new}, which does not exist. To change {earlier}, name "
             "it on both lines; "
             "to rename it, add `rename from` and `rename to`.",
         )
@@ -151,7 +152,7 @@ def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
         raise PatchError("out-of-scope", files.closed(source))
     entry = files.sources[source]
     if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
-        raise PatchError("symlink", "this is a symbolic link; its target can't be edited as text.")
+        raise PatchError("symlink", "this is a symbolic link; it cannot be edited as text.")
     patch = decided(target.patch, entry.data)
     if names and source not in names:
         patch = replace(patch, tolerances=patch.tolerances | {"path"})
@@ -163,7 +164,7 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
     known = next((name for name in names if name in files.sources), None)
     if known is not None:
         if files.sources[known].data.strip():
-            raise PatchError("exists", "this file exists; send a diff against its present text.")
+            raise PatchError("exists", "this file already exists. Send a diff against its current text.")
         return _allowed(Target(patch, known, known), files)
     _refuse_bad(names)
     path = names[0]
@@ -174,19 +175,19 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
     if patch.action != "create" and not adds_only:
         if files.exists(path):
             raise PatchError("out-of-scope", files.closed(path))
-        raise PatchError("unknown-file", f"there is no such file here.{files.which(path)}")
+        raise PatchError("unknown-file", f"no such file.{files.which(path)}")
     return Target(patch, None, _may_create(path, files))
 
 
 def _may_create(path: str, files: Files) -> str:
     if any(f"{known}/".startswith(f"{path}/") or path.startswith(f"{known}/") for known in files.sources):
-        raise PatchError("bad-path", "a file or folder of that name is in the way.")
+        raise PatchError("bad-path", "a file or folder with this name already exists.")
     if not files.may_create(path):
         if files.exists(path):
             raise PatchError("out-of-scope", files.closed(path))
         raise PatchError(
             "unknown-file",
-            f"no file may be made at this path.{files.which(path)}",
+            f"this edit may not create this file.{files.which(path)}",
         )
     return path
 
@@ -194,7 +195,10 @@ def _may_create(path: str, files: Files) -> str:
 def _moved(patch: FilePatch, files: Files) -> Target:
     """`rename from`/`rename to`, or `copy from`/`copy to`; their names have no prefix, but models write one."""
     if not patch.old or not patch.new or NO_FILE in {patch.old, patch.new}:
-        raise PatchError("malformed", f"a {patch.action} needs both its `from` and its `to` line.")
+        raise PatchError(
+            "malformed",
+            f"a {patch.action} needs both a `{patch.action} from` and a `{patch.action} to` line.",
+        )
     old, new = [patch.old], patch.new.removeprefix("./")
     source = known_path(old, files.sources)
     if source is None or source != patch.old:
@@ -211,14 +215,14 @@ def _moved(patch: FilePatch, files: Files) -> Target:
         _refuse_bad(old)
         raise PatchError(
             "unknown-file",
-            f"there is no {patch.old} here.{files.which(patch.old)}",
+            f"{patch.old} does not exist.{files.which(patch.old)}",
         )
     _refuse_bad([new])
     if new in files.sources:
-        raise PatchError("exists", f"{new} exists already; nothing can be moved onto it.")
+        raise PatchError("exists", f"{new} already exists and cannot be replaced.")
     path = _may_create(new, files)
     if patch.action == "copy" and files.sources[source].mode == "120000":
-        raise PatchError("symlink", "this is a symbolic link; it can't be copied.")
+        raise PatchError("symlink", "this is a symbolic link; it cannot be copied.")
     patch = decided(patch, files.sources[source].data)
     if source != patch.old:
         patch = replace(patch, tolerances=patch.tolerances | {"path"})
@@ -242,11 +246,11 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
     if len(names) != 1:
         raise PatchError(
             "unknown-file",
-            f"the change names no file. Put its path in the header; in scope: {files.named()}.",
+            f"the change does not name a file. Put its path in the header; in scope: {files.named()}.",
         )
     name = next(iter(names))
     if name not in files.sources:
-        raise PatchError("unknown-file", f"the present content of {name} is not known.")
+        raise PatchError("unknown-file", f"the current content of {name} is unknown.")
     if patch.form != "whole-file":
         patch = replace(patch, tolerances=patch.tolerances | {"header"})
     return _allowed(Target(patch, name, name), files)

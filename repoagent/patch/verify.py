@@ -32,7 +32,7 @@ def check_result(
         raise PatchError(
             "parses-worse",
             f"{worse} Look at the added lines and send the whole change again. (The "
-            "user can turn this check off with --no-parse-check.)",
+            "user can skip this check with --no-parse-check.)",
         )
 
 
@@ -56,15 +56,15 @@ def check_conflict(added: Sequence[str], before: Sequence[str]) -> None:
     if {"<" * 7, "=" * 7, ">" * 7} <= set(marks) and not any(_CONFLICT.match(line) for line in before):
         raise PatchError(
             "conflict-markers",
-            "the added lines hold a merge conflict (`<<<<<<<`, `=======`, `>>>>>>>`). Send what shall stand there "
-            "in the end.",
+            "the added lines contain merge conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`). Send the resolved "
+            "lines.",
         )
 
 
 def _elided(line: str) -> PatchError:
     return PatchError(
         "elided",
-        f"the line `{line.strip()}` stands for code that was left out. Write all lines in full, or send a "
+        f"the line `{line.strip()}` is a placeholder for omitted code. Write all lines in full, or send a "
         "unified diff of only what changes.",
     )
 
@@ -88,8 +88,6 @@ def check_whole(before: Sequence[str], after: Sequence[str]) -> None:
     if 2 * len(new) < len(old) or 10 * kept < len(old):
         raise PatchError(
             "empties-file",
-            f"the answer would replace the whole file and keep {kept} of its {len(old)} lines. If only a "
-            "part is meant "
-            "to change, send a unified diff; if the file is to be rewritten, send a diff that deletes the "
-            "old lines.",
+            f"the answer would replace the whole file and keep only {kept} of its {len(old)} lines. "
+            "To change a part of it, send a unified diff; to rewrite it, send a diff that deletes the old lines.",
         )

@@ -133,7 +133,7 @@ def _covered(old: Sequence[FilePatch], new: Sequence[FilePatch]) -> bool:
 
 def _unclear(now: Sequence[FilePatch], known: Collection[str]) -> PatchRefused:
     text = (
-        "the words before this patch take back an earlier one, and it is not clear which, or how much of it. "
-        "Send one answer that holds all that shall change, and nothing else."
+        "the text before this patch withdraws an earlier one, but it is unclear which, or how much of it. "
+        "Send one answer with the whole change and nothing else."
     )
     return PatchRefused([Problem(_file(now[0], known), 0, "ambiguous", text)])

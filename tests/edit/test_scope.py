@@ -52,7 +52,7 @@ def test_a_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Op
         window.send("y\n")
         assert window.end() == 0
     assert files_of_head(repo) == ["src/app.py"]
-    assert "README.md: it may not be changed in this edit (only src/app.py)." in script.prompts[1]
+    assert "README.md: this edit may not change it (only src/app.py)." in script.prompts[1]
 
 
 def test_what_does_not_fit_is_shown_the_file(repo: GitRepo, screen: Open, script: Script) -> None:

@@ -116,7 +116,7 @@ def test_nothing_outside_the_rows_changes(
     last = data.draw(st.integers(first + 1, count))
     old = "".join(f"{line}\n" for line in text.lines[first:last])
     sources = {"f": SourceText(raw)}
-    with pytest.raises(PatchRefused, match="changes nothing"):
+    with pytest.raises(PatchRefused, match="no changes: "):
         apply_patches([FilePatch(None, "f", "whole-file", whole=old, rows=(first, last))], sources)
     new = data.draw(st.lists(st.text(alphabet="xyè", min_size=1, max_size=3), min_size=1, max_size=5))
     patch = FilePatch(None, "f", "whole-file", whole="".join(f"{line}\n" for line in new), rows=(first, last))

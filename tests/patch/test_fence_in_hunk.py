@@ -1,4 +1,4 @@
-"""A line of back-ticks inside a hunk that has lost its first column: read on past it, or refuse; never half a hunk."""
+"""A line of backticks inside a hunk that has lost its first column: read on past it, or refuse; never half a hunk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_where_the_counts_do_not_tell_the_end_it_is_refused(hunks: str, numbers:
 
 
 def test_added_fences_without_their_sign_are_refused() -> None:
-    with pytest.raises(PatchRefused, match="four back-ticks"):
+    with pytest.raises(PatchRefused, match="four backticks"):
         after(fenced("@@ -1,3 +1,6 @@\n # T\n \n```\n+make\n```\n intro\n"))
 
 
@@ -82,6 +82,6 @@ def test_what_stands_below_a_diff_is_no_part_of_it(numbers: str, below: str) -> 
 def test_a_whole_file_that_ends_at_a_fence_of_its_own_is_refused() -> None:
     notes = "".join(f"line {number}\n" for number in range(60)) + NOTES
     new = notes.replace("line 3\n", "LINE 3\n")
-    with pytest.raises(PatchRefused, match="four back-ticks"):
+    with pytest.raises(PatchRefused, match="four backticks"):
         after(f"`notes.md`:\n\n```markdown\n{new}```\nDone.\n", notes)
     assert after(f"`notes.md`:\n\n````markdown\n{new}````\nDone.\n", notes) == new

@@ -23,7 +23,7 @@ def fits(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
     if all(is_blank(line.text) for line in hunk.old) and not _numbered_blank(hunk, index):
         raise PatchError(
             "no-context",
-            "nothing says where this goes: the hunk has no line of the file in it. Send it with two or "
+            "the hunk contains no line of the file, so its place is unknown. Send it with two or "
             "three unchanged lines before and after the change.",
             hunk.number,
         )

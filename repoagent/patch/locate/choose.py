@@ -150,9 +150,9 @@ def _ambiguous(hunk: Hunk, fits: Sequence[Match], index: FileIndex) -> PatchErro
     telling = next((line.text for line in hunk.old if not is_blank(line.text)), "")
     return PatchError(
         "ambiguous",
-        f"the hunk fits equally well {where}, and nothing says which is "
-        f"meant. Send it with more unchanged lines around `{telling.strip()[:60]}`, enough to tell its "
-        "place from the others, or with the enclosing function's first line after `@@`. "
+        f"the hunk fits equally well {where}. "
+        f"Send it with more unchanged lines around `{telling.strip()[:60]}` until its place "
+        "is unique, or with the first line of the enclosing function after `@@`. "
         f"Around line {row + 1}:\n" + numbered((above, index.lines[above]) for above in around),
         hunk.number,
     )

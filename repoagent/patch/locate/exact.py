@@ -276,7 +276,7 @@ class Match:
         if after is not None or not self.rows:
             return after or 0, after or 0
         raise PatchError(
-            "not-found", "no unchanged line beside an addition is in the file.", self.hunk.number
+            "not-found", "none of the unchanged lines next to an addition is in the file.", self.hunk.number
         )
 
 

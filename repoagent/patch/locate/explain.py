@@ -45,10 +45,10 @@ def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
     reason = (
         "deleted-line-missing" if any(line.kind == DELETE or line.held for line in missing) else "not-found"
     )
-    what = "the file has no place for this hunk"
+    what = "the hunk does not match the file"
     if missing:
         quoted = "\n".join(f"  {line.kind}{line.text}" for line in missing[:5])
-        what += f"; these lines of it are not in the file:\n{quoted}\n"
+        what += f"; these of its lines are not in the file:\n{quoted}\n"
     else:
         what += ": all its lines are in the file, but not together. "
     near = _nearest(hunk, index) if nearest else None
@@ -66,7 +66,7 @@ def already(hunk: Hunk, rows: list[int]) -> PatchError:
     places = ", ".join(str(row + 1) for row in rows[:5])
     return PatchError(
         "already-applied",
-        f"these changes are already in the file, at line {places}. Leave this hunk out.",
+        f"this change is already in the file, at line {places}. Leave this hunk out.",
         hunk.number,
     )
 

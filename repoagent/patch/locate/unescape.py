@@ -64,8 +64,8 @@ def undone(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
         if _may_be_escaped(hunk, result, lines):
             raise PatchError(
                 "escaped",
-                "the added lines hold HTML escapes such as `&lt;`, and nothing tells whether they are meant so. Send "
-                "the hunk with an unchanged line of the file that holds one of < > & in it.",
+                "the added lines contain HTML escapes such as `&lt;`, which may or may not be literal. Send "
+                "the hunk with an unchanged line of the file that contains <, > or &.",
                 hunk.number,
             )
     return result

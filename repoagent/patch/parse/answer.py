@@ -318,7 +318,7 @@ def parse(
     """
     found = blocks(answer, loose=loose, known=known)
     if too_large(answer, found):
-        raise PatchError("too-large", "the answer is too large to be read. Send the change in parts.")
+        raise PatchError("too-large", "the answer is too large. Send the change in parts.")
     found = [part for block in found for part in _parted(block)]
     patches: list[FilePatch] = []
     name: str | None = None
@@ -361,7 +361,7 @@ def _with_last_words(patches: list[FilePatch], prose: str) -> list[FilePatch]:
     if not patches:
         return patches
     if takes_back_last(prose):
-        text = "the words after the last patch take it back. Send the patch that counts, and nothing else."
+        text = "the text after the last patch withdraws it. Send only the final patch."
         raise PatchError("ambiguous", text)
     if patches[-1].block == patches[0].block or not last_counts(prose):
         return patches
@@ -413,7 +413,7 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
     lost = _LOST.search(prose)
     if lost is not None and any(patch.form == "diff" for patch in patches):
         line = lost[0].strip().splitlines()[0][:80]
-        text = f"the hunk at `{line}` stands outside of any diff. Send the whole change as one diff."
+        text = f"the hunk at `{line}` is outside of any diff. Send the whole change as one diff."
         raise PatchError("malformed", text)
 
 
@@ -441,8 +441,8 @@ def _check_torn(block: Block, some: Sequence[FilePatch], below: Sequence[str]) -
         torn = some[-1].hunks[-1].short and any(row < first_text for row in sure)
     if torn:
         text = (
-            "a line of back-ticks or tildes ends the fence in the middle of a hunk. Put a space before each "
-            "unchanged line, or open the fence with four back-ticks."
+            "a line of backticks or tildes ends the fence in the middle of a hunk. Put a space before each "
+            "unchanged line, or open the fence with four backticks."
         )
         raise PatchError("malformed", text)
 
@@ -552,8 +552,8 @@ def _check_changes(hunk: Hunk, index: FileIndex) -> None:
         if declared or missing:
             raise PatchError(
                 "malformed",
-                "no line of this hunk begins with `+` or `-`. Send it with a space, `-` or `+` before each line, and "
-                "nothing before that.",
+                "no line of this hunk begins with `+` or `-`. Send it with a space, `-` or `+` as the first "
+                "character of each line.",
                 hunk.number,
             )
 
@@ -576,7 +576,7 @@ def _reading(hunk: Hunk, index: FileIndex, form: str) -> Hunk:
         return _mostly_there(options, index)
     raise PatchError(
         "malformed",
-        "the text of this SEARCH/REPLACE block holds a divider of its own, so it is not clear where SEARCH ends. "
+        "the text of this SEARCH/REPLACE block contains a divider line, so it is unclear where SEARCH ends. "
         "Send the change as a unified diff.",
         hunk.number,
     )

@@ -103,7 +103,7 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
         elif lines[at].startswith(("+", "-", "@@")) and begun and not ended:
             raise PatchError(
                 "malformed",
-                "the patch has changes before its first `*** Update File:` line. Name their file.",
+                "the patch has changes before its first `*** Update File:` line. Name the file that they change.",
             )
         at += 1
     _close(patches, hunks)

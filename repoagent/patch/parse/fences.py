@@ -249,13 +249,13 @@ def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[Fi
         if not opening.quoted and _EXPANDED.search(whole):
             raise PatchError(
                 "malformed",
-                f"the shell would replace some of the text that is meant for {what}. Send the file in a "
+                f"the shell would expand parts of the text for {what}. Send the file in a "
                 "fence that names it, or a unified diff.",
             )
         if opening.path in applied and not applied[opening.path]:
             raise PatchError(
                 "malformed",
-                f"the script does not plainly apply {opening.path}: its options change what the diff means. Send the "
+                f"the script applies {opening.path} with options that change what the diff means. Send the "
                 "diff by itself.",
             )
         if opening.diff or opening.path in applied:

@@ -73,7 +73,7 @@ def _last_of_empty(lines: Sequence[str], at: int) -> int:
 def combined() -> PatchError:
     return PatchError(
         "combined",
-        "a combined diff (of a merge) can't be taken. Send a plain diff against the file as it is.",
+        "combined diffs (of a merge) are not supported. Send a plain diff against the current file.",
     )
 
 

@@ -57,7 +57,8 @@ def parse_search_replace(block: Block, inherited: str | None, known: Collection[
         before = line if line.strip() else before
     if body is not None:
         raise PatchError(
-            "cut-off", f"the SEARCH/REPLACE block for {name or 'a file'} has no end; send it again, complete."
+            "cut-off",
+            f"the SEARCH/REPLACE block for {name or 'a file'} has no end marker. Send it again in full.",
         )
     close()
     return patches
@@ -66,8 +67,8 @@ def parse_search_replace(block: Block, inherited: str | None, known: Collection[
 def _broken(name: str | None) -> PatchError:
     return PatchError(
         "malformed",
-        f"a SEARCH/REPLACE block for {name or 'a file'} has its markers out of order "
-        "(or its text holds such a marker); send that change as a unified diff instead.",
+        f"the markers of a SEARCH/REPLACE block for {name or 'a file'} are out of order, "
+        "or its text contains such a marker. Send that change as a unified diff instead.",
     )
 
 

@@ -72,8 +72,8 @@ def test_one_correction_round(ui: Talk, model: Script, file: Path) -> None:
 
 
 BAD = {
-    "what does not fit": (NOTHING_FITS, "nothing of it was applied"),
-    "another file": (SHORTER.replace("conversation.md", "src/app.py"), "nothing of it was applied"),
+    "what does not fit": (NOTHING_FITS, "nothing was applied"),
+    "another file": (SHORTER.replace("conversation.md", "src/app.py"), "nothing was applied"),
     "a conversation that is gone": (
         "```diff\n--- a/conversation.md\n+++ /dev/null\n```\n",
         "",

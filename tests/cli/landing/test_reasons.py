@@ -44,7 +44,7 @@ def test_a_refused_edit_says_why_and_its_words_come_when_they_are_true(repo: Git
         refused = window.expect("edit refused: src/app.py, hunk 1: ")
         assert "It greets." not in refused
         before = window.expect(ASK)
-        assert "these\nlines of it are not in the file:\n" in before
+        assert "these of its\nlines are not in the file:\n" in before
         assert "def greet(person):" in before and "Send the hunk" not in before and "It greets." not in before
         window.send("y\n")
         assert window.end() == 0

@@ -54,7 +54,7 @@ def test_what_may_be_made_is_said_and_made(
 def test_a_new_file_that_nobody_named_is_refused(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(*[GREET + NEW] * 4)
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
-    assert done.code != 0 and "no file may be made" in done.err
+    assert done.code != 0 and "this edit may not create this file" in done.err
     script.replies(GREET + NEW.replace("src/names.py", "app.py"), GREET)  # `app.py` is the file to edit
     assert run("edit", "src/app.py", "in app.py greet with a comma", "--yes").code == 0
     assert not (repo.top / "app.py").exists()
