@@ -33,7 +33,7 @@ class Tree(Mapping[str, SourceText]):
         source = self.source(path)
         if source.data is None:
             raise Refused(
-                f"{path} is missing in the work tree, but git tracks it: restore it with `git restore {path}` (in a "
+                f"{path} is missing from the work tree but is tracked: restore it with `git restore {path}` (in a "
                 "sparse checkout `git sparse-checkout add FOLDER`), or commit its removal first"
             )
         return SourceText(source.data, source.mode or REGULAR)
@@ -91,19 +91,17 @@ def reader(
         named = path in request.paths or request.allow_sensitive
         if not named and holds_secrets(path):
             raise Refused(
-                f"{path} has a name that usually holds secrets: say --allow-sensitive if the patch is meant "
-                "to change it"
+                f"{path} has a name that is typical of secrets: use --allow-sensitive to let the patch "
+                "change it"
             )
         source = read_source(worktree, path)
         strange = path not in known and path not in request.paths
         if strange and path in is_ignored(worktree, [path]):
             raise Refused(
-                f"{path} is ignored by git, and a patch does not reach it: say --path {path} if it is meant"
+                f"{path} is ignored by git, so a patch may not change it: use --path {path} to allow it"
             )
         if source.data is not None and (reason := why_content_is_off_limits(source.data)) and not named:
-            raise Refused(
-                f"{path} is not edited: {reason}; say --allow-sensitive if the patch is meant for it all the same"
-            )
+            raise Refused(f"refusing to edit {path}: {reason}; use --allow-sensitive to edit it anyway")
         return source
 
     return read

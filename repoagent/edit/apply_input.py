@@ -68,15 +68,15 @@ class Given:
 def read_given(name: str, data: bytes, cwd: Path) -> Given:
     """Read the bytes of a patch. Raises UsageError for none, Refused for several commits: each has its own message."""
     if not data.strip():
-        raise UsageError(f"{name} is empty: there is no patch in it")
+        raise UsageError(f"{name} is empty: it contains no patch")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # as a shell of Windows redirects it
         data = data.decode("utf-16", "replace").encode()
     data = data.removeprefix(b"\xef\xbb\xbf")
     mails = [match.start() for match in _MAIL.finditer(data) if _begins(data, match.start())]
     if len(mails) > 1 and mails[0] == 0:
         raise Refused(
-            f"{name} holds {len(mails)} mails, and each is a commit of its own: apply them with `git am`, or one by "
-            "one (`git mailsplit` parts them)"
+            f"{name} contains {len(mails)} mails, each a separate commit: apply them with `git am`, or one by "
+            "one (`git mailsplit` splits them)"
         )
     if mails[:1] == [0] or _is_mail(data):
         return _mail(name, data, cwd)
@@ -84,7 +84,7 @@ def read_given(name: str, data: bytes, cwd: Path) -> Given:
     shown = list(_SHOWN.finditer(text))
     if len(shown) > 1 and shown[0].start() == 0:
         raise Refused(
-            f"{name} holds {len(shown)} commits: give them one by one, or use `git format-patch` and `git am`"
+            f"{name} contains {len(shown)} commits: apply them one by one, or use `git format-patch` and `git am`"
         )
     if shown and shown[0].start() == 0:
         return _shown(name, text, shown[0].end())
@@ -194,7 +194,7 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
         path, equals, blob = text.rpartition("=")
         blob = blob.lower()
         if not equals or not path or not _BLOB.fullmatch(blob):
-            raise UsageError(f"--source {text}: write PATH=BLOB, with 7 or more hex digits of the blob's id")
+            raise UsageError(f"--source {text}: use PATH=BLOB with at least 7 hex digits of the blob id")
         if found.setdefault(path, blob) != blob:
             raise UsageError(f"--source names {path} twice, with different blobs")
     return found
@@ -206,7 +206,7 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     path, mode = present.path, present.mode
     if present.data is None or mode is None:
         raise Refused(
-            f"the patch was made for the text {blob} of {path}, which is not there any more: bring it back first (in "
+            f"the patch was made for blob {blob} of {path}, which no longer exists: restore it first (in "
             "a sparse checkout `git sparse-checkout add FOLDER`)"
         )
     if present.blob.startswith(blob):
@@ -217,8 +217,8 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     content = _stored(worktree, path, blob, mode) or _checked_out(worktree, path, blob)
     if content is None:
         raise Refused(
-            f"{path} is {present.blob[:12]} now, the patch was made for {blob}, and git does not have that text: "
-            "make the patch anew, or leave --source out to have it placed by its lines"
+            f"{path} is now {present.blob[:12]}, the patch was made for {blob}, and git does not have that blob: "
+            "recreate the patch, or omit --source to place it by its lines"
         )
     return replace(present, data=content.data, blob=blob_hash(content.data, worktree.object_format))
 
@@ -231,7 +231,7 @@ def _stored(worktree: WorkTree, path: str, blob: str, mode: str) -> Content | No
     )
     blobs = [line.split()[0] for line in checked.decode().splitlines() if line.split()[1:2] == ["blob"]]
     if len(blobs) > 1:
-        raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs begin so: write more of the id")
+        raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs match: use more digits of the id")
     return from_blob(worktree, path, Entry(mode, blobs[0])) if blobs else None
 
 
@@ -262,13 +262,13 @@ def _carried(worktree: WorkTree, change: FileChange, now: Source | None) -> File
         return change
     name = change.name
     if change.after is None or change.before is None:
-        raise Refused(f"{name} has changed since the text that the patch deletes: look at it again")
+        raise Refused(
+            f"{name} has changed since the patch that deletes it was made: review it and recreate the patch"
+        )
     merged = merge(worktree, now.data, change.before, change.after)
     if isinstance(merged, Conflict):
         where = f" on {say_lines(merged.lines)} of that text" if merged.lines else ""
-        raise Refused(
-            f"{name} has changed{where} since the text that the patch was made for: make the patch anew"
-        )
+        raise Refused(f"{name} has changed{where} since the patch was made: recreate the patch")
     return replace(change, before=now.data, after=merged)
 
 
@@ -322,9 +322,9 @@ def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, 
     if patches:
         return patches
     if "\0" in given.text:
-        raise UsageError(f"{given.name} is binary: give the text of a patch")
+        raise UsageError(f"{given.name} is binary: a patch must be text")
     raise Refused(
-        f"{given.name} holds no patch: a unified diff, SEARCH/REPLACE blocks, or whole files under their names"
+        f"{given.name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or named files"
     )
 
 
@@ -340,7 +340,7 @@ def named(
         raise UsageError(f"{given.name} does not say which file it changes: name it with --path FILE")
     if paths and not nameless and paths[0] not in map(plain_name, patches):
         names = ", ".join(dict.fromkeys(map(plain_name, patches)))
-        raise UsageError(f"{given.name} names its files ({names}): leave --path out")
+        raise UsageError(f"{given.name} names its own files ({names}): omit --path")
     return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
 
 
@@ -369,10 +369,10 @@ def placed(patches: Sequence[FilePatch], files: Tree, given: Given, request: Edi
             parses_worse=parses_worse if request.parse_check else None,
         )  # fmt: skip
     except NoPatch:
-        raise Refused(f"{given.name} holds no patch of these files") from None
+        raise Refused(f"{given.name} contains no patch for these files") from None
     except PatchRefused as error:
         if error.reasons <= NOTHING_TO_DO or is_applied(patches, files):
-            raise NothingDone(f"nothing was changed: {given.name} is applied already") from error
+            raise NothingDone(f"no changes: {given.name} is already applied") from error
         raise
     if any(place.level == "whole-file" for place in applied.placements):
         from repoagent.edit.guards.deletions import left_out

@@ -8,8 +8,7 @@ A patch outside of any repository: the files of a folder, written all or none, w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from repoagent.edit.commit import (
     EDIT_TRAILER,
     SOURCE_TRAILER,
     CommitOutcome,
-    EditSession,
     SentBack,
     check_failure,
     checked,
@@ -38,6 +36,8 @@ from repoagent.edit.commit import (
     with_trailers,
 )
 from repoagent.edit.guards.scope import holds_secrets, why_content_is_off_limits
+from repoagent.edit.memory import Story, remember
+from repoagent.edit.pending import pending, to_remember
 from repoagent.edit.request import Draft, EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import agreed, review_and_commit
 from repoagent.edit.ui import Proposal, UserInterface
@@ -56,6 +56,9 @@ from repoagent.git.files import FileChange, Source, blob_hash, check_path, look
 from repoagent.git.process import git, uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Usage
+from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import resolve
 from repoagent.patch.files import known_path
 from repoagent.patch.locate.exact import Placement
@@ -140,21 +143,50 @@ def landing(
     def message(changes: Sequence[FileChange]) -> str:
         return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
 
-    with _remembering(bench, edit_id, words(bench.draft.edits), settings, ui, kind=kind) as remember:
+    before = dict(bench.draft.sources)
+    remembers = not bench.request.dry_run and settings.switch("memory.enabled")
+    with pending(worktree, edit_id, "edit") as record:
+        if remembers:
+            story, memories = _story(bench, edit_id, words(bench.draft.edits).strip(), kind), _memories(bench)
+            record.keep(memories, to_remember(story, bench.draft.edits, bench.placements))
         try:
             landed = review_and_commit(bench, edit_id, message, ui, lambda: "", remarks=remarks)
         except SentBack as setback:
             raise failed(setback) from setback
-        remember(landed)
+        if remembers:
+            with (
+                uninterrupted()
+            ):  # the change is made: neither ^C nor a memory that cannot be written undoes it
+                try:
+                    ensure(layout(worktree))
+                    remember(worktree, replace(story, landed=landed), before, memories, ())
+                except (RepoagentError, OSError) as error:
+                    ui.say(
+                        f"warning: could not record this change in memory ({error}); the next command will retry"
+                    )
+                else:
+                    record.drop()
     return edit_id, landed
 
 
-def _remembering(
-    bench: ApplySession, edit_id: str, words: str, settings: Settings, ui: UserInterface, *, kind: str
-) -> AbstractContextManager[Callable[[CommitOutcome], None]]:
-    if bench.request.dry_run or not settings.switch("memory.enabled"):
-        return nullcontext(lambda landed: None)
-    return remembering(bench, edit_id, words.strip(), ui, kind=kind)
+def _story(bench: ApplySession, edit_id: str, words: str, kind: str) -> Story:
+    """The change as its files remember it; `words` is its message."""
+    files = [Target(change.name) for change in bench.draft.edits]
+    meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
+    return Story(
+        edit_id=edit_id, request=words, turns=(Turn("user", words, meta),), notes=(), ended="applied", answer="",
+        landed=None, model="", usage=Usage(), cost=None,
+    )  # fmt: skip
+
+
+def _memories(bench: ApplySession) -> dict[str, Memory]:
+    place = layout(bench.worktree)
+    found = {
+        path: resolve(place, bench.worktree, path, source.data)
+        for path, source in bench.draft.sources.items()
+        if source.data is not None
+    }
+    return {path: memory for path, memory in found.items() if memory is not None}
 
 
 def _placed(
@@ -186,17 +218,19 @@ def _placed(
         _refuse_worse(changes, applied.changes)
     moved = [path for path, source in bound.items() if source.blob != present.source(path).blob]
     remarks = tuple(
-        f"{path} has changed since {bindings[path]}; the change was carried over to its present text"
+        f"{path} has changed since {bindings[path]}; the change was merged into its current text"
         for path in moved
     )
     sources = {
         path: present.source(path) for change in changes for path in (change.old_path, change.path) if path
     }
     if given.author and not request.commit.no_commit and not _is_me(worktree, given.author):
-        remarks += (f"it was written by {given.author}, and the commit is yours; `git am` keeps the author",)
+        remarks += (
+            f"the patch was written by {given.author}, but you are the author of the commit; `git am` keeps the author",
+        )
     draft = Draft(sources).with_changes(changes)
     if not draft.edits:
-        raise NothingDone(f"nothing was changed: the files are already as {given.name} wants them")
+        raise NothingDone(f"no changes: the files already match {given.name}")
     return ApplySession(worktree, request, draft, list(applied.placements)), remarks
 
 
@@ -208,7 +242,7 @@ def _refuse_worse(changes: Sequence[FileChange], placed: Sequence[FileChange]) -
         if change is not before and (
             reason := parses_worse(change.name, change.before or b"", change.after or b"")
         ):
-            raise Refused(f"carried over to the present text, {reason} Use --no-parse-check if it is right.")
+            raise Refused(f"merged into the current text, {reason} Use --no-parse-check to accept it.")
 
 
 def _is_me(worktree: WorkTree, author: str) -> bool:
@@ -219,8 +253,8 @@ def _is_me(worktree: WorkTree, author: str) -> bool:
 def failed(setback: SentBack) -> RepoagentError:
     """What a person hears where a model would have been sent back to work."""
     if setback.kind == "person":
-        return NothingDone("nothing was changed, as you said.")
-    return setback.failure("" if setback.kind == "hook" else "Everything is as it was.")
+        return NothingDone("cancelled: nothing was changed.")
+    return setback.failure("" if setback.kind == "hook" else "Nothing was changed.")
 
 
 def _trailers(
@@ -232,53 +266,6 @@ def _trailers(
     paths = [change.old_path for change in changes if change.old_path is not None]
     blobs = head_blobs(worktree, paths)
     return [(EDIT_TRAILER, edit_id), *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs)]
-
-
-@contextmanager
-def remembering(
-    bench: EditSession, edit_id: str, words: str, ui: UserInterface, *, kind: str
-) -> Iterator[Callable[[CommitOutcome], None]]:
-    """A function that has the memory of each file hear of what landed; `words` is what was said of it, `kind` what it
-    is ("apply", "join").
-
-    It is written down before anything lands, so that a kill does not lose it. What landed is done: no ^C and no memory
-    that can't be written makes it look undone.
-    """
-    worktree, place = bench.worktree, layout(bench.worktree)
-    before = dict(bench.draft.sources)
-    files = [Target(change.name) for change in bench.draft.edits]
-    meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
-    from repoagent.edit.memory import Story, remember
-    from repoagent.edit.pending import pending, to_remember
-    from repoagent.llm.conversation import Turn
-    from repoagent.llm.model import Usage
-
-    story = Story(
-        edit_id=edit_id, request=words, turns=(Turn("user", words, meta),), notes=(), ended="applied", answer="",
-        landed=None, model="", usage=Usage(), cost=None,
-    )  # fmt: skip
-    found = {
-        path: resolve(place, worktree, path, source.data)
-        for path, source in before.items()
-        if source.data is not None
-    }
-    memories = {path: memory for path, memory in found.items() if memory is not None}
-    with pending(worktree, edit_id, "edit") as later:
-        later.keep(memories, to_remember(story, bench.draft.edits, bench.placements))
-
-        def tell(landed: CommitOutcome) -> None:
-            with uninterrupted():
-                try:
-                    ensure(place)
-                    remember(worktree, replace(story, landed=landed), before, memories, ())
-                except (RepoagentError, OSError) as error:
-                    ui.say(
-                        f"warning: this change could not be remembered ({error}); the next command tries again"
-                    )
-                    return
-                later.drop()
-
-        yield tell
 
 
 def apply_outside(top: Path, given: Given, request: EditRequest, ui: UserInterface) -> ApplyOutcome:
@@ -312,24 +299,22 @@ def _read(top: Path, path: str, request: EditRequest) -> Source:
     named = path in request.paths or request.allow_sensitive
     if not named and holds_secrets(path):
         raise Refused(
-            f"{path} has a name that usually holds secrets: say --allow-sensitive if the patch is meant to change it"
+            f"{path} has a name that is typical of secrets: use --allow-sensitive to let the patch change it"
         )
     for folder in [path, *(parent.as_posix() for parent in Path(path).parents)][:-1]:
         if (top / folder).is_symlink():
             where = "is a symbolic link" if folder == path else f"leads through {folder}, a symbolic link"
-            raise Refused(f"{path} {where}: name the file itself")
+            raise Refused(f"{path} {where}: name its target")
     if (top / path).is_dir():
         raise Refused(f"{path} is a folder: name a file in it")
     try:
         found = look(top, path)
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}") from error
+        raise Refused(f"cannot read {path}: {error.strerror}") from error
     if found is None:
         return Source(path, None, None, "")
     if (reason := why_content_is_off_limits(found.data)) and not named:
-        raise Refused(
-            f"{path} is not edited: {reason}; say --allow-sensitive if the patch is meant for it all the same"
-        )
+        raise Refused(f"refusing to edit {path}: {reason}; use --allow-sensitive to edit it anyway")
     return Source(path, found.data, found.mode, blob_hash(found.data))
 
 
@@ -353,9 +338,7 @@ def written(
             left = _taken_back(top, steps, folders)
         if left and isinstance(error, (SentBack, RepoagentError)):
             names = ", ".join(left)
-            raise Refused(
-                f"{names} was saved by another program meanwhile and is left so; {error}"
-            ) from error
+            raise Refused(f"another program has changed {names}, which was left alone; {error}") from error
         raise
     ui.quiet()
     return CommitOutcome(proposal, True, None, result)

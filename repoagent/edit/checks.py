@@ -30,7 +30,7 @@ TIMEOUT = 1800.0  # seconds, where `check.timeout` sets no other limit
 OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
 KEPT = 1024 * 1024  # bytes of the output that are kept, and the end of what is longer
 UNCONFINED = (
-    "It ran in the sandbox, which has no network and can't write outside of the work tree: if that is the cause, "
+    "It ran in the sandbox, without network and without write access outside the work tree: if that is the cause, "
     "use --check-unconfined or set check.unconfined in your own configuration."
 )
 # What programs print where they miss the network or may not write: in the words of libc, Python, Node, Go, Java, Rust.
@@ -93,7 +93,7 @@ class CheckResult:
             return self.output.decode(errors="replace")
         head, tail = self.output[: limit // 4], self.output[-(limit - limit // 4) :]
         left_out = len(self.output) - len(head) - len(tail)
-        return f"{head.decode(errors='replace')}\n[… {left_out} bytes left out …]\n{tail.decode(errors='replace')}"
+        return f"{head.decode(errors='replace')}\n[… {left_out} bytes omitted …]\n{tail.decode(errors='replace')}"
 
 
 def run_check(
@@ -187,13 +187,13 @@ def _refuse_unknown(worktree: WorkTree, revision: str) -> None:
         worktree.top, "rev-parse", "--quiet", "--verify", "--end-of-options", name, ok=(0, 1, 128)
     )
     if found.returncode:
-        raise UsageError(f"there is no commit {revision} to --fixup")
+        raise UsageError(f"--fixup: there is no commit {revision}")
 
 
 def _refuse_nobody(worktree: WorkTree) -> None:
     if git_output(worktree.top, "var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128)).returncode:
         raise UsageError(
-            "git does not know who commits: set it with `git config --global user.name NAME` and "
+            "git does not know your identity: set it with `git config --global user.name NAME` and "
             "`git config --global user.email ADDRESS`"
         )
 
@@ -208,7 +208,7 @@ def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> 
         exists = draft.sources[path].data is not None
         if exists and path not in known:
             raise Refused(
-                f"{path} is not in the last commit, so a commit of the edit would be one of the whole file: commit "
+                f"{path} is not in the last commit, so the edit would commit the whole file: commit "
                 "it first, or use --include-dirty to commit it whole, or --no-commit to only write it"
             )
         if path in known and not exists:
@@ -220,7 +220,7 @@ def _missing(worktree: WorkTree, path: str) -> str:
     if entry is not None and entry.skip_worktree:
         return left_out(path)
     return (
-        f"{path} is missing in the work tree, but the last commit has it: restore it with "
+        f"{path} is missing from the work tree but is in the last commit: restore it with "
         f"`git restore {shlex.quote(path)}`, or commit its removal first"
     )
 
@@ -232,8 +232,8 @@ def _refuse_locked(worktree: WorkTree) -> None:
     while path.exists() and not _is_of_an_edit(worktree):
         if time.monotonic() > deadline:
             raise Busy(
-                f"{path} exists: another git command runs in this work tree, try again when it is done. "
-                "If none does, one was killed: remove that file"
+                f"{path} exists: another git command is running in this work tree. Try again when it is done; "
+                "if none is running, remove that file"
             )
         time.sleep(LOCK_POLL_SECONDS)
 

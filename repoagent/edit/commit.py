@@ -159,7 +159,7 @@ def commit(
             raise
         if setback.kind == "check" and (left := transaction.meanwhile.left):  # not all is as the setback says
             said = str(setback).removesuffix(_ADVICE)
-            raise Refused(f"{', '.join(left)} was saved by another program meanwhile; {said}") from setback
+            raise Refused(f"another program has changed {', '.join(left)}; {said}") from setback
         if transaction.left:
             raise Refused(str(setback)) from setback
         raise
@@ -177,7 +177,7 @@ def _seen_by_check(bench: EditSession) -> tuple[str, ...]:
     if not others:
         return ()
     names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
-    return (f"the check saw your uncommitted work in {names} too",)
+    return (f"the check also saw your uncommitted changes in {names}",)
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def _begun(
                 if time.monotonic() > deadline:
                     raise Busy(f"{error}\n{bench.goes_on}".rstrip()) from error
                 if not waiting:
-                    ui.note("waiting for another process that commits")
+                    ui.note("waiting for another process to finish its commit")
                 waiting = True
                 time.sleep(LOCK_POLL_SECONDS)
                 continue
@@ -225,17 +225,17 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
     """What the hooks did to the commit and to the user's other files, in sentences."""
     remarks = list(commit.notes)
     if commit.folded:
-        remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; that version is committed")
+        remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
     if commit.taken_out:
-        remarks.append(f"a hook had added {', '.join(commit.taken_out)} to the commit; taken out again")
+        remarks.append(f"a hook added {', '.join(commit.taken_out)} to the commit; removed again")
     remarks.extend(said_of_restored(commit.restored))
     return tuple(remarks)
 
 
 _OUTPUT = "Its output:\n"
 _ADVICE = (
-    "\n\nYour edit is kept as a draft, not yet written: "
-    "send only what has to change in it for the check to pass."
+    "\n\nYour edit is kept as a draft and is not written yet: "
+    "send only what must change in it for the check to pass."
 )
 
 

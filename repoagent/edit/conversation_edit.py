@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
 
 NAME = "conversation.md"
-_STAYS = "The turns of `user` are the person's own words: they stay, all of them, each as it is, with their headings."
-_MAY_GO = "The turns of `user` may be changed too, where the request says so."
-_AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made for the file as it was shown."
+_STAYS = "The `user` turns are the user's own words: keep all of them unchanged, with their headings."
+_MAY_GO = "You may change `user` turns too where the request says so."
+_AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made against the file as shown."
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def first_request(asked: Rewrite, *, max_output_tokens: int) -> Request:
     system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if asked.user_turns else _STAYS)
     mark = digest(asked.found.data)
     shown = fence(asked.text, f'file path="{NAME}" sha256="{mark}"')
-    words = f"\n\nWhat the person asks to be changed in it:\n\n{mask(asked.request.strip())}\n"
+    words = f"\n\nThe user requests this change:\n\n{mask(asked.request.strip())}\n"
     parts = (Part(shown, "conversation", cache=True), Part(words, "request"))
     key = json.dumps({"conversation": mark, "request": mask(asked.request), "user_turns": asked.user_turns})
     return Request((Part(system, "instructions"),), (Message("user", parts),), max_output_tokens, key)
@@ -73,7 +73,7 @@ def next_request(first: Request, reply: str, problem: str) -> Request:
 
 
 TRIES = 2
-NO_CHANGE = "nothing was changed: before and after are the same"
+NO_CHANGE = "no changes: before and after are the same"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def land(layout: Layout, done: Rewritten) -> Change:
         kept = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(kept, done.diff.encode("utf-8", "surrogateescape"))
         raise Overtaken(
-            f"{place.name} was changed meanwhile, and nothing was done: the diff is kept as {kept}, run it again"
+            f"{place.name} has changed, so nothing was done: the diff is saved as {kept}; run the command again"
         ) from error
 
 
@@ -161,11 +161,11 @@ def _taken(asked: Rewrite, reply: Reply) -> Rewritten:
     answer = without_thought(reply.text)
     real = unmask(answer)
     if made_up := next((name for name in unknown_in(real) if name not in found.text), ""):
-        raise Refused(f"There is no {made_up} in the conversation: leave such marks as they are.")
+        raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
     applied = apply_answer(real, {NAME: SourceText(found.data)})
     change = applied.changes[0]
     if change.path != NAME or change.after is None or len(applied.changes) > 1:
-        raise Refused(f"The diff removes or renames the file: change what stands in {NAME}.")
+        raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
     return _checked(found, change.after, user_turns=asked.user_turns, words=_words(answer))
 
 

@@ -44,12 +44,12 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
     try:
         files = PatchSet(io.StringIO(diff, newline="\n"))
     except UnidiffParseError as error:
-        raise ValueError(f"the canonical diff can't be parsed: {error}") from error
+        raise ValueError(f"cannot parse the canonical diff: {error}") from error
     if len(files) != len(changes):
         raise ValueError(f"the canonical diff has {len(files)} files for {len(changes)} changes")
     for file, change in zip(files, changes, strict=True):
         if not file.is_binary_file and _applied(file, change.before or b"") != (change.after or b""):
-            raise ValueError(f"the canonical diff of {change.name} does not give the bytes to be written")
+            raise ValueError(f"the canonical diff of {change.name} does not produce the bytes to write")
     return DiffStat(len(files), files.added, files.removed)
 
 
@@ -63,7 +63,7 @@ def _applied(file: PatchedFile, before: bytes) -> bytes:
         made += lines[at:start]
         old, new = _sides(hunk)
         if lines[start : start + len(old)] != old:
-            raise ValueError(f"the canonical diff of {file.path} quotes lines that are not there")
+            raise ValueError(f"the canonical diff of {file.path} quotes lines that do not exist")
         made += new
         at = start + len(old)
     return b"".join(made + lines[at:])

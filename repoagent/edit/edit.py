@@ -91,7 +91,7 @@ def edit(
     preflight(worktree, request)
     if request.instead_of is not None:
         undo(worktree, request.instead_of)
-        ui.say(f"took back the edit {request.instead_of} (`repoagent redo` makes it again)")
+        ui.say(f"undid the edit {request.instead_of} (`repoagent redo` restores it)")
     prepared = prepare(worktree, request, settings, asked.form)
     refuse_untracked(worktree, request, prepared.bench.draft)
     for warning in prepared.gathered.context_files.warnings:
@@ -111,8 +111,8 @@ def edit(
     edit_id = before or new_edit_id()
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
-    with alive(place, edit_id):
-        run = _Run(prepared, asked, ui, edit_id, open_state(conversation_file(place, edit_id)))
+    with alive(place, edit_id), pending(worktree, edit_id, "edit") as record:
+        run = _Run(prepared, asked, ui, record, open_state(conversation_file(place, edit_id)))
         try:
             run.begin(key)
             landed, outcome = run.go()
@@ -141,13 +141,13 @@ def _interrupted(run: _Run) -> str:
     """What is so after a ^C, in a line."""
     bench = run.prepared.bench
     if edit_folder(bench.worktree, run.edit_id).exists():
-        return "interrupted after the change was made; `repoagent undo` takes it back"
+        return "interrupted after the change was made; `repoagent undo` undoes it"
     said = "interrupted; nothing was changed"
     if bench.request.instead_of is not None:
-        said = "interrupted; the edit before stays undone (`repoagent redo` makes it again)"
+        said = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
     turns = open_state(conversation_file(layout(bench.worktree), run.edit_id)).turns
     if replies := sum(turn.role == "assistant" for turn in turns):
-        said += f". The same command continues with the {replies} {'reply' if replies == 1 else 'replies'} paid for"
+        said += f"; the same command resumes it; replies already paid for: {replies}"
     return said
 
 
@@ -158,12 +158,11 @@ class _Run:
     prepared: Prepared
     model_setup: ModelSetup
     ui: UserInterface
-    edit_id: str
+    pending: Pending  # the record of this edit until it is in the memory of its files
     state: State
     landed: CommitOutcome | None = None
     setback: SentBack | None = None
     tried: tuple[FileChange, ...] = ()  # what that was of
-    later: Pending | None = None
     refused: str = ""  # why the last edit was
     begun: tuple[Turn, ...] = ()  # what an earlier run has left
 
@@ -172,8 +171,12 @@ class _Run:
         return Asking(self.prepared, self.model_setup, self.ui)
 
     @property
-    def record(self) -> EditLog:
-        return EditLog(self.prepared, self.model_setup, self.ui, self.edit_id)
+    def log(self) -> EditLog:
+        return EditLog(self.prepared, self.model_setup, self.ui, self.pending)
+
+    @property
+    def edit_id(self) -> str:
+        return self.pending.name
 
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
@@ -186,13 +189,10 @@ class _Run:
                 perform_again(self.prepared.tools, self.state)
             except RepoagentError as error:
                 raise Refused(
-                    f"the interrupted edit {self.edit_id} can't be gone on with ({error}): "
-                    "say --conversation fresh to begin anew"
+                    f"cannot resume edit {self.edit_id} ({error}): use --conversation fresh to start over"
                 ) from error
             replies = sum(turn.role == "assistant" for turn in self.state.turns)
-            self.ui.note(
-                f"going on with the interrupted edit {self.edit_id}; replies already paid for: {replies}"
-            )
+            self.ui.note(f"resuming the interrupted edit {self.edit_id}; replies already paid for: {replies}")
             return
         request = self.prepared.bench.request
         meta = {"edit": self.edit_id, "asked": mark(key), "time": now(), **named_files(request.targets)}
@@ -220,14 +220,10 @@ class _Run:
                     raise Refused(f"{path} has changed since")
 
     def go(self) -> tuple[CommitOutcome | None, Outcome]:
-        """Run the loop to its end and remember it. Returns what landed, and how the loop ended.
+        """Run the loop to its end and remember it. Returns what was committed, and how the loop ended.
 
-        A run that could go on later (no network, a limit, an interrupt) keeps its conversation file for that.
+        A run that a later one can resume (no network, a limit, an interrupt) keeps its conversation file.
         """
-        with pending(self.prepared.bench.worktree, self.edit_id, "edit") as self.later:
-            return self._go()
-
-    def _go(self) -> tuple[CommitOutcome | None, Outcome]:
         asking = self.asking
         agent = ModelAgent(
             self.model_setup.model, self.model_setup.meter, asking.render,
@@ -253,22 +249,22 @@ class _Run:
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
                 raise
-            self.record.remember(self.landed, "failed", str(self.setback))
+            self.log.remember(self.landed, "failed", str(self.setback))
             raise self.setback.failure(f"Nothing was changed ({error}).") from error
         except CheckFailed as error:
-            self.record.remember(self.landed, "failed", str(error))
+            self.log.remember(self.landed, "failed", str(error))
             raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error
         except NothingDone as error:
-            self.record.remember(self.landed, "declined", str(error))
+            self.log.remember(self.landed, "declined", str(error))
             raise
         except RepoagentError as error:
-            self.record.remember(self.landed, "refused", str(error))
+            self.log.remember(self.landed, "refused", str(error))
             raise
         if outcome.kind == "rejected":
-            self.record.remember(self.landed, "rejected", outcome.text)
+            self.log.remember(self.landed, "rejected", outcome.text)
             raise NothingDone(f"the model declined: {outcome.text}")
         answer = "" if self.landed else outcome.text
-        self.record.remember(self.landed, "answered", answer, self.later)
+        self.log.remember(self.landed, "answered", answer)
         return self.landed, outcome
 
     def event(self, event: LoopEvent) -> None:
@@ -303,7 +299,7 @@ class _Run:
             raise bench.refusal
         text, shown = (
             f"Your edit is not complete. {bench.still_missing}",
-            "asked for the hunks that are missing",
+            "asked the model for the missing hunks",
         )
         return Observation(MISSING, text, ok=False, shown=shown)
 
@@ -316,13 +312,13 @@ class _Run:
         bench = self.prepared.bench
         said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
         if bench.short and said < REMINDERS:
-            text = f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip()
-            return Observation(REMINDER, text, ok=False, shown="the reply holds no edit")
+            text = f"Your answer contains no edit.\n{self.prepared.reminder}".rstrip()
+            return Observation(REMINDER, text, ok=False, shown="the reply contains no edit")
         told = self.told(state, UNFINISHED)
         self.refuse_same(whatever=told)
         if bench.draft.edits and not bench.short and not told:
-            text = "Your edit fits and is not committed, and your reply asks for nothing: `<finish>` it, or go on."
-            shown = "the reply neither finishes the edit nor asks for anything"
+            text = "Your edit applies but is not committed, and your reply requests nothing: `<finish>` or continue."
+            shown = "the reply neither finishes the edit nor requests an action"
             return Observation(UNFINISHED, text, ok=False, shown=shown)
         return None
 
@@ -350,14 +346,16 @@ class _Run:
             return None
         if not self.told(state, UNFINISHED):
             text = (
-                "Your last edit was refused and is no part of the change. Send it again, corrected; if it is not "
+                "Your last edit was refused and is not part of the change. Send it again, corrected; if it is not "
                 "needed, finish again."
             )
             return Observation(UNFINISHED, text, ok=False, shown="")
         if not self.prepared.bench.draft.edits:
             why = self.refused or edits[-1].text
-            raise Refused(f"the model's edit was refused, and it sent no other: {why}")
-        self.ui.say("note: the model's last edit was refused and it sent no other: the change is without it")
+            raise Refused(f"the model's edit was refused and it sent no other: {why}")
+        self.ui.say(
+            "note: the model's last edit was refused and it sent no other; the change does not include it"
+        )
         return None
 
     def finish(self, state: State) -> Observation | None:
@@ -370,8 +368,8 @@ class _Run:
             self.refuse_same()
             if (refused := self.refused_last(state)) is not None:
                 return refused
-        if self.later is not None and not self.prepared.bench.request.dry_run:
-            self.record.write_down(state, self.later)
+        if not self.prepared.bench.request.dry_run:
+            self.log.save_pending(state)
         try:
             self.landed = review_and_commit(
                 self.prepared.bench, self.edit_id, self.message, self.ui, self.explain
@@ -384,7 +382,7 @@ class _Run:
         return None
 
     def message(self, changes: Sequence[FileChange]) -> str:
-        return self.record.message(self.state, changes)
+        return self.log.message(self.state, changes)
 
     def explain(self) -> str:
         return self.asking.explain(self.state)

@@ -55,7 +55,11 @@ class EditLog:
     prepared: Prepared
     model_setup: ModelSetup
     ui: UserInterface
-    edit_id: str
+    pending: Pending
+
+    @property
+    def edit_id(self) -> str:
+        return self.pending.name
 
     def message(self, state: State, changes: Sequence[FileChange]) -> str:
         """The whole commit message with its trailers."""
@@ -72,35 +76,32 @@ class EditLog:
     def who(self, state: State) -> str:
         return model_of_record(self.model_setup.model.spec, state.turns)
 
-    def write_down(self, state: State, later: Pending) -> None:
-        """What is to be remembered if this lands: a kill after that must not lose it."""
+    def save_pending(self, state: State) -> None:
+        """Save what has to be recorded once the change is made: a kill after that must not lose it."""
         bench = self.prepared.bench
         if self.model_setup.settings.switch("memory.enabled"):
             story = self._story(state, None, "answered", "")
-            later.keep(self.prepared.memories, to_remember(story, bench.draft.edits, bench.placements))
+            self.pending.keep(self.prepared.memories, to_remember(story, bench.draft.edits, bench.placements))
 
-    def remember(
-        self, landed: CommitOutcome | None, ended: str, answer: str, later: Pending | None = None
-    ) -> None:
-        """What happened goes to the memory of each file, and the conversation of the edit with it.
+    def remember(self, landed: CommitOutcome | None, ended: str, answer: str) -> None:
+        """Record how the edit ended in the memory of each file, and its conversation with it.
 
-        The edit is at its end: what can't be remembered, and a ^C by now, must not make it look undone. What `later`
-        holds is dropped when it is remembered.
+        The edit is done: neither ^C nor a memory that cannot be written makes it look undone.
         """
         place = layout(self.prepared.bench.worktree)
         with uninterrupted():
             try:
                 self._remember(landed, ended, answer)
             except (RepoagentError, OSError) as error:
-                if landed is not None and later is not None and later.descriptor is not None:
+                if landed is not None and self.pending.descriptor is not None:
                     forget(place, self.edit_id)
-                    what = "the next command tries again"
+                    what = "the next command will retry"
                 else:
-                    what = f"what was said is kept in {set_aside(place, self.edit_id)}"
-                self.ui.say(f"warning: this edit could not be remembered ({error}); {what}")
+                    what = f"its conversation is saved in {set_aside(place, self.edit_id)}"
+                self.ui.say(f"warning: could not record this edit in memory ({error}); {what}")
                 return
-            if later is not None:
-                later.drop()
+            if landed is not None:
+                self.pending.drop()
             try:
                 forget(place, self.edit_id)
                 forget_sent(place, self.model_setup.settings.whole("sent.keep_days"))
@@ -110,7 +111,7 @@ class EditLog:
 
                     forget_daily(place, days)
             except (RepoagentError, OSError) as error:
-                self.ui.say(f"warning: old files could not be cleared away ({error})")
+                self.ui.say(f"warning: could not remove old files ({error})")
 
     def _remember(self, landed: CommitOutcome | None, ended: str, answer: str) -> None:
         bench = self.prepared.bench

@@ -101,7 +101,7 @@ def left_out_text(listing: Listing) -> str:
         largest = sorted(listing.more.items(), key=lambda item: (-item[1], item[0]))
         where = ", ".join(f'path="{_row(name)}" ({count})' for name, count in largest[:_NARROWER] if name)
         narrow = f"{where} or a pattern" if where else "a pattern"
-        lines.append(f"{_count(left)} left out: narrow it with {narrow}.")
+        lines.append(f"{_count(left)} omitted: narrow the search with {narrow}.")
     if listing.withheld:
         lines.append(f"{_count(listing.withheld)} withheld.")
     return "\n".join(lines)
@@ -114,7 +114,7 @@ def _pathspecs(path: str, pattern: str) -> list[str]:
     base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
     forms = list(islice(_forms(pattern.lstrip("/")), _MOST_FORMS + 1))
     if len(forms) > _MOST_FORMS:
-        raise UsageError("the pattern stands for too many others: use fewer braces")
+        raise UsageError("the pattern expands to too many patterns: use fewer braces")
     return [f":(top,glob){base}{form if '/' in form else f'**/{form}'}" for form in forms]
 
 

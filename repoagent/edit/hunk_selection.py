@@ -73,7 +73,7 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
     ]
     occupied = _freed(changes) - _freed(chosen)
     if stuck := sorted(change.name for change in chosen if _arrives(change) and change.name in occupied):
-        raise Refused(f"the chosen parts do not fit together: {stuck[0]} would still be in the way")
+        raise Refused(f"the selected hunks conflict: {stuck[0]} would still exist")
     return chosen
 
 
@@ -86,7 +86,7 @@ def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
     while place < len(lines):
         match = HUNK.fullmatch(lines[place])
         if match is None:
-            raise ValueError(f"not the head of a hunk: {lines[place]!r}")
+            raise ValueError(f"not a hunk header: {lines[place]!r}")
         old_count, new_count = int(match[2] or 1), int(match[4] or 1)
         end = hunk_end(lines, place + 1, old_count, new_count)
         old, new = int(match[1]) - bool(old_count), int(match[3]) - bool(new_count)
@@ -188,7 +188,7 @@ def _spliced(change: FileChange, accepted: Iterable[Piece]) -> bytes:
 def _expect(lines: Iterable[str], markers: tuple[str, ...], there: Iterable[bytes]) -> None:
     shown = [line[1:].encode("utf-8", "surrogateescape") for line in lines if line.startswith(markers)]
     if shown != [line.removesuffix(b"\n") for line in there]:
-        raise ValueError("the hunk is not of this change")
+        raise ValueError("the hunk is not part of this change")
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -63,11 +63,11 @@ def bring_up_to_date(gathered: Gathered, cwd: Path, say: Callable[[str], None]) 
     try:
         done = refresh(folder, cwd, joined=joined)
     except (RepoagentError, OSError) as error:
-        again = f"`repoagent split --refresh {quoted(folder, cwd)}` tries it again"
-        say(f"warning: {near(folder, cwd)} could not be brought up to date ({error}); {again}")
+        again = f"`repoagent split --refresh {quoted(folder, cwd)}` retries"
+        say(f"warning: could not update {near(folder, cwd)} ({error}); {again}")
         return False
     if done.edited:
-        say(f"note: saved since it was joined, and left so: {', '.join(done.edited)}")
+        say(f"note: kept your newer changes in {', '.join(done.edited)}")
     return True
 
 
@@ -86,13 +86,13 @@ def outside_source(index: Index) -> Source:
     """The source of a split that is in no repository, by its name in its folder. Raises Refused as the other."""
     path = Path(index.source.path)
     if path.is_symlink():
-        raise Refused(f"{path} is a symbolic link by now: split the file that it leads to")
+        raise Refused(f"{path} is now a symbolic link: split its target instead")
     try:
         found = look(path.parent, path.name)
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}") from error
+        raise Refused(f"cannot read {path}: {error.strerror}") from error
     if found is None:
-        raise Refused(f"{path} is not there any more: bring it back, and join again")
+        raise Refused(f"{path} no longer exists: restore it and join again")
     return _text(index, Source(path.name, found.data, found.mode, blob_hash(found.data)))
 
 
@@ -100,9 +100,9 @@ def _text(index: Index, source: Source) -> Source:
     if index.source.encoding == "binary" or source.blob == index.source.blob:
         return source
     if encoding := wide_encoding(source.data or b""):
-        raise Refused(f"{index.source.path} is in {encoding} by now: save it as UTF-8, and join again")
+        raise Refused(f"{index.source.path} is now encoded in {encoding}: save it as UTF-8 and join again")
     if source.binary:
-        raise Refused(f"{index.source.path} is binary by now, and was text when it was split: split it again")
+        raise Refused(f"{index.source.path} is now binary but was text when it was split: split it again")
     return source
 
 
@@ -223,10 +223,8 @@ def join(
         with uninterrupted():
             fresh = bring_up_to_date(gathered, cwd, ui.say)
     if done is None:
-        said = f", and {near(gathered.index.folder, cwd)} is up to date with it" if fresh else ""
-        raise NothingDone(
-            f"nothing to join: what was edited is in {gathered.index.source.path} already{said}"
-        )
+        said = f", and {near(gathered.index.folder, cwd)} is up to date" if fresh else ""
+        raise NothingDone(f"nothing to join: {gathered.index.source.path} already has your edits{said}")
     edit_id, landed, diff = done
     segments = tuple(_segment(edit, job.merged) for edit in gathered.edits)
     return JoinOutcome(
@@ -268,7 +266,7 @@ def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards
     worktree = None if outside else worktree_of(gathered.index, cwd)
     if worktree is None and not outside:
         raise UsageError(
-            f"{path}, the source of {near(gathered.index.folder, cwd)}, is a file of a repository: run this in it"
+            f"{path}, the source of {near(gathered.index.folder, cwd)}, belongs to a repository: run this inside it"
         )
     if worktree is None:
         source = outside_source(gathered.index)
@@ -286,13 +284,11 @@ def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards
             raise JoinClash(path, found.clashes)
         found = merged(worktree, gathered, source.path, present, last_word=True)
         if not discards(path, found.clashes, found.lost):
-            raise NothingDone("nothing was changed, as you said.")
+            raise NothingDone("cancelled: nothing was changed.")
     reason = parses_worse(path, present, found.data or b"") if request.parse_check else None
     if reason:
         files = ", ".join(breaking(gathered)) or "the segments"
-        raise Refused(
-            f"joined, {reason.rstrip('.')}; put that right in {files} and join again, or use --no-parse-check"
-        )
+        raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
     return _Job(gathered, worktree, source, found)
 
 
@@ -316,7 +312,7 @@ def _landed(
         try:
             return edit_id, landed, keep_diff(job.gathered.index.folder, landed.proposal.diff)
         except (RepoagentError, OSError) as error:
-            ui.say(f"warning: the diff could not be kept ({error})")
+            ui.say(f"warning: could not save the diff ({error})")
             return edit_id, landed, None
 
 
@@ -339,15 +335,15 @@ def _remarks(job: _Job) -> tuple[str, ...]:
     remarks = []
     if both:
         remarks.append(
-            f"{path} has changed since it was split, in {', '.join(both)} too; both changes are in it"
+            f"{path} has changed since the split, also in {', '.join(both)}; both changes are merged"
         )
     elif job.source.data != job.gathered.base:
         other = "other " if job.merged.lost else ""
-        remarks.append(f"{path} has changed since it was split; its {other}changes are kept")
+        remarks.append(f"{path} has changed since the split; its {other}changes are kept")
     if already:
-        remarks.append(f"in {path} already: {', '.join(already)}")
+        remarks.append(f"already in {path}: {', '.join(already)}")
     if job.merged.lost:
-        back = "`repoagent undo` brings them back" if job.worktree else "the diff of the join still has them"
+        back = "`repoagent undo` restores them" if job.worktree else "the diff of the join contains them"
         remarks.append(f"changes of {path} were discarded for {', '.join(_clashing(job))}; {back}")
     return tuple(remarks)
 

@@ -77,7 +77,7 @@ class Gathered:
         """What a person should know of what was read."""
         notes = [note for edit in self.edits for note in edit.notes]
         notes += [
-            f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are taken out"
+            f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are deleted"
             for edit in self.edits
             if edit.emptied and edit.before
         ]
@@ -88,7 +88,7 @@ class Gathered:
                 else ""
             )
             names = ", ".join(self.strangers[:LISTED_FILES]) + more
-            notes.append(f"not of this split, and left out: {names}")
+            notes.append(f"ignored files that are not part of this split: {names}")
         return tuple(notes)
 
     def parts(self, edits: Sequence[Edited]) -> list[Part]:
@@ -109,8 +109,8 @@ def gather(index: Index, cwd: Path) -> Gathered:
     """
     if not index.source.path:
         raise Refused(
-            f"{near(index.folder, cwd)} was split from standard input, so there is no file to join into: put the "
-            "segments together with `cat`, in the order of their names"
+            f"{near(index.folder, cwd)} was split from standard input, so there is no file to join into: concatenate "
+            "the segments with `cat`, in the order of their names"
         )
     base = base_bytes(index)
     facts = source_facts(base, index.source.encoding)
@@ -126,7 +126,7 @@ def gather(index: Index, cwd: Path) -> Gathered:
     emptied = {edit.file for edit in found if edit.emptied}
     if all(segment.file in emptied for segment in index.segments):
         raise Refused(
-            f"all segments are empty, and {index.source.path} would be too: remove that file itself if it is meant"
+            f"all segments are empty, which would empty {index.source.path}: to delete that file, remove it yourself"
         )
     return gathered
 
@@ -136,7 +136,7 @@ def _nothing(gathered: Gathered, cwd: Path) -> str:
     if gathered.edits:
         return f"nothing to join: no text was changed ({'; '.join(gathered.notes)})"
     extra = f" ({gathered.notes[0]})" if gathered.notes else ""
-    said = f"nothing to join: no segment of {index.source.path} was edited since it was split{extra}"
+    said = f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}"
     if _has_moved_on(index, cwd):
         again = f"`repoagent split --refresh {quoted(index.folder, cwd)}`"
         return f"{said}; the file itself has changed, and {again} brings the segments up to date"
@@ -276,8 +276,8 @@ class JoinClash(Refused):
         self.path = path
         self.clashes = tuple(clashes)
         super().__init__(
-            f"{path} has changed where segments of it were edited: {described(path, clashes)}; nothing was written. "
-            "Work its change into the segment and say --force, which shows what it discards and asks first; or edit "
+            f"{path} has changed where its segments were edited: {described(path, clashes)}; nothing was written. "
+            "Merge its change into the segment and use --force, which shows what it discards and asks first; or edit "
             "the file itself"
         )
 
@@ -308,13 +308,13 @@ def described(path: str, clashes: Sequence[Clash]) -> str:
 def _each(path: str, clash: Clash) -> list[str]:
     if not clash.places:
         names = " and ".join(clash.files)
-        return [f"{names} can't be merged with its change in one way only"]
+        return [f"{names} cannot be merged unambiguously with its change"]
     return [_said(path, place) for place in clash.places]
 
 
 def _said(path: str, place: Place) -> str:
-    mine = _lines(place.lines, f"of {place.file}", "taken out of")
-    return f"{mine} against {_lines(place.source, f'of {path}', 'taken out of')}"
+    mine = _lines(place.lines, f"of {place.file}", "deleted from")
+    return f"{mine} against {_lines(place.source, f'of {path}', 'deleted from')}"
 
 
 def _lines(lines: tuple[int, int], of: str, gone: str) -> str:

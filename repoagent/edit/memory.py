@@ -8,6 +8,7 @@ What happened goes to where it belongs: the exchange, the notes and the record o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePosixPath
@@ -15,7 +16,8 @@ from pathlib import PurePosixPath
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import CommitOutcome
 from repoagent.edit.ui import SAID_NO
-from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash
+from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
+from repoagent.git.undo_log import Edit
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, append
 from repoagent.llm.model import Usage
@@ -27,6 +29,7 @@ from repoagent.memory.notes import (
     PERSON,
     PROGRAM,
     Note,
+    add_note,
     add_notes,
     drop_note,
     made_note,
@@ -77,10 +80,8 @@ def happened(request: str, turns: Sequence[Turn], state: str, answer: str, model
     landed = state in ("committed", "written")
     reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
     for reason in reasons:
-        after = "; then another version was taken" if landed else ""
-        yield Lesson(
-            shortened(f"did not want a change as it was proposed: {reason} (asked: {asked}{after})"), PERSON
-        )
+        after = "; later accepted another version" if landed else ""
+        yield Lesson(shortened(f"rejected a proposed change: {reason} (request: {asked}{after})"), PERSON)
     failures = [failure for turn in turns if (failure := failure_of(turn))]
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
@@ -88,13 +89,13 @@ def happened(request: str, turns: Sequence[Turn], state: str, answer: str, model
             shortened(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
         )
     elif failures and landed:
-        yield Lesson(shortened(f"the first try at {asked} failed its check: {failures[0]}"), PROGRAM)
+        yield Lesson(shortened(f"the first attempt at {asked} failed its check: {failures[0]}"), PROGRAM)
     if state == "refused":
         # what `is_overtaken` knows again
         why = ", ".join(refused_for(turns)) or cut(answer, _ASKED)
         yield Lesson(shortened(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
     elif state == "declined" and answer.startswith(SAID_NO) and not reasons:
-        yield Lesson(shortened(f"did not want what was proposed for {asked}"), PERSON)
+        yield Lesson(shortened(f"rejected the proposed change for {asked}"), PERSON)
     elif state == "rejected" and answer.strip():
         yield Lesson(shortened(f"declined to do {asked}: {answer}"), model)
 
@@ -112,9 +113,9 @@ def is_overtaken(note: Note, request: str) -> bool:
     return note.source == PROGRAM and note.text.startswith("tried and refused (") and note.text.endswith(end)
 
 
-def taken_back(request: str) -> Lesson:
-    """What is noted of an edit that a person takes back, and forgotten when it is made again."""
-    return Lesson(shortened(f'took back the edit "{cut(request, _ASKED)}"'), PERSON)
+def undone(request: str) -> Lesson:
+    """The note about an edit that the user undoes; `redo` drops it again."""
+    return Lesson(shortened(f'undid the edit "{cut(request, _ASKED)}"'), PERSON)
 
 
 @dataclass(frozen=True)
@@ -290,3 +291,49 @@ def _state(story: Story, done: Done | None) -> str:
 
 def _blob(worktree: WorkTree, data: bytes | None) -> str:
     return "" if data is None else blob_hash(data, worktree.object_format)
+
+
+def content_of(worktree: WorkTree, path: str) -> bytes | None:
+    """The bytes of a file; None for no file, and for a link: the file that it names has the memory."""
+    return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
+
+
+def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
+    """Record in the memories of its files that `edit` is now "undone" or "redone" (`state`), with its note.
+
+    `before` has the memories by path as they were before the files were written.
+    """
+    written = set()
+    for path in edit.paths:
+        data = content_of(worktree, path)
+        memory = before.get(path)
+        if data is not None:
+            known = memory or _renamed(worktree, edit, data, before)
+            memory = tie(layout(worktree), worktree, path, data, memory=known, commit=edit.commit)
+        if memory is None or memory.folder in written:
+            continue
+        written.add(memory.folder)
+        for record in read_edits(memory.edits):
+            if record.id == edit.id and record.state != state:
+                lesson = undone(record.request)
+                if state == "undone":
+                    add_note(memory.notes, lesson.text, blob=record.source_blob, source=lesson.source)
+                else:
+                    drop_note(memory.notes, lesson.text)
+                append_edit(memory.edits, replace(record, time=now(), state=state))
+
+
+def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
+    """The memory of a file that the edit renamed: its old path is gone, and `data` is what the edit began or ended
+    with."""
+    blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
+    gone = (
+        memory
+        for memory in before.values()
+        if not os.path.lexists(worktree.top / memory.identity.path_in(top))
+    )
+    for memory in gone:
+        records = (record for record in read_edits(memory.edits) if record.id == edit.id)
+        if any(blob in (record.source_blob, record.result_blob) for record in records):
+            return memory
+    return None

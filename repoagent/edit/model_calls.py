@@ -70,7 +70,7 @@ def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
     now = replace(gathered, sources={**gathered.sources, **tried})
     changed = replace(bench, windows=windows)
     marks = {path: fence_mark(shown_text(tried[path], windows.get(path, ()))) for path in paths}
-    note = f"\nIt was tried already, as it stands above, and is not right yet. The check says:\n{output}\nCorrect it.\n"
+    note = f"\nThe file above already has a first attempt, which fails the check:\n{output}\nCorrect it.\n"
     return tuple(
         prompt_for(now, changed, prepared.tools, [path], marks, note=note) for path in named or paths
     )
@@ -97,7 +97,7 @@ def _moved(window: Window, before: Source, now: Source) -> Window:
 
 PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
 EXPLAIN = (
-    "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
+    "Before the user decides: explain this change. What does it do, why this way, and what could it break?"
 )
 
 
@@ -146,7 +146,7 @@ class Asking:
 
     def locate(self, key: str) -> str:
         """Which part of a long file a small model takes the request to be about: names, on one line."""
-        self.ui.note(f"asking {display_name(self.model_setup.model.spec)} which part it is about")
+        self.ui.note(f"asking {display_name(self.model_setup.model.spec)} which part of the file to change")
         asked = Request(
             (), (Message("user", (Part(self.prepared.question, "question"),)),), PART_TOKENS, key + PART
         )
@@ -179,7 +179,7 @@ class Asking:
         }
 
     def waiting(self, seconds: float, reason: str) -> None:
-        self.ui.note(f"{reason}; trying again in {seconds:.0f} s")
+        self.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
     def recall(self, query: str) -> list[str]:
         return search_memory(layout(self.prepared.bench.worktree), query)

@@ -157,10 +157,8 @@ def _refuse_unwritable(file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.exists() and not file.is_file():
-            raise UsageError(f"{file} is no file to --record to: name another")
+            raise UsageError(f"{file} is not a regular file: name another file for --record")
         with file.open("ab"):
             pass
     except OSError as error:
-        raise UsageError(
-            f"{file} can't be written ({error.strerror}): name another file to --record to"
-        ) from error
+        raise UsageError(f"cannot write {file} ({error.strerror}): name another file for --record") from error

@@ -26,9 +26,9 @@ NOTHING_TO_DO = {"already-applied", "no-change"}
 NAMES = {  # an edit that can't be made as it was meant: nothing of it is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
 }  # fmt: skip
-PARTLY = "A part of the change was refused; nothing is written yet."
+PARTLY = "Part of the change was refused; nothing is written yet."
 FITS = "This fits; nothing is written yet, because another part of the edit is missing."
-NOT_A_FILE = "Not applied: what your answer holds is not the whole of what was asked for."
+NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
 
 
 def edit_tool(bench: ToolContext) -> Tool:
@@ -44,7 +44,9 @@ def edit_tool(bench: ToolContext) -> Tool:
                 return _refused(bench, error, action.body)
         except NoPatch as error:
             text = bench.sent_back(NOT_A_FILE if bench.loose else str(error))
-            return Observation("edit", text, ok=False, shown="the reply holds no change that can be applied")
+            return Observation(
+                "edit", text, ok=False, shown="the reply contains no change that can be applied"
+            )
         except Refused as error:  # a path in a submodule, or through a link
             return Observation("edit", bench.sent_back(str(error)), ok=False, error=error, shown=str(error))
         try:
@@ -118,9 +120,9 @@ def _fit(
 def _refused(bench: ToolContext, error: PatchRefused, answer: str) -> Observation:
     known = all(problem.reason == "already-applied" for problem in error.problems)
     if known and bench.draft.edits and not bench.missing:
-        return Observation("edit", f"{error}\nNothing is left to do.", final=True)
+        return Observation("edit", f"{error}\nThere is nothing left to do.", final=True)
     reasons = sorted({problem.reason for problem in error.problems})
-    nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
+    nothing = NothingDone(f"no changes: {error}") if set(reasons) <= NOTHING_TO_DO else error
     text = short_refusal(error) if bench.short else str(error)
     missing = _missing(error.problems)
     partial = bench.drafts and bool(error.fits) and bool(missing) and NAMES.isdisjoint(reasons)
@@ -236,5 +238,5 @@ def _applied_text(applied: Applied) -> str:
             hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
             said.append(f"{hunk}: {words}.")
     if applied.unclosed:
-        said.append("The diff's fence was not closed; all of it was taken.")
+        said.append("The fence of the diff was not closed; the diff was read to the end of the answer.")
     return "\n".join(said)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.memory import Done, Story, remember_done
+from repoagent.edit.memory import Done, Story, record_undone, remember_done
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange
 from repoagent.git.objects import head_commit
@@ -91,11 +91,8 @@ def to_remember(
     }
 
 
-Tell = Callable[[WorkTree, Edit, Mapping[str, Memory], str], None]
-
-
-def complete(worktree: WorkTree, tell: Tell) -> list[str]:
-    """Have remembered what killed commands could not, in sentences. `tell` is for edits taken back or made again.
+def complete(worktree: WorkTree) -> list[str]:
+    """Record what killed commands could not, and describe it in sentences.
 
     Raises RepoagentError or OSError where the memory can't be written; what is pending then stays so.
     """
@@ -108,7 +105,7 @@ def complete(worktree: WorkTree, tell: Tell) -> list[str]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with uninterrupted():
-                said += _complete(worktree, path, tell)
+                said += _complete(worktree, path)
         except BlockingIOError:  # its owner lives
             continue
         finally:
@@ -124,7 +121,7 @@ def waiting(worktree: WorkTree) -> list[Path]:
         return []
 
 
-def _complete(worktree: WorkTree, path: Path, tell: Tell) -> list[str]:
+def _complete(worktree: WorkTree, path: Path) -> list[str]:
     if not path.name.endswith(".json"):  # one that never got its name
         path.unlink(missing_ok=True)
         return []
@@ -144,10 +141,10 @@ def _complete(worktree: WorkTree, path: Path, tell: Tell) -> list[str]:
                 story, done = _story(value["story"]), _done(edit_record(worktree, edit), edit, value)
                 remember_done(worktree, story, done, memories, again=True)
             else:
-                tell(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
-            said.append(f"the {event} {name} is remembered now")
+                record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
+            said.append(f"recorded the {event} {name} in memory")
     except (KeyError, TypeError, ValueError) as error:
-        raise Refused(f"{path} is not what it should be ({error}): remove it") from error
+        raise Refused(f"{path} is malformed ({error}): remove it") from error
     path.unlink(missing_ok=True)
     return said
 

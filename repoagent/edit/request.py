@@ -119,7 +119,7 @@ def parse_target(text: str, cwd: Path) -> Target:
     and for what can't be the name of a file.
     """
     if not text:
-        raise UsageError('an empty argument is no file: say repoagent edit FILE "INSTRUCTION"')
+        raise UsageError('empty file name: use repoagent edit FILE "INSTRUCTION"')
     if _exists(cwd / text):
         return Target(text)
     if match := _SYMBOL.match(text):
@@ -128,7 +128,9 @@ def parse_target(text: str, cwd: Path) -> Target:
         first = int(match["first"])
         last = int(match["last"] or first)
         if first < 1 or last < first:
-            raise UsageError(f"{text}: lines count from 1 and the second may not be before the first.")
+            raise UsageError(
+                f"{text}: line numbers start at 1 and the second must not be less than the first."
+            )
         return Target(match["path"], first, last)
     return Target(text)
 
@@ -166,7 +168,7 @@ def split_arguments(
             return list(arguments), None
         path = parse_target(last, cwd).path
         raise no_such_file(
-            path, cwd, remedy="use --create to create it, or describe the change in more words"
+            path, cwd, remedy="use --create to create it, or describe the change in several words"
         )
     return files, last
 

@@ -59,11 +59,13 @@ def review_and_commit(
         try:
             return commit(bench, proposal, edit_id, ui)
         except Moved:
-            ui.note("a file was saved meanwhile; placing the change anew")
+            ui.note("a file has changed; applying the edit to its new text")
             bench.draft = Draft(bench.draft.sources, proposal.changes)
             moved = rebind(bench, edit_id)
             proposal = _placed_anew(bench, proposal, moved)
-    raise Refused(f"the files change while repoagent writes; {_keep(bench, proposal.diff, edit_id)}")
+    raise Refused(
+        f"the files keep changing while repoagent writes them; {_keep(bench, proposal.diff, edit_id)}"
+    )
 
 
 def agreed(
@@ -77,13 +79,13 @@ def agreed(
 ) -> Proposal:
     """The draft as a proposal to which the person has said yes; for a dry run it is not asked. Raises as `land`."""
     if not bench.draft.edits:
-        raise NothingDone("the answer changes nothing: the files are already as it wants them.")
+        raise NothingDone("no changes: the files already match the answer.")
     proposal = _propose(bench, bench.draft.edits, message, remarks)
     if bench.request.dry_run:
         return proposal
     while (decision := _agreed(proposal, ui, explain)).kind == "revise" and decision.changes:
         if why := _parses_worse(bench, decision.changes):
-            ui.say(f"not taken: {why}")
+            ui.say(f"not accepted: {why}")
             continue
         proposal = _propose(bench, decision.changes, message, remarks)
     if decision.changes is not None and decision.changes != proposal.changes:
@@ -115,7 +117,7 @@ def rebind(bench: EditSession, edit_id: str) -> tuple[str, ...]:
         return ()
     diff = _shown(bench, bench.draft.edits)[0]
     if appeared:
-        raise Refused(f"{', '.join(appeared)} exists by now; {_keep(bench, diff, edit_id)}")
+        raise Refused(f"{', '.join(appeared)} now exists; {_keep(bench, diff, edit_id)}")
     names = ", ".join(stale)
     texts = {
         path: SourceText(source.data, source.mode or REGULAR)
@@ -127,10 +129,10 @@ def rebind(bench: EditSession, edit_id: str) -> tuple[str, ...]:
         applied = apply_answer(diff, texts, may_create=lambda path: path in new, strict=True)
     except PatchRefused as error:
         kept = _keep(bench, diff, edit_id)
-        raise Refused(f"{names} was changed meanwhile and the edit does not fit any more; {kept}") from error
+        raise Refused(f"{names} has changed and the edit no longer applies; {kept}") from error
     bench.draft = Draft({**bench.draft.sources, **fresh}, applied.changes)
     bench.placements = list(applied.placements)
-    return (f"{names} was changed meanwhile; the edit was placed on the new text",)
+    return (f"{names} has changed; the edit was applied to its new text",)
 
 
 def _differs(bench: EditSession, path: str, source: Source) -> bool:
@@ -163,7 +165,7 @@ def _parses_worse(bench: EditSession, changes: Sequence[FileChange]) -> str:
     for change in changes if bench.request.parse_check else ():
         after = change.after if change.path is not None else None
         if after is not None and (worse := parses_worse(change.name, change.before, after)):
-            return f"{worse} (--no-parse-check takes it)"
+            return f"{worse} (use --no-parse-check to accept it)"
     return ""
 
 
@@ -204,7 +206,7 @@ def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -
             except (ModelError, LimitReached) as error:  # the change is there all the same, and the question
                 ui.explained(f"(no explanation: {error})")
         elif decision.kind == "no" and decision.reason:
-            raise SentBack("person", f"The person did not accept the change: {decision.reason}")
+            raise SentBack("person", f"The user rejected the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
             raise NothingDone(f"{SAID_NO}.")
         else:
@@ -223,7 +225,7 @@ def _agreed_apart(bench: EditSession, proposal: Proposal, ui: UserInterface, edi
     paths = tuple(concern.path for concern in unasked)
     if agreed is None:
         raise Unasked(
-            f"{described(unasked)}, and that was not asked for: say --allow-sensitive if it is meant; {kept}",
+            f"{described(unasked)}, which you did not request: use --allow-sensitive to allow it; {kept}",
             paths,
         )
     raise Unwanted(f"{SAID_NO}; {kept}", paths)
@@ -235,4 +237,4 @@ def _keep(bench: EditSession, diff: str, edit_id: str) -> str:
         return "nothing was written"
     path = bench.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
     write_whole(path, diff.encode("utf-8", "surrogateescape"))
-    return f"the change is kept in {path}"
+    return f"the change is saved in {path}"

@@ -79,9 +79,7 @@ def search(
     or takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
-        raise UsageError(
-            f"that pattern is no line of text of at most {LONGEST} characters: search for a part of it"
-        )
+        raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
     files = _Files(top, why_not, path, at, output)
     translated = _DIFFERS.sub(lambda found: _INSTEAD.get(found[0], found[0]), pattern)
     how: tuple[str, ...] = ("-P", "-e", _AS_PYTHON + translated)
@@ -96,14 +94,14 @@ def search(
     except GitError as error:
         found = files.matches("-F", "-e", pattern) if (reason := _invalid(error)) else Matches()
         if not found.rows:
-            raise UsageError(reason or "that pattern takes too long: use a simpler one") from None
+            raise UsageError(reason or "the pattern takes too long: use a simpler one") from None
         return Matches(found.rows, f"Searched as plain text: {reason}. {found.remark}".rstrip())
     if not found.rows and re.search(r"\\[<>]", pattern):  # the ends of a word, as grep has them
         found = files.matches(*how[:-1], re.sub(r"\\[<>]", r"\\b", how[-1]))
     if not found.rows and _SPECIAL.search(pattern):
         found = files.matches("-F", "-e", pattern)
         if found.rows:
-            remark = f"No line matches it as a regular expression; these lines hold it as plain text. {found.remark}"
+            remark = f"No line matches it as a regular expression; these lines contain it as plain text. {found.remark}"
             return Matches(found.rows, remark.rstrip())
     return found if found.rows else Matches((), _nothing(pattern, files.count("-i", *how)))
 
@@ -111,9 +109,9 @@ def search(
 def _nothing(pattern: str, otherwise: int) -> str:
     if otherwise:
         lines = "1 line matches" if otherwise == 1 else f"{otherwise:,} lines match"
-        return f"No line matches; {lines} without regard to case: begin with (?i)."
+        return f"No line matches; {lines} if case is ignored: begin the pattern with (?i)."
     return (
-        r"No line matches: each line is searched alone, without its \n."
+        r"No line matches: each line is searched separately, without its \n."
         if r"\n" in pattern
         else "No line matches."
     )
@@ -173,12 +171,12 @@ class _Files:
                 continue
             rows.append(f"{number}:{text}" if self.output else f"{name}:{number}:{text}")
         if late and not rows:
-            raise UsageError("that search takes too long: use a simpler pattern")
+            raise UsageError("the search takes too long: use a simpler pattern")
         if not late:
             return Matches(tuple(rows))
         full = [name for name, count in seen.items() if count > most and not self.path][:3]
         where = f" (in {', '.join(full)})" if full else ""
-        return Matches(tuple(rows), f"More matches were left out{where}: search for something narrower.")
+        return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
 
     def count(self, *how: str) -> int:
         data, _ = self._grep("-c", *how)
@@ -240,7 +238,7 @@ def _drained(stream: IO[bytes], data: bytearray, deadline: float) -> bool:
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
-GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
+GOES_ON = "The model's answer is kept: run the same command again to resume from it."
 
 
 def read_limit(window: int | None) -> int:
@@ -319,7 +317,7 @@ class ToolContext:
         if now != before:
             self.reminder = reminder(now, paths) if self.short else ""
             return (
-                f"{text}\n\nWrite the edit in another form now.\n\n{form_text(now)}{self.reminder}".rstrip()
+                f"{text}\n\nNow write the edit in another form.\n\n{form_text(now)}{self.reminder}".rstrip()
             )
         return f"{text}\n{self.reminder}".rstrip()
 
@@ -386,17 +384,17 @@ def _attached(bench: ToolContext, media: Media) -> Observation:
     from repoagent.llm.attachments import in_words
 
     shelf = bench.attachments
-    why = shelf.why_not([media]) if shelf is not None else "images and PDFs can't be shown here"
+    why = shelf.why_not([media]) if shelf is not None else "images and PDFs cannot be shown here"
     if shelf is None or why:
         return Observation("read", f"{why}; {in_words(media)}.")
-    return Observation("read", f"{in_words(media)}; it follows.", attached=shelf.keep(media))
+    return Observation("read", f"{in_words(media)}; attached below.", attached=shelf.keep(media))
 
 
 def search_tool(bench: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         pattern = action.args.get("pattern") or action.body.strip()
         if not pattern.strip():
-            return Observation("search", "Say what to search for.", ok=False)
+            return Observation("search", "Specify what to search for.", ok=False)
         path = action.args.get("path", "").strip()
         path = known_or_read(bench, path).path if path else ""
         found = search(bench.worktree.top, pattern, bench.why_not, path, at=bench.at)
@@ -449,7 +447,7 @@ def history_tool(bench: ToolContext) -> Tool:
             return Observation("history", reason, ok=False)
         with Look(bench.worktree, path, 20, summaries=layout(bench.worktree).summaries) as look:
             block = look.block()
-        return Observation("history", fence(block, "history") if block else f"git has no commit of {path}.")
+        return Observation("history", fence(block, "history") if block else f"No commits of {path}.")
 
     return Tool(
         "history",
@@ -469,7 +467,7 @@ def neighbors_tool(bench: ToolContext) -> Tool:
         if reason := bench.why_not(path):
             return Observation("neighbors", reason, ok=False)
         block = candidates_block(neighborhood(bench.worktree, [path]))
-        text = fence(f"{block}\n", "neighbors") if block else f"nothing has changed with {path}."
+        text = fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
         return Observation("neighbors", text)
 
     return Tool(
@@ -487,7 +485,7 @@ def uses_tool(bench: ToolContext) -> Tool:
         named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
         wanted = ":".join(filter(None, map(str.strip, named)))
         if not wanted:
-            return Observation("uses", 'Say which: symbol="NAME", or path="FILE".', ok=False)
+            return Observation("uses", 'Specify symbol="NAME" or path="FILE".', ok=False)
         text = told(answer(bench.worktree, wanted, bench.why_not, limit=USES_SHOWN))
         return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
 
@@ -502,7 +500,7 @@ def recall_tool(bench: ToolContext) -> Tool:
 
         query = (action.args.get("query") or action.body).strip()
         if not query:
-            return Observation("recall", "Say what to search for.", ok=False)
+            return Observation("recall", "Specify what to search for.", ok=False)
         found = search_memories(layout(bench.worktree), query, how=Search(without=bench.conversation))
         lines = [told(hit) for hit in found if not (hit.file and bench.why_not(hit.file))]
         return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
@@ -519,7 +517,7 @@ def known_or_read(bench: ToolContext, path: str) -> Source:
     """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
     path = path.strip().removeprefix("./")
     if not path:
-        raise UsageError('say which file: path="FILE"')
+        raise UsageError('specify the file: path="FILE"')
     if reason := bench.why_not(path):
         raise Refused(reason)
     if path not in bench.draft.sources:

@@ -20,7 +20,7 @@ from repoagent.patch.locate.exact import Placement
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
 
-SAID_NO = "nothing was changed, as you said"  # how the end of an edit begins that a person did not want
+SAID_NO = "cancelled: nothing was changed"  # how the end of an edit begins that a person did not want
 USUAL = {"numbers", "counts", "blank-context"}
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.memory import taken_back
+from repoagent.edit.memory import content_of, record_undone
 from repoagent.edit.pending import STATES, pending
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.git.files import blob_hash, read_source
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.results import Options
 from repoagent.git.undo import UndoResult
@@ -21,12 +19,8 @@ from repoagent.git.undo import undo as undo_in_repository
 from repoagent.git.undo_log import Edit, find_edit, list_edits
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, read
-from repoagent.memory.edit_records import append_edit, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories, resolve
-from repoagent.memory.identity.store import remember as tie
-from repoagent.memory.notes import add_note, drop_note
-from repoagent.storage.jsonl import now
 from repoagent.storage.layout import to_stderr
 
 
@@ -59,9 +53,9 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
         result = change(worktree, edit.id, options)
         with uninterrupted():
             try:
-                tell(worktree, replace(edit, commit=result.commit), before, STATES[event])
+                record_undone(worktree, replace(edit, commit=result.commit), before, STATES[event])
             except (RepoagentError, OSError) as error:  # what was done is done
-                to_stderr(f"the memory of {', '.join(result.paths)} was not brought up to date: {error}")
+                to_stderr(f"could not update the memory of {', '.join(result.paths)}: {error}")
             else:
                 later.drop()
     return result
@@ -74,7 +68,7 @@ def asked(worktree: WorkTree) -> Asked:
     """
     edits = list_edits(worktree)
     if not edits:
-        raise NothingDone("there is no edit yet to ask for again")
+        raise NothingDone("there is no edit to request again")
     edit = edits[-1]
     present = (memory for _, memory in _memories(worktree, edit.paths))
     gone = (memory for memory in memories(layout(worktree)) if memory.identity.path in edit.paths)
@@ -83,7 +77,9 @@ def asked(worktree: WorkTree) -> Asked:
         if turns:
             named = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
             return Asked(edit, turns[0].text, named, turns[1:])
-    raise Refused(f"what the edit {edit.id} was asked is not remembered: take it back with `repoagent undo`")
+    raise Refused(
+        f"the request of edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and request it again"
+    )
 
 
 def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]:
@@ -91,21 +87,16 @@ def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]
     try:
         return dict(_memories(worktree, paths))
     except (RepoagentError, OSError) as error:
-        to_stderr(f"the memory of {', '.join(paths)} can't be read: {error}")
+        to_stderr(f"could not read the memory of {', '.join(paths)}: {error}")
         return {}
 
 
 def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str, Memory]]:
     for path in paths:
-        data = _text_of(worktree, path)
+        data = content_of(worktree, path)
         memory = None if data is None else resolve(layout(worktree), worktree, path, data)
         if memory is not None:
             yield path, memory
-
-
-def _text_of(worktree: WorkTree, path: str) -> bytes | None:
-    """What the file holds, None where there is none. A link has no memory: the file that it names has."""
-    return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
 
 
 def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
@@ -122,39 +113,3 @@ def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
             continue
         found.append(turn)
     return tuple(found)
-
-
-def tell(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
-    """The keys of the memories follow what was written, and their edits say what became of them: `state`."""
-    told = set()
-    for path in edit.paths:
-        data = _text_of(worktree, path)
-        memory = before.get(path)
-        if data is not None:
-            known = memory or _renamed(worktree, edit, data, before)
-            memory = tie(layout(worktree), worktree, path, data, memory=known, commit=edit.commit)
-        if memory is None or memory.folder in told:
-            continue
-        told.add(memory.folder)
-        for record in read_edits(memory.edits):
-            if record.id == edit.id and record.state != state:
-                lesson = taken_back(record.request)
-                if state == STATES["undo"]:
-                    add_note(memory.notes, lesson.text, blob=record.source_blob, source=lesson.source)
-                else:
-                    drop_note(memory.notes, lesson.text)
-                append_edit(memory.edits, replace(record, time=now(), state=state))
-
-
-def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
-    """The memory of a file that the edit gave another name, by what it recorded: `data` is what it began or ended with,
-    and where it was there is nothing now."""
-    blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
-    gone = (
-        each for each in before.values() if not os.path.lexists(worktree.top / each.identity.path_in(top))
-    )
-    for memory in gone:
-        records = (record for record in read_edits(memory.edits) if record.id == edit.id)
-        if any(blob in (record.source_blob, record.result_blob) for record in records):
-            return memory
-    return None

@@ -121,10 +121,9 @@ def clear_away(worktree: WorkTree) -> list[str]:
     if not (_release_dead(place) or any(place.pending.glob("*")) or _size(place.memory_lock)):
         return []
     from repoagent.edit.pending import complete
-    from repoagent.edit.undo import tell
     from repoagent.memory.identity.store import clear_unborn
 
-    said = complete(worktree, tell)
+    said = complete(worktree)
     for folder in (
         place.root,
         place.private,
@@ -179,4 +178,4 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
         for sentence in clear_away(worktree):
             say(sentence)
     except (Busy, Refused, OSError) as error:  # the memory is a thing beside: the command goes on
-        warn(f"what a killed command left could not be cleared away yet: {error}")
+        warn(f"could not clean up after a killed command yet: {error}")

@@ -124,7 +124,7 @@ _FENCED = re.compile(r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[ \t]*$|\Z)")
 _BARE_DIFF = re.compile(r"(?ms)^(?:diff --git |--- \S+\n\+\+\+ ).*?(?=^[^-+ @\\\n]|\Z)")
 _NOTE = re.compile(r"<note>[^<]*</note>")
 _TAG = re.compile(r"</?[a-z]+(?: [^<>]*)?/?>")
-_NOT_ACCEPTED = "The person did not accept the change: "
+_REJECTED = re.compile(r"The (?:user rejected|person did not accept) the change: ")
 _OUTPUT, _AFTER = "Its output:\n", "\n\nThe files are as they were"
 _FRAME = re.compile(  # of a traceback, or decoration of a test runner
     r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=_ ]{5,}|=+ .* =+$|\.+[.FEsx]*(?:\s*\[.*\])?$)"
@@ -167,7 +167,7 @@ def reason_of(turn: Turn) -> str:
     """Why the person did not take a change; "" for other turns, and where no reason was given."""
     if turn.meta.get("kind") != "person" or turn.meta.get("ok") != "no":
         return ""
-    said = turn.text.partition(_NOT_ACCEPTED)[2] or turn.text
+    said = _REJECTED.split(turn.text, maxsplit=1)[-1]
     return cut(said.partition("\n")[0], WORDS)
 
 

@@ -69,7 +69,7 @@ def answer(prepared: Prepared, reply: str) -> Observation:
     read = parse(reply, {"edit"}, loose=tool.loose)
     assert read.problem is None
     (action,) = read.actions or (Action("none"),)
-    assert action.kind == "edit", "the reply holds no edit"
+    assert action.kind == "edit", "the reply contains no edit"
     return tool.perform(action)
 
 

@@ -166,7 +166,7 @@ def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
     assert done.json["commit"] == repo.head()
-    assert "could not be remembered" in done.err and "the next command tries again" in done.err
+    assert "could not be remembered" in done.err and "the next command will retry" in done.err
     done = run("undo", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["moved"] is True

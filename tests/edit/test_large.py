@@ -204,7 +204,7 @@ def test_a_small_file_is_shown_whole_and_a_limit_can_be_set(repo: GitRepo) -> No
     assert "too long" not in shown(asked(repo, "task_7 shall round"))
     repo.git("config", "repoagent.edit.inlineLimit", "20000")
     text = shown(asked(repo, "task_7 shall round"))
-    assert "too long to be shown whole" in text and "def task_7(value)" in text
+    assert "too long to show in full" in text and "def task_7(value)" in text
     assert len(text) < 20_000
 
 
@@ -344,4 +344,4 @@ def test_several_large_files_share_the_room(repo: GitRepo) -> None:
     text = shown(prepare(worktree, request, load(layout(worktree), repo.top)))
     assert text.count("def special_case") == 2 * len(paths)  # in the outline and in a part
     assert len(text) < 80_000
-    assert text.index("Of files too long to be shown whole") > text.rindex("</file")
+    assert text.index("Of files too long to show in full") > text.rindex("</file")

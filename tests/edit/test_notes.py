@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.memory import Lesson, about, happened, offered, taken_back
+from repoagent.edit.memory import Lesson, about, happened, offered, undone
 from repoagent.llm.conversation import Turn, read
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
@@ -122,7 +122,7 @@ def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, scrip
         assert window.end() == 0
     assert notes(repo) == [
         "person: did not want a change as it was proposed: keep saying hello "
-        '(asked: "greet with a comma"; then another version was taken)'
+        '(asked: "greet with a comma"; later accepted another version)'
     ]
     script.replies("No change.")
     run("edit", "src/app.py", "greet in another way", "--yes")
@@ -227,10 +227,10 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
         ("committed", "", []),
         ("answered", "Because of it.", []),
         ("proposed", "", []),
-        ("declined", "the answer changes nothing: the files are already as it wants them.", []),
+        ("declined", "no changes: the files already match the answer.", []),
         (
             "declined",
-            "nothing was changed, as you said.",
+            "cancelled: nothing was changed.",
             [('did not want what was proposed for "x y"', "person")],
         ),
         ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
@@ -249,4 +249,4 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
 def test_what_is_worth_a_line(state: str, answer: str, said: list[tuple[str, str]]) -> None:
     turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
     assert [(one.text, one.source) for one in happened("x\ny", turns, state, answer, "m")] == said
-    assert len(taken_back("x " * 900).text) < 200
+    assert len(undone("x " * 900).text) < 200

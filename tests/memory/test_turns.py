@@ -28,7 +28,7 @@ from tests.memory.test_files import record
 
 SAID_NO = Turn(
     "observation",
-    "The person did not accept the change: keep the public name",
+    "The user rejected the change: keep the public name",
     {"kind": "person", "ok": "no"},
 )
 CHECK = Turn(

@@ -275,7 +275,7 @@ def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
     )
     assert "its head says that it is generated" in model.told
     assert "ignored may not be changed: git ignores it" in model.told
-    assert "no.txt: there is no such file here.\n" in model.told
+    assert "no.txt: no such file.\n" in model.told
     assert "none" not in model.told.split("no.txt: there is")[1]
 
 

@@ -31,8 +31,9 @@ def if_told(words: str, then: str = DONE) -> Answer:
 @pytest.mark.parametrize("fence", ["```\n", ""])
 def test_what_a_hunk_needed_is_said_in_words(repo: GitRepo, fence: str) -> None:
     repo.commit(**{"f.txt": QUOTED})
-    said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched after ignoring typographic punctuation; "
-    said += "the file's was kept.\n" + "The diff's fence was not closed; all of it was taken.\n" * (not fence)
+    said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; "
+    unclosed = "The fence of the diff was not closed; the diff was read to the end of the answer.\n"
+    said += "the file's own was kept.\n" + unclosed * (not fence)
     outcome, _, person = go(repo, LOOSE + fence, if_told(said))
     assert outcome.kind == "done", person.seen[0].text
     assert repo.read("f.txt").decode() == QUOTED.replace("two", "2").replace("eight", "8")

@@ -45,12 +45,12 @@ def unasked_losses(
         lost = [f"{name} ({change.name})" for change, name in found]
         return (
             f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not "
-            "go; if it must go, say so by name in a sentence before the edit and send the edit again."
+            "go; if it must go, name it in a sentence before the edit and send the edit again."
         )
     if loose and (frozen := changes_to_frozen(applied.changes, instruction)):
-        return f"Not applied: {', '.join(frozen)} shall stay as the request says, to the letter."
+        return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
     if loose and (doubled := _doubled(applied.changes)):
-        return f"Not applied: {doubled} would be there twice. Write everything once."
+        return f"Not applied: {doubled} would appear twice. Write everything once."
     if not _SHORTER.search(said):
         for path, old, new in parts:
             if text := _shortened(path, old, new, rewritten=_REWRITTEN.search(said) is not None):
@@ -71,7 +71,7 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
     ]
     if lost:
         return (
-            f"the whole file comes without {', '.join(lost)}, and no word says that it should go. If it should, "
+            f"the whole file lacks {', '.join(lost)}, and nothing says that it should be removed. If it should, "
             "name it with -m, or send a diff that deletes it."
         )
     return _lost_ends(applied, said)

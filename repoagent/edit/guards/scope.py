@@ -64,7 +64,7 @@ def why_content_is_off_limits(data: bytes) -> str | None:
     if head.startswith(LFS_POINTER):
         return "it is a Git LFS pointer; run `git lfs pull` first"
     if any(mark in b"\n".join(head.splitlines()[:5]) for mark in GENERATED_MARKS):
-        return "its head says that it is generated; edit what generates it"
+        return "its header says that it is generated; edit its source instead"
     return None
 
 
@@ -78,9 +78,9 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
 
     def why_not(path: str) -> str | None:
         if ignored is not None and ignored.match_file(path):
-            return f"{path} is listed in {IGNORE_FILE}, so it is never read, sent or edited."
+            return f"{path} is listed in {IGNORE_FILE} and is never read, sent or edited."
         if path not in named and holds_secrets(path):
-            return f"{path} has a name that usually holds secrets; name it on the command line if it is really meant."
+            return f"{path} has a name that is typical of secrets; name it on the command line to allow it."
         return None
 
     return why_not

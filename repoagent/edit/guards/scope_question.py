@@ -26,8 +26,8 @@ class OutOfScope(Refused):
     def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
         has = "has" if len(paths) == 1 else "have"
         super().__init__(
-            f"{', '.join(paths)} {has} to change too, and this edit may change only {', '.join(scope)}: run the same "
-            "command with --scope repo (edit.scope) to allow it; the model's answer is kept and not paid for again"
+            f"{', '.join(paths)} {has} to change too, but this edit may change only {', '.join(scope)}: run the same "
+            "command with --scope repo (edit.scope) to allow it; the model's answer is kept and reused"
         )
 
 

@@ -23,8 +23,8 @@ from repoagent.patch.model import decode
 from repoagent.storage.secrets import secrets_of
 
 BY_HOOKS = "is run by git's hooks"
-BY_EDITORS = "is run or obeyed by an editor or a shell that opens the folder"
-BY_AGENTS = "is run or obeyed by coding agents"
+BY_EDITORS = "is run or read by an editor or a shell that opens the folder"
+BY_AGENTS = "is run or read by coding agents"
 ON_OPENING = (BY_EDITORS, BY_AGENTS)
 RUN_BY_GIT = "is run by git ("  # how the reason begins of what is named in a setting's command line
 
@@ -58,7 +58,7 @@ LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "decides who must agree to a change",
+        "decides who must approve a change",
         ("CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS", "docs/CODEOWNERS"),
     ),
     (
@@ -80,7 +80,7 @@ LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("decides which program a package manager runs", (".yarnrc.yml", ".yarnrc", ".pnpmfile.cjs")),
-    ("decides what repoagent reads and edits", (".repoagentignore",)),
+    ("decides which files repoagent reads and edits", (".repoagentignore",)),
 )  # fmt: skip
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _RUNS = re.compile(
@@ -150,7 +150,7 @@ def _mass_deletion(
         if change.path is None and change.before not in new and change.name not in named
     ]
     if len(gone) >= FEW and is_mass(len(gone), count_tracked(worktree)):
-        yield Concern(gone[0], f"is one of {len(gone)} files that this deletes", deletes=len(gone))
+        yield Concern(gone[0], f"is one of {len(gone)} files that this change deletes", deletes=len(gone))
 
 
 def described(found: Sequence[Concern]) -> str:
@@ -180,7 +180,7 @@ def _of_person(patterns: Sequence[str]) -> Why:
     from pathspec import GitIgnoreSpec
 
     spec = GitIgnoreSpec.from_lines(patterns)
-    return lambda path: "is named by edit.sensitive" if spec.match_file(path) else None
+    return lambda path: "is listed in edit.sensitive" if spec.match_file(path) else None
 
 
 def run_by_git(worktree: WorkTree) -> Why:
@@ -261,7 +261,7 @@ def _given_away(changes: Sequence[FileChange]) -> Iterator[Concern]:
     for change in changes:
         for name, value in secrets.items():
             if value in (change.after or b"") and value not in (change.before or b""):
-                yield Concern(change.name, f"would hold the value of the environment variable {name}")
+                yield Concern(change.name, f"would contain the value of the environment variable {name}")
                 break
 
 
@@ -281,7 +281,7 @@ def unseen(changes: Iterable[FileChange]) -> Iterator[str]:
         if found := _characters(change):
             codes = ", ".join(f"U+{ord(char):04X}" for char in sorted(found)[:_NAMED])
             more = " and others" if len(found) > _NAMED else ""
-            yield f"lines added to {change.path} hold characters that do not show: {codes}{more}"
+            yield f"lines added to {change.path} contain invisible characters: {codes}{more}"
         if change.mode == EXECUTABLE and change.old_mode != EXECUTABLE:
             yield f"{change.path} becomes executable"
 

@@ -89,7 +89,7 @@ class Prompt:
             own = turn.meta.get("kind") not in {"check", "hook"}
             text += f"{said}\n" if own else f"{fence(start_of(said), 'output')}\n"
         request = self.opening[-1].text.removesuffix(self.reminder)
-        note = f"{request}\nAn earlier answer was not good:\n{text}{reminder}"
+        note = f"{request}\nAn earlier answer was wrong:\n{text}{reminder}"
         return Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
 
 
@@ -202,14 +202,14 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
         kept = f" (not {', '.join(map(_code, request.read))})" if request.read else ""
-        may = f"You may change {own}, any other file once you have read it{kept}, and create files."
+        may = f"You may change {own}, any other file that you have read{kept}, and create files."
     else:
-        more = f" and, read first, {', '.join(map(_code, further))}" if further else ""
+        more = f" and, after reading them, {', '.join(map(_code, further))}" if further else ""
         new = "files" if request.create else "a file that the request names"
         may = (
-            f"You may change {own}{more}, and create {new}. Other files you may read, not change. If the request "
-            "can't be done so, change nothing: `<reject>` and name the files needed. What should only follow (tests, "
-            "docs, a changelog) name in `<finish>`."
+            f"You may change {own}{more}, and create {new}. You may read other files but not change them. If the "
+            "request needs more, change nothing: `<reject>` it and name those files. Name mere follow-ups (tests, "
+            "docs, a changelog) in `<finish>`."
         )
     lines = ["Rules of this run:", may]
     if request.check is not None and not request.dry_run:
@@ -217,10 +217,10 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
         lines.append(
             f"After your edit {_code(without_secrets(request.check.command))} runs; it is {done} only if that passes. "
             + (
-                "A test that pins the old behaviour is part of the task: change it too."
+                "If a test pins the old behaviour, change it too."
                 if request.scope == "repo"
-                else "If it fails for a test that pins the old behaviour and that you may not change, `<reject>` and "
-                "name it."
+                else "If it fails for a test that pins the old behaviour and that you may not change, `<reject>` "
+                "and name it."
             )
         )
     return "\n".join(lines) + "\n\n"
@@ -239,7 +239,7 @@ def shown(data: bytes) -> str:
     """
     text = decode(data)
     if text is None:
-        raise Refused("this file is binary; only text can be shown and edited")
+        raise Refused("this file is binary; only text files can be shown and edited")
     whole = "\n".join(text.lines) + ("\n" if text.final_newline and text.lines else "")
     return mask(whole.encode("utf-8", "replace").decode() if text.errors != "strict" else whole)
 
@@ -253,7 +253,7 @@ def file_block(source: Source, role: str) -> str:
     count = text.count("\n") + (not text.endswith("\n") and bool(text))
     remarks = [f"{count} line" + "s" * (count != 1)]
     if text and not text.endswith("\n"):
-        remarks.append("no newline at its end")
+        remarks.append("no newline at the end")
     label = f"file path={quoted(source.path)}"
     return f"File {name} ({role}; {', '.join(remarks)}):\n{fence(text, label)}\n\n"
 
@@ -286,8 +286,8 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
         parts = [*request.system, *(part for message in request.messages for part in message.parts)]
         largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))
         raise UsageError(
-            f"the prompt has about {needed:,} tokens and the model takes {context_tokens:,}; "
-            f"the largest block is {largest.name or 'a turn'}: name fewer files, or take a model with a larger window."
+            f"the prompt has about {needed:,} tokens but the model takes only {context_tokens:,}; "
+            f"the largest block is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
         )
 
 

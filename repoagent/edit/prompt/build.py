@@ -87,7 +87,7 @@ def masked_tool(tool: Tool, bench: ToolContext) -> Tool:
         if tool.name == EDIT:
             action = replace(action, body=unmask(action.body))
             if made_up := _made_up(action.body, bench):
-                text = f"There is no {made_up}: write what the file shows, or a placeholder of another kind."
+                text = f"There is no {made_up}: write what the file shows, or another kind of placeholder."
                 return Observation(EDIT, bench.sent_back(text), ok=False)
         seen = tool.perform(action)
         return replace(seen, text=mask(seen.text))

@@ -136,15 +136,15 @@ def fence_grammar(path: str, mark: str) -> str:
     )
 
 
-UNCHANGED = "Not applied: what you sent is what is there already. Make the change."
+UNCHANGED = "Not applied: your answer is the same as the file. Make the change."
 _SHORT = {
-    "elided": "Not applied: a line stands for lines that were left out. Write every line.",
+    "elided": "Not applied: a line is a placeholder for omitted lines. Write every line.",
     "empties-file": "Not applied: most of the lines are missing. Write every line.",
     "cut-off": "Not applied: the answer ends before its last line.",
     "no-change": UNCHANGED,
-    "overlap": "Not applied: the same lines are there twice, in two versions. Send each once.",
-    "unknown-file": "Not applied: it can't be told which file your answer is.",
-    "already-applied": "Not applied: the file has this already.",
+    "overlap": "Not applied: the same lines appear twice, in two versions. Send each once.",
+    "unknown-file": "Not applied: your answer does not say which file it is.",
+    "already-applied": "Not applied: the file already has this change.",
     "indentation": "Not applied: the lines are not indented as in the file.",
 }
 

@@ -66,7 +66,7 @@ def purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
             continue
         if data is not None and (line := purpose(place, path, data)):
             lines.append(f"- {named(path)}: {line}\n")
-    return "".join(["\nWhat they are for:\n", *lines]) if lines else ""
+    return "".join(["\nTheir purpose:\n", *lines]) if lines else ""
 
 
 __all__ = ["Prepared", "prepare", "read_sources"]
@@ -211,7 +211,7 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
             if not (edited and request.create):
                 raise no_file(worktree, path) if edited else no_such_file(path, worktree.top)
         elif source.binary:
-            raise Refused(f"{path} is binary; only text can be edited.")
+            raise Refused(f"{path} is binary; only text files can be edited.")
         elif edited and (reason := why_content_is_off_limits(source.data)):
             raise Refused(f"{path} is not edited: {reason}.")
     return sources

@@ -208,7 +208,7 @@ def read_part(text: str, lines: str, characters: str, most: int) -> Read:
     first, last = _range("lines", lines, len(rows), "the file, which has {:,} lines")
     if characters:
         if first != last:
-            raise UsageError('characters are those of one line: say which, as lines="1"')
+            raise UsageError('characters needs one line: add, for example, lines="1"')
         return _piece(rows[first - 1], first, characters, most)
     size = 0
     for number in range(first, last + 1):
@@ -216,7 +216,7 @@ def read_part(text: str, lines: str, characters: str, most: int) -> Read:
         if size > most + 1:
             if number == first:
                 return _piece(rows[first - 1], first, f"1-{most}", most)
-            rest = f'Lines {number}-{last} were left out: read them as lines="{number}-{last}".'
+            rest = f'Lines {number}-{last} are omitted: read them with lines="{number}-{last}".'
             return Read("\n".join(rows[first - 1 : number - 1]), first, number - 1, rest=rest)
     return Read("\n".join(rows[first - 1 : last]), first, last)
 
@@ -227,7 +227,7 @@ def _piece(line: str, number: int, characters: str, most: int) -> Read:
     rest = ""
     if last < len(line):
         rest = (
-            f"Line {number} has {len(line):,} characters: read on as "
+            f"Line {number} has {len(line):,} characters: continue with "
             f'lines="{number}" characters="{last + 1}-{min(len(line), last + most)}".'
         )
     return Read(line[first - 1 : last], number, number, (first, last), rest)
@@ -241,7 +241,7 @@ def _range(name: str, text: str, count: int, whole: str, *of: int) -> tuple[int,
         start = max(1, int(first))
         end = min(count, int(last)) if last.strip() else start
     except ValueError:
-        raise UsageError(f'{name}="{text}" is no range; write {name}="10-40"') from None
+        raise UsageError(f'{name}="{text}" is not a range; write {name}="10-40"') from None
     if start > end or start > count:
         raise UsageError(f'{name}="{text}" is outside {whole.format(*of, count)}')
     return start, end
@@ -338,12 +338,12 @@ def excerpt_of(path: str, data: bytes, about: About, room: Budget) -> Excerpt:
 def large_block(source: Source, role: str, excerpt: Excerpt) -> str:
     """The text of it, so fenced that nothing in it can end a block or pass for a turn."""
     name = named(source.path)
-    remarks = [f"{excerpt.lines:,} lines", f"{excerpt.size:,} bytes", "too long to be shown whole"]
+    remarks = [f"{excerpt.lines:,} lines", f"{excerpt.size:,} bytes", "too long to show in full"]
     if excerpt.lines == 1:
         remarks[0] = "1 line"
     if excerpt.longest > LONG_LINE:
         remarks.append(f"its longest line has {excerpt.longest:,} characters")
-    said = [f"File {name} ({role}; {', '.join(remarks)}). Shown here are only {_where(excerpt.parts)}."]
+    said = [f"File {name} ({role}; {', '.join(remarks)}). Only {_where(excerpt.parts)} are shown."]
     if excerpt.outline:
         said += ["Its outline:", fence(excerpt.outline, f"outline path={quoted(source.path)}")]
     said += _fenced(source, excerpt.parts)
@@ -380,7 +380,7 @@ def _where(parts: Sequence[Unit]) -> str:
         if part.columns:
             cut.setdefault(part.first, []).append(f"{part.columns[0] + 1}-{part.columns[1]}")
     said = ["lines " + ", ".join(whole)] if whole else []
-    said += [f"of line {line} the characters {', '.join(pieces)}" for line, pieces in cut.items()]
+    said += [f"characters {', '.join(pieces)} of line {line}" for line, pieces in cut.items()]
     return " and ".join(said)
 
 

@@ -512,7 +512,7 @@ def guessed(
     changed = {edit.path for edit in draft.edits}
     for place in placements:
         if place.level == "whole-file" and seen.get(place.path) == []:
-            return f"Not applied: you have not seen {place.path}, which is there. Read it first."
+            return f"Not applied: {place.path} exists and you have not seen it. Read it first."
         if (
             place.path not in seen
             or place.path in changed
@@ -523,7 +523,7 @@ def guessed(
             continue
         return (
             f"Not applied: hunk {place.hunk} of {place.path} would go to line {place.line}, which you have not seen, "
-            f"and does not quote it as it is. Read it first, as "
+            f"and does not quote it exactly. Read it first, with "
             f'lines="{max(1, place.line - LINES_AROUND)}-{place.line + LINES_AROUND}".'
         )
     return ""

@@ -281,7 +281,7 @@ def question(path: str, data: bytes, instruction: str) -> str:
     listed = "\n".join(names)
     return (
         f"The file {path} defines:\n\n{listed}\n\nThe request: {instruction.strip()}\n\n"
-        "Which of these have to change? Answer with the names only, one on a line, at most three."
+        "Which of these have to change? Answer with the names only, one per line, at most three."
     )
 
 

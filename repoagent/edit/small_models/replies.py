@@ -326,7 +326,7 @@ def understood(
         pieces = pieces_of(files[path], lines) if path in files else None
         if pieces is None and path in files and files[path].parts:
             names = " and ".join(name for _, names in files[path].parts for name in names)
-            text = f"your answer is not the whole new {names or 'part of it'}."
+            text = f"your answer does not contain the whole new {names or 'part'}."
             raise PatchRefused([Problem(path, 0, "unknown-part", text)])
         if pieces is None and patch.new is None and not files and len(missing) == 1:
             taken.append(replace(patch, new=missing[0]))

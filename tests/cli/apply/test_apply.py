@@ -160,7 +160,7 @@ def test_a_failing_check_or_hook_puts_everything_back(repo: GitRepo, here: Here)
     assert failed.code == 6 and "tested" in failed.err and "Everything is as it was" in failed.err
     assert "your edit" not in failed.err  # that is for a model
     silent = here(GREET, "-y", "--check", "false")
-    assert silent.err.strip().endswith("exit code 1. Everything is as it was.")
+    assert silent.err.strip().endswith("exit code 1. Nothing was changed.")
     repo.hook("pre-commit", "echo no way; exit 1\n")
     hook = here(GREET, "-y")
     assert hook.code == 6 and "no way" in hook.err

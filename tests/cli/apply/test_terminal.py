@@ -23,7 +23,7 @@ def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo, tmp_path: P
         assert "    Greet well\n" in shown and "Repoagent-Edit" not in shown
         assert "placed with tolerance: src/app.py:1 (lines matched after\nignoring white space" in shown
         window.send("n\n")
-        assert "nothing was changed, as you said" in window.expect("as you said.")
+        assert "cancelled: nothing was changed" in window.expect("nothing was changed")
         assert window.end() == 1
     assert repo.status() == ""
 

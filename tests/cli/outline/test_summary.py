@@ -361,7 +361,7 @@ def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask:
     assert ask("src/app.py", "README.md", "--model", model.spec).code == 0
     shown = prompt(repo, "src/app.py")
     assert re.search(r"<memory>\nSummary of the file \(by command:sh\):\nIt defines greet\. ", shown)
-    assert "What they are for:\n- README.md: It defines nothing of its own.\n" in shown
+    assert "Their purpose:\n- README.md: It defines nothing of its own.\n" in shown
     repo.write("src/app.py", "def greet():\n    pass\n")
     repo.write("README.md", "# Another\n")
     shown = prompt(repo, "src/app.py")

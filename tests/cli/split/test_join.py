@@ -42,7 +42,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         )
         assert "first = theirs" in shown and "f9" not in shown and "ours" not in shown
         window.send("q\n")
-        window.expect("nothing was changed, as you said.")
+        window.expect("cancelled: nothing was changed.")
         assert window.end() == 1
     assert (repo.read("big.py"), repo.head()) == before
     with Screen(
@@ -51,7 +51,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         window.expect(QUESTION)
         window.send("y\n")
         shown = window.expect("[main ")
-        said = "changes of big.py were discarded for 002.py; `repoagent undo` brings them back"
+        said = "changes of big.py were discarded for 002.py; `repoagent undo` restores them"
         assert said in " ".join(shown.split())
         assert "002.py  +1 -1  in place of a change of the source" in shown
         assert window.end() == 0

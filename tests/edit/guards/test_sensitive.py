@@ -163,7 +163,7 @@ def test_further_patterns_are_the_persons_own(repo: GitRepo, run: Run, script: S
     assert done.code != 0  # a file to read is not changed
     script.replies(GREET + NEW.format("src/new.py"))
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
-    assert done.code == 3 and "src/new.py is named by edit.sensitive" in done.err
+    assert done.code == 3 and "src/new.py is listed in edit.sensitive" in done.err
 
 
 @pytest.mark.parametrize(

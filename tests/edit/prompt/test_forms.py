@@ -165,7 +165,7 @@ def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: 
     for prompt in (second, third):
         assert prompt.count("Answer with the whole") == 2  # in the system prompt, and at the end
         assert "I round it" not in prompt
-    assert "An earlier answer was not good:\nNot applied: " in second and "the rest as before" not in second
+    assert "An earlier answer was wrong:\nNot applied: " in second and "the rest as before" not in second
     assert (
         "howdy" in third and "'hello ' + name" not in third
     )  # it is shown its first try in place of the file
