@@ -1,39 +1,70 @@
-"""The command line: a module for each command; it parses arguments, calls one function, shows the answer."""
+"""The command line: a module for each command; it parses arguments, calls one function, shows the answer.
+
+Read app.py (the table of commands) first, then exit.py (errors and exit codes), session.py (the global options) and
+one of commands/. chat/ is `repoagent chat`, ui/ what all commands print and ask with. This module is imported by all of
+them, so it holds only what must work before anything else is loaded: `main` and the signals that end it.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn
 
 from repoagent.errors import Exit
 
-__all__ = ["main"]
+__all__ = ["Ended", "die", "listen", "main"]
 
-# New objects; what is imported is no garbage, and looking for some takes a tenth of the start.
+# New objects before a collection: imported modules are never garbage, and scanning them takes a tenth of the start-up.
 _COLLECT_AFTER = 50_000
 
 
+class Ended(KeyboardInterrupt):
+    """The signal `number` (`kill`, a closed terminal): as after ^C, what is half done is rolled back first."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.number = number
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run `repoagent` (or `git repoagent`: the same program) and leave with its exit code.
+    """Run `repoagent` (or `git repoagent`: the same program) and exit with its code.
 
-    `argv` is the program's name and its arguments, `sys.argv` when it is left out.
+    `argv` is the program's name and its arguments, `sys.argv` by default.
     """
-    from repoagent.cli import signals
-
     gc.set_threshold(_COLLECT_AFTER)
     try:
-        signals.listen()
+        listen()
         from repoagent.cli.app import cli
         from repoagent.cli.exit import run
 
         program, *arguments = sys.argv if argv is None else argv
         code = run(cli, program, arguments)
-    except signals.Ended as ended:
-        signals.die(ended.number)
+    except Ended as ended:
+        die(ended.number)
         code = int(Exit.INTERRUPTED)
-    except KeyboardInterrupt:  # so early, or so often, that `run` could not say it
+    except KeyboardInterrupt:  # during the imports, or again while `run` reported the first
         code = int(Exit.INTERRUPTED)
-    gc.freeze()  # or Python goes through all that there is, twice, before it ends
+    gc.freeze()  # or Python scans all objects, twice, before it exits
     sys.exit(code)
+
+
+def listen() -> None:
+    """Let SIGTERM and SIGHUP raise Ended from now on; those that the caller ignores (`nohup`) stay ignored."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    raise Ended(number)
+
+
+def die(number: int) -> None:
+    """Die of the signal as if nothing had handled it, so that the parent process sees which one it was."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.signals import Ended
+from repoagent.cli import Ended
 from repoagent.errors import CheckFailed, Exit, RepoagentError, UsageError
 
 at_end: list[Callable[[], None]] = []

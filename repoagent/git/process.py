@@ -61,7 +61,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Hold ^C back to the end of the block, where KeyboardInterrupt is raised; git runs out of its reach. So are
-    the other signals that end us, where something handles them (see `repoagent.cli.signals`)."""
+    the other signals that end us, where something handles them (see `repoagent.cli`)."""
     if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
         yield
         return

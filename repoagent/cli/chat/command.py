@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli import Ended
 from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import run_options
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.signals import Ended
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.styles import Style
 
-from repoagent.cli.signals import Ended
+from repoagent.cli import Ended
 from repoagent.cli.ui.echo import heard, typed
 from repoagent.cli.ui.sanitize import one_line
 from repoagent.cli.ui.terminal import Terminal

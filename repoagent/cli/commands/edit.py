@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.options import (
     LANDING_CONFLICTS,
@@ -33,7 +34,6 @@ from repoagent.cli.options import (
     show_prompt_option,
 )
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.signals import Ended
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:

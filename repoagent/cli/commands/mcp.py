@@ -48,7 +48,7 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
         terminal.note(
             "waiting for a client to speak on standard input; see `repoagent help docs/mcp.md` (^C ends it)"
         )
-    from repoagent.cli.signals import die
+    from repoagent.cli import die
     from repoagent.mcp.schema import Service
     from repoagent.mcp.server import serve
 

@@ -48,7 +48,7 @@ def command(
     `repoagent neighbors` does it as well, a little at a time. It can be ended at any moment: what was mined stays, and
     the next time goes on from there. The index is .repoagent/history.db; it can be deleted.
     """
-    from repoagent.cli.signals import Ended
+    from repoagent.cli import Ended
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.history.index.index import open_index
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import run_options
 from repoagent.cli.commands.run_options import hold_on, said
 from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.signals import Ended
 from repoagent.errors import Exit, RepoagentError, UsageError
 
 if TYPE_CHECKING:

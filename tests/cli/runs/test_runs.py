@@ -31,7 +31,7 @@ Ask = Callable[..., Done]
 ALIVE = """
 import sys
 from pathlib import Path
-from repoagent.cli.signals import listen
+from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.record import About; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live import living

@@ -13,7 +13,7 @@ from tests.cli.screens import Screen, python
 
 HEAD = """
 import os, signal, sys
-from repoagent.cli.signals import listen
+from repoagent.cli import listen
 from repoagent.cli.ui.echo import collect, hushed, typed
 from repoagent.cli.ui.terminal import Terminal
 terminal = Terminal.open()

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from repoagent.cli.signals import listen
+from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory
