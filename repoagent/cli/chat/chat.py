@@ -1,14 +1,7 @@
-"""What comes after a command of the chat.
+"""The state of a chat, one turn of it, what a turn prints, and the status line.
 
-What a person sees of a turn: the model's words, a line for each action, how it ended.
-
-What a chat has on the table, and one turn of it.
-
-The line at the bottom of a chat: who is asked, what may be done, where, and what it has cost.
-
-A chat with a program: lines of JSON in both directions. `run/events.py` has the events, and how questions are
-answered; each turn ends with `end` or `error`.
-"""
+`serve_json` is the chat with a program: lines of JSON in both directions (`commands/run_output.py` has the events);
+each turn ends with `end` or `error`. """
 
 from __future__ import annotations
 
@@ -61,7 +54,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Then:
-    """`words` are said to the model ("": it goes on where it was stopped), None for nothing; `ends` ends the chat."""
+    """What follows a slash command: `words` go to the model ("" resumes the turn that was stopped), None sends nothing;
+    `ends` ends the chat."""
 
     words: str | None = None
     ends: bool = False
@@ -70,12 +64,12 @@ class Then:
 ENDS = Then(ends=True)
 
 SHOWN = 8  # files
-_RECALLED = 8  # lines of the last answer
-_ASKED = 3  # lines of the last words of the person
+_ANSWER_LINES = 8  # of the last answer, in a resumed chat
+_MESSAGE_LINES = 3  # of the last message
 
 
 class Speaking(Working):
-    """The model's words are what a chat is about: they are not dim."""
+    """As `Working`, but the model's words are not dim: they are what a chat is about."""
 
     styles = ()
 
@@ -91,7 +85,7 @@ class Speaking(Working):
 def show_turn(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool
 ) -> None:
-    """Print the last word of a turn unless it was `answered` as it came, its commits, what is left, what it took."""
+    """Print the end of a turn: its text unless it was streamed (`answered`), commits, uncommitted files, usage."""
     if as_json:
         terminal.result(json.dumps(as_object(outcome)) + "\n")
         return
@@ -104,41 +98,39 @@ def show_turn(
 
 
 def show_left(paths: tuple[str, ...], terminal: Terminal) -> None:
-    """What is written and not committed, and what can be done about it."""
+    """Print which files are written and not committed, and what to do about them."""
     if not paths:
         return
     names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
-    more = ": /diff shows it, /undo takes it back" if terminal.can_ask else ""
+    more = "; /diff shows the changes, /undo reverts them" if terminal.can_ask else ""
     terminal.note(f"written, not committed: {names}{more}")
 
 
 def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
-    """The last turn of a chat that is gone on with: what was asked, and the end of what was answered."""
+    """Print the last turn of a resumed chat: the message, and the end of the answer."""
     from repoagent.agent.state import is_beside
 
-    asked = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_beside(turn)]
-    if not asked:
+    messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_beside(turn)]
+    if not messages:
         return
-    said = [line for line in turns[asked[-1]].text.strip().split("\n") if line.strip()]
-    for line in said[:_ASKED]:
+    lines = [line for line in turns[messages[-1]].text.strip().split("\n") if line.strip()]
+    for line in lines[:_MESSAGE_LINES]:
         terminal.note(f"> {_cut(line, terminal.width - 2)}", "dim")
-    if len(said) > _ASKED:
+    if len(lines) > _MESSAGE_LINES:
         terminal.note("> …", "dim")
-    replies = [turn.text for turn in turns[asked[-1] :] if turn.role == "assistant"]
+    replies = [turn.text for turn in turns[messages[-1] :] if turn.role == "assistant"]
     markdown = terminal.markdown("dim", aside=True)
-    lines = (markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()).split(
-        "\n"
-    )
-    lines = lines if lines[-1] else lines[:-1]
-    if len(lines) > _RECALLED:
-        lines = ["…", *lines[-_RECALLED:]]
+    shown = markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()
+    lines = shown.removesuffix("\n").split("\n")
+    if len(lines) > _ANSWER_LINES:
+        lines = ["…", *lines[-_ANSWER_LINES:]]
     terminal.styled("".join(f"{line}\n" for line in lines), aside=True)
 
 
 def words_of(reply: str) -> str:
-    """The words of a whole reply, without the actions and patches in it."""
+    """The prose of a whole reply, without the actions and patches in it."""
     words = Words(ends=True)
-    return (words.feed(reply) + words.rest()).strip() or "(a change, or a look around)"
+    return (words.feed(reply) + words.rest()).strip() or "(only actions, no text)"
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -154,13 +146,12 @@ def _cut(line: str, width: int) -> str:
 
 @dataclass
 class Chat:
-    """A chat under way. `given` are the options, `flags` those of them that stand for settings.
+    """The state of a chat. `given` are the options, `flags` those of them that are settings.
 
-    `means` holds the model that is asked next, and the meter of the whole session; `calls` and `seconds` are the limits
-    of one turn. `edits` are the ids of edits that were made in this chat, `undone` of those that /undo took back, the
-    last one last. `aside` is told to the model with the next words: what the person did meanwhile. `lives`: it has a
-    home, which should be there at its next turn.
-    """
+    `model_setup` holds the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits`
+    are the ids of the edits of this chat, `undone` those that /undo undid, the last one last. `aside` goes to the model
+    with the next message: what the user did in between. `lives`: the run folder exists, and must exist at the next
+    turn. """
 
     session: Session
     given: SimpleNamespace
@@ -185,7 +176,7 @@ class Chat:
 
     @property
     def person(self) -> bool:
-        """Whether somebody types, and can be asked."""
+        """Whether a user types at a terminal, who can answer questions."""
         return self.terminal.can_ask
 
 
@@ -196,21 +187,22 @@ def open_chat(
     opened: tuple[Layout, Settings, Terminal],
     flags: dict[str, object],
 ) -> Chat:
-    """A chat with the model and the limits that the options and the settings say. Raises what `means` raises."""
+    """Open a new or a resumed chat, with the model and the limits of the options and the settings. Raises ModelError,
+    UsageError."""
     layout, settings, terminal = opened
     name, fresh = run_options.chosen_name(given, worktree, "chat")
-    held = "" if fresh else hold_on(given, settings, RunDirectory(layout, name))
-    if held:
-        terminal.note(held)
-    place = worktree if fresh else worked_in(worktree, name)
-    if place.top != worktree.top:
-        terminal.note(f"working in {place.top}, as before")
-        worktree, layout = place, layout_of(place)
+    note = "" if fresh else hold_on(given, settings, RunDirectory(layout, name))
+    if note:
+        terminal.note(note)
+    previous = worktree if fresh else worked_in(worktree, name)
+    if previous.top != worktree.top:
+        terminal.note(f"working in {previous.top}, as before")
+        worktree, layout = previous, layout_of(previous)
     limits = run_options.limits(given, settings)
     whole = replace(limits, turns=None, seconds=None)
     chat = Chat(
         session, given, flags, worktree, layout, settings, terminal,
-        open_means(given, settings, terminal, whole), name, mode_of(given.mode or settings.text("run.mode")),
+        open_model(given, settings, terminal, whole), name, mode_of(given.mode or settings.text("run.mode")),
         limits.turns, limits.seconds,
     )  # fmt: skip
     note_edits(chat)
@@ -218,8 +210,8 @@ def open_chat(
 
 
 def leave(chat: Chat, worktree: WorkTree) -> None:
-    """At the end of a chat that began in `worktree`: the linked work tree that it opened again goes, as at the end of a
-    run, when all in it is committed."""
+    """Remove the linked work tree that a resumed chat was in, as at the end of a run, when all in it is committed.
+    `worktree` is where the command was started."""
     from repoagent.tasks.worktree import wind_up
 
     branch = current_branch(chat.worktree) if chat.worktree.top.is_dir() else None
@@ -227,7 +219,7 @@ def leave(chat: Chat, worktree: WorkTree) -> None:
         chat.terminal.note(said)
 
 
-def open_means(given: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits) -> ModelSetup:
+def open_model(given: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits) -> ModelSetup:
     """The model of the settings, and a meter. Raises ModelError, UsageError."""
     from repoagent.edit.model_setup import model_setup
 
@@ -239,13 +231,13 @@ def open_means(given: SimpleNamespace, settings: Settings, terminal: Terminal, l
 
 
 def mode_of(text: str) -> Mode:
-    """The mode of this name, which is known to be one."""
+    """The mode of this name, which must be one."""
     return next(mode for mode in MODES if mode == text)
 
 
 def turn(chat: Chat, words: str) -> None:
-    """Say `words` to the model, or with "" go on where it was interrupted; show what comes, and how it ends. Raises
-    what `perform` does."""
+    """Send `words` to the model ("" resumes the turn that was stopped), print what comes and how it ends. Raises what
+    `perform` does."""
     with Speaking(chat.terminal, "reading the repository") as working:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
         outcome = perform(chat, words, ui, meter_of(chat))
@@ -253,12 +245,12 @@ def turn(chat: Chat, words: str) -> None:
 
 
 def meter_of(chat: Chat) -> Meter:
-    """What counts one turn, within its limits and those of the session."""
+    """The meter of one turn, within its limits and those of the session."""
     return chat.model_setup.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
 
 
 def perform(chat: Chat, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-    """One turn. Raises KeyboardInterrupt and what `work.run` does; all that was said and done until then is kept."""
+    """Run one turn. Raises KeyboardInterrupt and what `tasks.session.run` does; what happened before that is kept."""
     from repoagent.cli.app import settle
 
     settle(chat.worktree, chat.terminal)
@@ -275,20 +267,20 @@ def perform(chat: Chat, words: str, ui: RunInterface, meter: Meter) -> RunOutcom
 
 
 def _refuse_lost(chat: Chat) -> None:
-    """Raise Refused where the conversation was removed under the chat: a new one begins with the next words."""
+    """Raise Refused where the conversation was deleted during the chat; the next message starts a new one."""
     if not chat.lives or chat.run_dir.folder.is_dir() or chat.run_dir.conversation.exists():
         return
     before, chat.name = chat.name, new_name("chat")
     chat.lives = False
     chat.aside.clear()
     raise Refused(
-        f"the folder and the conversation of {before} were removed (by `git clean -x`, say): what you say next begins "
-        "a new conversation"
+        f"the files of {before} were deleted (by `git clean -x`, for example); your next message starts a new "
+        "conversation"
     )
 
 
 def request(chat: Chat, prompt: str) -> RunRequest:
-    """What one turn asks of a run."""
+    """The run that one turn is."""
     given = chat.given
     return RunRequest(
         prompt.strip(),
@@ -306,7 +298,7 @@ def request(chat: Chat, prompt: str) -> RunRequest:
 
 
 def note_edits(chat: Chat) -> None:
-    """Learn from the record of the chat which edits of this work tree were made in it."""
+    """Read from the record of the chat which edits of this work tree belong to it."""
     from repoagent.git.undo_log import list_edits
     from repoagent.tasks.runs.list import Run, refreshed
     from repoagent.tasks.runs.record import Record
@@ -322,8 +314,8 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 def bar(chat: Chat, width: int) -> str:
-    """The line as of now, in at most `width` columns: what fits no more is left out from its end on. It reads two small
-    files and asks nobody."""
+    """The status line: model, mode, branch, cost, uncommitted files. It drops from its end what does not fit into
+    `width` columns. It reads two small files and starts no process."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     parts = [
@@ -351,7 +343,7 @@ def _branch(chat: Chat) -> str:
 def _left(chat: Chat) -> list[str]:
     try:
         count = len(left(chat.worktree, chat.run_dir))
-    except (RepoagentError, OSError):  # /diff says what is wrong with it
+    except (RepoagentError, OSError):  # /diff reports it
         return []
     return [f"{count} file{'s' * (count != 1)} uncommitted"] if count else []
 
@@ -360,13 +352,13 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def ui(chat: Chat) -> Exit:
-    """From turn to turn, until the program says stop or its input is at its end; the exit code of the last turn."""
+def serve_json(chat: Chat) -> Exit:
+    """Run the turns of a program until it sends stop or its input ends; returns the exit code of the last turn."""
     events = Events(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
     emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
     code = Exit.DONE
-    while not events.stopped and (words := _said(events)) is not None:
+    while not events.stopped and (words := _next_message(events)) is not None:
         meter = meter_of(chat)
         try:
             events.end(perform(chat, words, events, meter))
@@ -377,17 +369,17 @@ def ui(chat: Chat) -> Exit:
     return code
 
 
-def _said(events: Events) -> str | None:
-    """What is said next; None for the end."""
+def _next_message(events: Events) -> str | None:
+    """The next message of the program; None for the end."""
     while line := sys.stdin.readline(LONGEST):
         try:
-            told = json.loads(line)
+            message = json.loads(line)
         except ValueError:
-            told = None
-        words = told.get("say") if isinstance(told, dict) else None
+            message = None
+        words = message.get("say") if isinstance(message, dict) else None
         if isinstance(words, str) and words.strip():
             return words
-        if isinstance(told, dict) and told.get("stop"):
+        if isinstance(message, dict) and message.get("stop"):
             return None
-        events.say('that is no turn: {"say": "WORDS"} is one, {"stop": true} is the end; it was not heeded')
+        events.say('ignored a line that is not a turn: send {"say": "WORDS"}, or {"stop": true} to end')
     return None

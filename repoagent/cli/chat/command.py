@@ -68,7 +68,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     flags = run_options.flags_of(given)
     place = layout(worktree)
     settings, terminal = session.open(place, flags)
-    if given.json_stream:  # it is a program that is asked, wherever it stands
+    if given.json_stream:  # a program answers the questions, also at a terminal
         terminal = terminal._replace(reads=False)
     _refuse(given, terminal.can_ask)
     from repoagent.cli.app import settle
@@ -80,12 +80,12 @@ def command(session: Session, /, **options: Any) -> Exit:
         with hushed(terminal):
             chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
             if given.json_stream:
-                from repoagent.cli.chat.chat import ui
+                from repoagent.cli.chat.chat import serve_json
 
-                code = ui(chat)
+                code = serve_json(chat)
             else:
                 _greet(chat)
-                _talk(chat, _reader(chat))
+                _loop(chat, _reader(chat))
                 code = Exit.DONE
             leave(chat, worktree)
     except RepoagentError as error:
@@ -106,16 +106,15 @@ def _refuse(given: SimpleNamespace, person: bool) -> None:
     from repoagent.errors import UsageError
 
     if given.as_json and person:
-        raise UsageError("--json is for turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
-
+        raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
     if given.commit_per_edit and given.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     if given.reply is not None and str(given.reply) == "-":
-        raise UsageError("standard input is what you say in a chat: name a file for --reply")
+        raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
 
 
 def _greet(chat: Chat) -> None:
-    """Say how to begin; of a chat that is gone on with its last turn, too."""
+    """Print how to begin; for a resumed chat, its last turn too."""
     if not chat.person:
         return
     from repoagent.agent.state import open_state
@@ -129,7 +128,7 @@ def _greet(chat: Chat) -> None:
         recap(turns, chat.terminal)
         show_left(left(chat.worktree, chat.run_dir), chat.terminal)
         if unfinished(chat):
-            chat.terminal.note("its last turn was stopped: /continue goes on with it")
+            chat.terminal.note("the last turn was stopped; /continue resumes it")
     chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
 
 
@@ -152,14 +151,15 @@ def _reader(chat: Chat) -> Reader:
     return Editor(chat.terminal, history_file(chat.worktree), offered, at_prompt)
 
 
-def _talk(chat: Chat, reader: Reader) -> None:
-    """From input to input until the end. A person sees what went wrong and goes on; from a pipe it is raised."""
+def _loop(chat: Chat, reader: Reader) -> None:
+    """Handle one input after another. At a terminal an error is shown and the chat continues; from a pipe it is
+    raised."""
     while True:
         width = shutil.get_terminal_size((chat.terminal.width, 24)).columns  # it may have changed
         chat.terminal = chat.terminal._replace(width=width)
         try:
             text = reader.read()
-            if text is None or heeded(chat, text):
+            if text is None or handle(chat, text):
                 break
         except Ended:
             raise
@@ -172,11 +172,11 @@ def _talk(chat: Chat, reader: Reader) -> None:
                 raise
             _failed(chat, error)
     if chat.person and chat.run_dir.conversation.exists():
-        chat.terminal.note(f"`repoagent chat --resume {chat.name}` goes on with this", "dim")
+        chat.terminal.note(f"Resume with `repoagent chat --resume {chat.name}`", "dim")
 
 
-def heeded(chat: Chat, text: str) -> bool:
-    """Do what was said; whether that ends the chat."""
+def handle(chat: Chat, text: str) -> bool:
+    """Handle one input: a message, a slash command or a shell command. True when it ends the chat."""
     from repoagent.cli.chat import slash_commands
     from repoagent.cli.chat.chat import turn
 
@@ -186,16 +186,12 @@ def heeded(chat: Chat, text: str) -> bool:
     if words.startswith("!"):
         slash_commands.run(chat, words)
         return False
-    said: str | None = words
     if (found := slash_commands.read(text)) is not None:
         then = slash_commands.perform(chat, *found)
-        if then is None:
-            return False
-        if then.ends:
-            return True
-        said = then.words
-    if said is not None:
-        turn(chat, said)
+        if then is None or then.ends or then.words is None:
+            return then is not None and then.ends
+        words = then.words
+    turn(chat, words)
     return False
 
 
@@ -204,8 +200,8 @@ def _stopped(chat: Chat) -> None:
     from repoagent.cli.chat.slash_conversation import unfinished
     from repoagent.tasks.finish import left
 
-    kept = "; what was said and done is kept: say how to go on, or /continue" if unfinished(chat) else ""
-    chat.terminal.note(f"\nstopped{kept}")
+    hint = "; write what to do differently, or use /continue" if unfinished(chat) else ""
+    chat.terminal.note(f"\nstopped{hint}")
     show_left(left(chat.worktree, chat.run_dir), chat.terminal)
 
 
@@ -217,13 +213,11 @@ def _failed(chat: Chat, error: RepoagentError) -> None:
     from repoagent.tasks.runs.live import Stopped
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
-    if isinstance(
-        error, NothingDone | UsageError | Busy
-    ):  # of a turn that is another process's nothing is to be said
+    if isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
         return
     try:
         show_left(left(chat.worktree, chat.run_dir), chat.terminal)
         if unfinished(chat):
-            chat.terminal.note("/continue goes on with it", "dim")
-    except RepoagentError:  # what is broken has just been said
+            chat.terminal.note("/continue resumes the turn", "dim")
+    except RepoagentError:  # the note above reports it
         return

@@ -1,16 +1,7 @@
-"""What was typed before, a file for each repository in the user's own state folder: nobody else reads it, and what was
-said of one project does not turn up in another.
+"""The input of a chat: lines of a pipe or a plain terminal (`Lines`), or the line editor (`Editor`) with history,
+several lines and completion.
 
-What is said next: from a pipe, a line each time, or from a terminal that can do nothing but lines.
-
-The keys that differ from what the line editor does by itself: Enter sends.
-
-The tracked files, for completion: listed by git in the background, looked up in a sorted list.
-
-What the line editor offers: slash commands, their arguments, and files.
-
-The line editor: history, search in it, several lines, completion. The library for it is imported here and nowhere
-else but in keys.py and completing.py, and only at a terminal.
+The history is a file per repository in the user's state folder. prompt_toolkit is imported here and nowhere else.
 """
 
 from __future__ import annotations
@@ -59,18 +50,18 @@ from repoagent.storage.secrets import mask
 if TYPE_CHECKING:
     from repoagent.storage.layout import Warn
 
-MOST_ENTRIES = 2_000  # entries that are kept
-_LONGEST = 16_384  # characters of one: what is pasted at length is not typed again
+MOST_ENTRIES = 2_000
+_LONGEST = 16_384  # characters of an entry: a longer one was pasted
 
 
 def history_file(worktree: WorkTree) -> Path:
-    """Where it stands; linked work trees share it."""
+    """The history file of a repository; linked work trees share it."""
     key = sha256(str(worktree.common_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return state_folder().parent / "chat" / f"{key}.jsonl"
 
 
 def entries(file: Path, warn: Warn) -> list[str]:
-    """What was typed, the oldest first; the file is cut to MOST entries where it has become twice as long."""
+    """The entries, oldest first. Rewrites the file with the last MOST_ENTRIES when it holds twice as many."""
     found = [
         text for record in jsonl.read_records(file, warn=warn) if isinstance(text := record.get("text"), str)
     ]
@@ -81,32 +72,32 @@ def entries(file: Path, warn: Warn) -> list[str]:
 
 
 def add(file: Path, text: str) -> None:
-    """Keep what was typed, with keys and tokens masked. Raises Busy and Refused where it can't be written."""
+    """Append an entry, with keys and tokens masked. Raises Busy, and Refused where the file is not writable."""
     if len(text) <= _LONGEST:
         jsonl.append_record(file, {"text": mask(text)})
 
 
 PROMPT = "> "
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # a key that is no character
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # of a function key
 _GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 
 
 class Reader(Protocol):
-    """Where a chat gets what is said to it."""
+    """Where a chat reads its input."""
 
     def read(self) -> str | None:
-        """The next input, of one line or more; None at the end. Raises KeyboardInterrupt for a ^C."""
+        """The next input, one line or several; None at the end. Raises KeyboardInterrupt for ^C."""
         ...
 
 
 def goes_on(text: str) -> bool:
-    """Whether a line ends in a backslash that nothing escapes: then the next one belongs to it."""
+    """Whether a line ends in an unescaped backslash, so that the next one belongs to it."""
     return _GOES_ON.search(text) is not None
 
 
 @dataclass
 class Lines:
-    """Lines of standard input; a person at a terminal that can't move its cursor sees where to type."""
+    """Lines of standard input, with a prompt on a terminal that cannot move its cursor."""
 
     terminal: Terminal
 
@@ -116,7 +107,7 @@ class Lines:
             return self._read(before)
 
     def _read(self, before: str) -> str | None:
-        """`before` was typed before there was a prompt: it is the beginning of the input, and is shown as such."""
+        """`before` was typed before the prompt: the input starts with it."""
         *found, begun = before.split("\n")
         for at, line in enumerate(found):
             self._show(at, f"{line}\n")
@@ -141,7 +132,7 @@ class Lines:
 
 
 def _erased(text: str) -> str:
-    """What a terminal would have made of these keys: what was erased is gone, and what is no character."""
+    """Apply the erase keys as a terminal does, and drop control sequences."""
     found: list[str] = []
     for character in _SEQUENCE.sub("", text):
         if character in "\b\x7f":
@@ -159,12 +150,12 @@ def _decoded(line: bytes) -> str:
     try:
         return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise UsageError("what was said is no UTF-8 text: save it as UTF-8") from error
+        raise UsageError("standard input is not UTF-8: convert it to UTF-8") from error
 
 
 def bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
-    """Enter sends, unless a backslash stands before it; Alt-Enter (Esc, Enter) and ^J begin a new line; ^C is
-    for `drop`, ^D ends where nothing is typed."""
+    """Enter sends, or starts a new line after a backslash; so do Alt-Enter (Esc, Enter) and ^J. ^C calls `drop`; ^D on
+    an empty line ends the input."""
     keys = KeyBindings()
     typing = has_focus("DEFAULT_BUFFER") & ~is_searching
 
@@ -197,32 +188,32 @@ def _is_empty() -> bool:
     return not get_app().current_buffer.text
 
 
-MOST_PATHS = 60  # candidates that are shown
-_FRESH = 5.0  # seconds for which a list is not asked for again
+MOST_PATHS = 60  # candidates
+_FRESH = 5.0  # seconds before git lists the files again
 
 
 class Paths:
-    """The tracked files of a work tree. `refresh` returns at once; until the first list is there, there are none."""
+    """The files of a work tree, listed by git in the background; empty until the first list has arrived."""
 
     def __init__(self, worktree: WorkTree) -> None:
         self._worktree = worktree
         self._found: Sequence[str] = ()
-        self._asked = 0.0
+        self._listed = 0.0
         self._thread: threading.Thread | None = None
 
     def refresh(self) -> None:
-        """Ask git again, in the background, unless it was asked just now."""
+        """List the files again, in the background, unless the list is fresh. Returns at once."""
         if self._thread is not None and self._thread.is_alive():
             return
-        if self._asked and time.monotonic() - self._asked < _FRESH:
+        if self._listed and time.monotonic() - self._listed < _FRESH:
             return
-        self._asked = time.monotonic()
+        self._listed = time.monotonic()
         self._thread = threading.Thread(target=self._list, daemon=True)
         self._thread.start()
 
     def candidates(self, word: str) -> list[str]:
-        """What `word` may become: paths that begin so, folder by folder; for a word without a slash also files that are
-        called so wherever they are."""
+        """The completions of `word`: paths that start with it, folder by folder; for a word without a slash also files
+        in any folder whose name starts with it."""
         return list(dict.fromkeys(islice(self._candidates(word), MOST_PATHS)))
 
     def _candidates(self, word: str) -> Iterator[str]:
@@ -232,15 +223,15 @@ class Paths:
 
     def _list(self) -> None:
         try:
-            said = git(self._worktree.top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        except (RepoagentError, OSError):  # then there is nothing to complete
+            listing = git(self._worktree.top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        except (RepoagentError, OSError):  # nothing to complete then
             return
-        names = (os.fsdecode(name) for name in said.split(b"\0") if name)
+        names = (os.fsdecode(name) for name in listing.split(b"\0") if name)
         self._found = sorted({name for name in names if name.isprintable()})
 
 
 def below(paths: Sequence[str], word: str) -> Iterator[str]:
-    """Of sorted `paths` those that begin with `word`, up to the next slash: a folder stands for all that is in it."""
+    """The sorted `paths` that start with `word`, up to the next slash: a folder in place of the files in it."""
     at = bisect_left(paths, word)
     while at < len(paths) and paths[at].startswith(word):
         slash = paths[at].find("/", len(word))
@@ -260,7 +251,7 @@ _WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
 
 
 class Offered(Completer):
-    """`commands` gives the slash commands and what each does, `arguments` what may follow one of them."""
+    """Completes slash commands (`commands`), their `arguments`, and files: words with a slash, or after an @."""
 
     def __init__(
         self, commands: Callable[[], Found], arguments: Callable[[str, str], Found], paths: Paths
@@ -277,7 +268,7 @@ class Offered(Completer):
         if match := _ARGUMENT.match(text):
             try:
                 found = list(self._arguments(match[1], match[2]))
-            except (RepoagentError, OSError):  # what can't be looked up is not offered
+            except (RepoagentError, OSError):  # offer nothing then
                 found = []
             yield from _all(found, match[2])
             if found:
@@ -285,7 +276,6 @@ class Offered(Completer):
         yield from self._files(text)
 
     def _files(self, text: str) -> Iterator[Completion]:
-        """Of a word with a slash in it, or after an @."""
         match = _WORD.search(text)
         word = match[0] if match else ""
         if not word.startswith("@") and "/" not in word:
@@ -302,16 +292,16 @@ def _all(found: Found, typed: str) -> Iterator[Completion]:
             yield Completion(value, -len(typed), one_line(value), display_meta=one_line(what))
 
 
-MENU = 6  # lines that are kept free for what is offered
+MENU = 6  # lines that are reserved for the completions
 _STYLE = Style.from_dict(
     {"bottom-toolbar": "noreverse", "bottom-toolbar.text": "", "prompt": "bold", "aborting": ""}
 )
 _PLAIN = Style.from_dict({"bottom-toolbar": "noreverse"})
-AGAIN = "^C once more, or ^D, ends the chat"
+AGAIN = "press ^C again, or ^D, to end the chat"
 
 
-class _Kept(History):
-    """The history in its file; that it can't be written is said once, and is no reason to stop."""
+class _FileHistory(History):
+    """The history in its file. An error in reading or writing it is a warning."""
 
     def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
         super().__init__()
@@ -322,7 +312,7 @@ class _Kept(History):
         try:
             found = entries(self._file, self._warn)
         except (RepoagentError, OSError) as error:
-            self._warn(f"what was typed before can't be read: {error}")
+            self._warn(f"cannot read the input history: {error}")
             return []
         return reversed(found)
 
@@ -330,11 +320,11 @@ class _Kept(History):
         try:
             add(self._file, string)
         except (RepoagentError, OSError) as error:
-            self._warn(f"what is typed can't be kept for the next chat: {error}")
+            self._warn(f"cannot save the input history: {error}")
 
 
 class Editor:
-    """Reads what a person types. `bar` is the line at the bottom, as of now, in at most so many columns."""
+    """The line editor. `bar(columns)` returns the status line at the bottom."""
 
     def __init__(self, terminal: Terminal, file: Path, offered: Offered, bar: Callable[[int], str]) -> None:
         self._terminal = terminal
@@ -345,7 +335,7 @@ class Editor:
             PROMPT,
             multiline=True,
             prompt_continuation=_continuation,
-            history=_Kept(file, terminal.warn),
+            history=_FileHistory(file, terminal.warn),
             completer=offered,
             complete_in_thread=True,
             complete_while_typing=True,
@@ -363,29 +353,27 @@ class Editor:
         """The next input; None for ^D, or a second ^C, on an empty line."""
         self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
-        self._go_on_from(typed())
+        self._insert(typed())
         try:
             return self._session.prompt(handle_sigint=False)
         except EOFError:
             return None
         except Ended:
             raise
-        except (
-            KeyboardInterrupt
-        ):  # a second ^C, so soon that the terminal still shows what the first one said
+        except KeyboardInterrupt:  # a second ^C, while the terminal still shows the note on the first one
             if self._asked_to_end:
                 return None
             raise
 
-    def _go_on_from(self, text: str) -> None:
-        """What was typed before there was a prompt stands in it, as if it were typed now."""
+    def _insert(self, text: str) -> None:
+        """Put what was typed before the prompt into it, as if it were typed now."""
         keys: list[KeyPress] = []
         parser = Vt100Parser(keys.append)
         parser.feed_and_flush(text)
         store_typeahead(self._session.input, keys)
 
     def _drop(self, event: KeyPressEvent) -> None:
-        """Drop what is typed: the history has it still. Where nothing is, the second time ends."""
+        """Clear the input, which stays in the history; on an empty line, the second ^C in a row ends the chat."""
         buffer = event.current_buffer
         if buffer.text:
             if buffer.text.strip():
@@ -398,7 +386,7 @@ class Editor:
             run_in_terminal(lambda: self._terminal.note(AGAIN, "dim"))
 
     def _typed(self, buffer: Buffer) -> None:
-        """With the next key it is not the end any more."""
+        """Forget the first ^C when a key follows it."""
         if self._asked_to_end and buffer.text:
             self._asked_to_end = False
 

@@ -1,8 +1,6 @@
-"""Slash commands of files: those that the model has seen, the plan, the next message in an editor.
+"""The table of the slash commands, how one is found and completed, and /files, /plan, /editor and `!COMMAND`.
 
-The commands that begin with a slash: which there are, what each takes, and how one is found.
-
-Commands of the person's own: `!cmd` runs one, `!!cmd` also tells the model what it printed.
+The commands on the conversation and on changes are in slash_conversation.py.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def files(chat: Chat, words: str) -> None:
-    """The files whose content is in the conversation, and which of them hold something else by now."""
+    """List the files whose content is in the conversation, and which of them have changed since."""
     from repoagent.errors import RepoagentError
     from repoagent.git.files import read_source
     from repoagent.tasks.context import shown_in
@@ -39,22 +37,17 @@ def files(chat: Chat, words: str) -> None:
         raise NothingDone("the model has not seen any file yet")
     for path, blob in sorted(found.items()):
         try:
-            now = read_source(chat.worktree, path)
+            current = read_source(chat.worktree, path)
         except RepoagentError:
-            state = "  (can't be read any more)"
+            state = "  (no longer readable)"
         else:
-            state = (
-                "  (gone since)"
-                if now.data is None
-                else ""
-                if now.blob == blob
-                else "  (changed since it was read)"
-            )
+            changed = "" if current.blob == blob else "  (changed since)"
+            state = "  (deleted since)" if current.data is None else changed
         chat.terminal.styled(f"{one_line(path)}{state}\n")
 
 
 def plan(chat: Chat, words: str) -> None:
-    """Show the plan; or let the person edit it, which the model is told at its next turn."""
+    """Show the plan, or edit it; the model gets the new one with the next message."""
     from repoagent.storage.atomic import read_regular, write_whole
 
     file = chat.run_dir.plan
@@ -62,26 +55,26 @@ def plan(chat: Chat, words: str) -> None:
     if not words:
         if not present.strip():
             raise NothingDone(
-                "there is no plan yet: the model makes one for longer tasks, /plan edit is yours"
+                "no plan yet: the model writes one for longer tasks; /plan edit writes your own"
             )
         chat.terminal.result(present if present.endswith("\n") else present + "\n")
         return
     if words != "edit":
-        raise UsageError("say /plan, or /plan edit")
+        raise UsageError("use /plan or /plan edit")
     if not chat.person:
-        raise UsageError("there is no terminal to edit the plan at")
+        raise UsageError("/plan edit needs a terminal")
     text = chat.terminal.edit_text(present or "- [ ] \n", ".md", cwd=chat.worktree.top)
     if text is None or text == present:
-        raise NothingDone("the plan is as it was")
+        raise NothingDone("the plan is unchanged")
     write_whole(file, text.encode("utf-8", "surrogateescape"))
-    chat.terminal.note("the model is told of it with your next words")
+    chat.terminal.note("saved the plan; the model gets it with your next message")
 
 
 def editor(chat: Chat, words: str) -> Then:
-    """The next message, written in the person's editor."""
+    """Write the next message in the user's editor."""
     text = chat.terminal.edit_text("", ".md", cwd=chat.worktree.top)
     if text is None:
-        raise NothingDone("nothing was written, so nothing was said")
+        raise NothingDone("empty message: nothing was sent")
     return Then(text.strip())
 
 
@@ -90,14 +83,14 @@ _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 KEYS = (
-    "Enter sends; Alt-Enter, ^J or a backslash at the end begins a new line. Tab completes commands and paths, ^R "
-    "searches what was typed. ^C stops a reply, ^D ends the chat."
+    "Enter sends; Alt-Enter, ^J or a backslash at the end of a line starts a new line. Tab completes commands and "
+    "paths, ^R searches the history. ^C stops a reply, ^D ends the chat."
 )
 
 
 class Slash(NamedTuple):
-    """`perform` gets the chat and the words behind the command, and says what is next; `offers` may follow the command.
-    `typed`: a person has to say it, a pipe can't."""
+    """`perform` takes the chat and the words after the command, and returns what is sent next; `offers` completes those
+    words. `typed`: only at a terminal, not from a pipe."""
 
     arguments: str
     line: str
@@ -109,8 +102,8 @@ class Slash(NamedTuple):
 def _help(chat: Chat, words: str) -> None:
     rows = [(f"/{name} {one.arguments}".rstrip(), one.line) for name, one in TABLE.items()]
     rows += [
-        ("!COMMAND", "Run a shell command of yours."),
-        ("!!COMMAND", "The same, and tell what it printed."),
+        ("!COMMAND", "Run a shell command."),
+        ("!!COMMAND", "Run a shell command, and send its output to the model."),
     ]
     width = max(display_width(head) for head, _ in rows)
     if words:
@@ -151,119 +144,119 @@ TABLE: dict[str, Slash] = {
     "help": Slash("[COMMAND]", "Show the commands.", _help, lambda chat, typed: ((n, "") for n in TABLE)),
     "undo": Slash(
         "[let-go|whole]",
-        "Take back what was changed last.",
+        "Undo the last change.",
         slash_conversation.undo,
         _words("let-go", "whole"),
     ),
-    "redo": Slash("", "Make it again.", slash_conversation.redo),
+    "redo": Slash("", "Redo the edit that you undid.", slash_conversation.redo),
     "diff": Slash(
-        "[REV]", "Show what is not committed; or all since REV.", slash_conversation.diff, _words("HEAD~1")
+        "[REV]",
+        "Show the uncommitted changes, or all changes since REV.",
+        slash_conversation.diff,
+        _words("HEAD~1"),
     ),
-    "review": Slash("", "Review what is not committed, or else the last commit.", slash_conversation.review),
+    "review": Slash("", "Review the uncommitted changes, or the last commit.", slash_conversation.review),
     "plan": Slash("[edit]", "Show the plan, or edit it.", plan, _words("edit")),
     "files": Slash("", "Show which files the model has seen.", files),
-    "cost": Slash("", "Show what was used: in this session, and today.", slash_conversation.cost),
+    "cost": Slash("", "Show tokens and cost, of this session and of today.", slash_conversation.cost),
     "model": Slash(
         "[SPEC]",
-        "Show the model, or take another one from now on.",
+        "Show the model, or switch to another one.",
         slash_conversation.model,
         _models,
         typed=True,
     ),
     "mode": Slash(
-        "[MODE]", "Show what may be done unasked, or change it.", slash_conversation.mode, _modes, typed=True
+        "[MODE]", "Show the approval mode, or change it.", slash_conversation.mode, _modes, typed=True
     ),
-    "save": Slash("NAME", "Keep a copy of the conversation.", slash_conversation.save),
+    "save": Slash("NAME", "Save a copy of the conversation.", slash_conversation.save),
     "load": Slash(
-        "NAME", "Go on from a kept conversation, in a copy.", slash_conversation.load, _conversations
+        "NAME", "Continue a copy of a saved conversation.", slash_conversation.load, _conversations
     ),
-    "clear": Slash("", "Begin a new conversation.", slash_conversation.clear),
-    "compact": Slash("", "Sum up what was said, so that less is sent.", slash_conversation.compact),
-    "continue": Slash("", "Go on where the last turn was stopped.", slash_conversation.go_on),
+    "clear": Slash("", "Start a new conversation.", slash_conversation.clear),
+    "compact": Slash("", "Summarize older turns to send fewer tokens.", slash_conversation.compact),
+    "continue": Slash("", "Resume the turn that was stopped.", slash_conversation.resume),
     "editor": Slash("", "Write the next message in your editor.", editor, typed=True),
     "quit": Slash("", "End the chat.", _quit),
 }
 
-PRINTS = frozenset(
-    {"cost", "diff", "files", "help", "mode", "model", "plan", "review"}
-)  # --json has no place for it
+# print text, which --json has no place for
+PRINTS = frozenset({"cost", "diff", "files", "help", "mode", "model", "plan", "review"})
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """The command in `text` and the words behind it; None for words that are none: a path, say."""
+    """The command in `text` and the words after it; None where it is no command (a path, for example)."""
     match = _COMMAND.fullmatch(text.rstrip())
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
 def perform(chat: Chat, name: str, words: str) -> Then | None:
-    """Do what a command says. Raises UsageError for one that there is not, or that takes no such words, and what the
-    command raises."""
+    """Run a slash command. Raises UsageError for an unknown one and for words that it does not take, and what the
+    command itself raises."""
     name = {"exit": "quit", "q": "quit"}.get(name, name)
     one = TABLE.get(name)
     if one is None:
         raise UsageError(unknown(name))
     if words and not one.arguments:
-        raise UsageError(f"/{name} takes nothing behind it")
+        raise UsageError(f"/{name} takes no arguments")
     if one.typed and (words or name == "editor") and not chat.person:
-        raise UsageError(
-            f"/{name} is for a person at a terminal: say it as an option when you start the chat"
-        )
+        option = "" if name == "editor" else f"; use --{name} when you start the chat"
+        raise UsageError(f"/{name} needs a terminal{option}")
     if name in PRINTS and chat.given.as_json:
-        raise UsageError(f"/{name} prints text: leave --json out for it")
+        raise UsageError(f"/{name} prints text and cannot be combined with --json")
     return one.perform(chat, words)
 
 
 def unknown(name: str) -> str:
-    """The sentence for a command that there is not."""
+    """The error message for an unknown command."""
     near = get_close_matches(name, TABLE, n=1, cutoff=0.5)
     fits = [known for known in TABLE if known.startswith(name)]
-    hint = f"did you mean /{(fits or near)[0]}?" if fits or near else "/help shows all"
-    return f"there is no command /{name}: {hint}"
+    hint = f"did you mean /{(fits or near)[0]}?" if fits or near else "/help lists the commands"
+    return f"unknown command /{name}; {hint}"
 
 
 def commands() -> Found:
-    """For completion: each command and what it does."""
+    """Each command and what it does, for completion."""
     return ((f"/{name}", one.line) for name, one in TABLE.items())
 
 
 def arguments(chat: Chat, name: str, typed: str) -> Found:
-    """For completion: what may follow the command."""
+    """What may follow a command, for completion."""
     one = TABLE.get(name)
     return one.offers(chat, typed) if one is not None and one.offers is not None else ()
 
 
-MOST = 16_384  # bytes of an output that is told: half of its beginning, half of its end
+MOST = 16_384  # bytes of an output that is sent: half of its beginning, half of its end
 
 
 def run(chat: Chat, line: str) -> None:
-    """Run what follows `!` with the person's shell, in the folder of the chat, with all their rights: nobody else has
-    written it. Raises UsageError for nothing, and where no person types."""
-    told = line.startswith("!!")
+    """Run what follows `!` in the user's shell, unsandboxed: the user typed it. Raises UsageError for an empty command,
+    and without a terminal."""
     command = line.lstrip("!").strip()
     if not command:
-        raise UsageError("say what to run: !COMMAND, or !!COMMAND to tell what it prints")
+        raise UsageError("missing command: use !COMMAND, or !!COMMAND to send its output to the model")
     if not chat.person:
-        raise UsageError("`!` runs a command for a person at a terminal, not from a pipe")
+        raise UsageError("! needs a terminal: it does not run commands from a pipe")
     shell = os.environ.get("SHELL") or "/bin/sh"
     screen = sys.stderr if not chat.terminal.shows else None
     try:
-        if told:
+        if line.startswith("!!"):
             with heard(typed_ahead=True):
                 code, output = _captured(chat, [shell, "-c", command])
             text = fence(output, "output") if output else "(no output)"
             chat.aside.append(f"I ran `{command}`: exit code {code}.\n{text}")
-            chat.terminal.note(f"exit {code}; told with your next words", "dim")
+            chat.terminal.note(f"exit {code}; the output goes with your next message", "dim")
             return
         with heard(typed_ahead=True):
             code = subprocess.run([shell, "-c", command], stdout=screen, check=False).returncode
         if code:
             chat.terminal.note(f"exit {code}", "dim")
     except OSError as error:
-        raise UsageError(f"{shell} can't be run: {error.strerror}") from error
+        raise UsageError(f"cannot run {shell}: {error.strerror}") from error
 
 
 def _captured(chat: Chat, command: list[str]) -> tuple[int, str]:
-    """The exit code, and what was printed, which is shown as it comes."""
+    """The exit code and the output, which is shown as it comes."""
     kept = bytearray()
     cut = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:

@@ -1,6 +1,5 @@
-"""Slash commands of the conversation itself: who is asked, what may be done, copies, what it costs.
-
-Slash commands of what was changed: seen, taken back, made again, reviewed.
+"""Slash commands on the conversation (/model, /mode, /save, /load, /clear, /compact, /cost) and on the changes of the
+chat (/diff, /undo, /redo, /review). Each takes the chat and the words after the command.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.state import is_beside, open_state
-from repoagent.cli.chat.chat import Then, recap
+from repoagent.cli.chat.chat import Speaking, Then, open_model, recap, request, show_left
 from repoagent.cli.commands.run_output import described
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.model import display_name
@@ -24,103 +23,99 @@ if TYPE_CHECKING:
     from repoagent.git.undo_log import Edit
 
 MODE_LINES: dict[Mode, str] = {
-    "ask": "each change and each command is asked about",
-    "auto-edit": "changes are made unasked, commands are asked about",
-    "auto": "commands run unasked too, in a sandbox",
-    "read-only": "nothing is changed",
+    "ask": "ask before each change and each command",
+    "auto-edit": "change files without asking, ask before each command",
+    "auto": "change files and run commands, in a sandbox, without asking",
+    "read-only": "change nothing",
 }
 
 
 def model(chat: Chat, words: str) -> None:
-    """Show who is asked; or ask another from the next words on. The meter of the session goes on."""
+    """Show the model, or use another one from the next message on. The meter of the session stays."""
     if not words:
         known = chat.model_setup.context_tokens
-        window = f", takes {known:,} tokens" if known else ""
+        window = f", context of {known:,} tokens" if known else ""
         chat.terminal.result(f"{display_name(chat.model_setup.model.spec)}{window}\n")
         return
-    from repoagent.cli.chat.chat import open_means
     from repoagent.config.layers import load
 
     flags = {**chat.flags, "model": words}
     settings = load(chat.layout, flags=flags)
-    fresh = open_means(chat.given, settings, chat.terminal, chat.model_setup.meter.limits)
+    fresh = open_model(chat.given, settings, chat.terminal, chat.model_setup.meter.limits)
     chat.model_setup = replace(fresh, meter=chat.model_setup.meter)
     chat.settings, chat.flags = settings, flags
-    chat.terminal.note(f"from now on {display_name(fresh.model.spec)} is asked")
+    chat.terminal.note(f"now using {display_name(fresh.model.spec)}")
 
 
 def mode(chat: Chat, words: str) -> None:
-    """Show what may be done unasked, or change it from the next words on."""
+    """Show the approval mode, or change it from the next message on."""
     if not words:
         chat.terminal.result(f"{chat.mode}: {MODE_LINES[chat.mode]}\n")
         return
     found = next((name for name in MODE_LINES if name == words.lower()), None)
     if found is None:
-        raise UsageError(f"{words} is no mode: say {', '.join(MODE_LINES)}")
+        raise UsageError(f"unknown mode '{words}'; use one of {', '.join(MODE_LINES)}")
     chat.mode = chat.given.mode = found
     chat.terminal.note(f"{found}: {MODE_LINES[found]}")
 
 
 def save(chat: Chat, words: str) -> None:
-    """Keep a copy under a name."""
-    from repoagent.memory.conversation_changes import save as keep
+    """Save a copy under a name."""
+    from repoagent.memory.conversation_changes import save as save_conversation
     from repoagent.memory.conversations import find, here, named
 
     if not words:
-        raise UsageError("say under which name: /save NAME")
+        raise UsageError("missing name: use /save NAME")
     if not open_state(chat.run_dir.conversation).turns:
-        raise NothingDone("nothing was said yet: there is nothing to save")
+        raise NothingDone("nothing to save: the conversation is empty")
     at = here(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
-    keep(chat.layout, find(at, chat.name), named(chat.layout, words, own=True))
-    chat.terminal.note(f"saved as {words}; /load {words} goes on from there")
+    save_conversation(chat.layout, find(at, chat.name), named(chat.layout, words, own=True))
+    chat.terminal.note(f"saved as {words}; /load {words} continues from there")
 
 
 def load(chat: Chat, words: str) -> None:
-    """Go on from a kept conversation: in a copy of it, so that the kept one stays as it is."""
+    """Continue a copy of a saved conversation; the saved one does not change."""
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversations import find, here, named
 
     if not words:
-        raise UsageError("say which one: /load NAME; `repoagent conversation list` shows them")
+        raise UsageError("missing name: use /load NAME; `repoagent conversation list` shows the names")
     at = here(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
     found = find(at, words)
     name = new_name("chat")
     branch(chat.layout, found, named(chat.layout, name))
     before = _begin(chat, name)
-    chat.terminal.note(f"this chat goes on from {words} now, as {name}; {before}")
+    chat.terminal.note(f"continuing a copy of {words} as {name}; {before}")
     recap(found.conversation.turns, chat.terminal)
 
 
 def clear(chat: Chat, words: str) -> None:
-    """Begin anew; what was said is kept."""
+    """Start a new conversation; the current one stays on disk."""
     if not open_state(chat.run_dir.conversation).turns:
-        raise NothingDone("nothing was said yet: this is a new conversation")
+        raise NothingDone("nothing to clear: the conversation is empty")
     before = _begin(chat, new_name("chat"))
-    chat.terminal.note(f"a new conversation; {before}")
+    chat.terminal.note(f"started a new conversation; {before}")
 
 
 def _begin(chat: Chat, name: str) -> str:
-    """Go on as `name`; a sentence that says where the one before is."""
-    from repoagent.cli.chat.chat import show_left
-    from repoagent.tasks.finish import left
-
+    """Switch to the conversation `name`; returns how to resume the one before."""
     show_left(left(chat.worktree, chat.run_dir), chat.terminal)
     before, chat.name = chat.name, name
     chat.lives = False
     chat.aside.clear()
     chat.edits.clear()
-    return f"`repoagent chat --resume {before}` brings back the one before"
+    return f"resume the previous one with `repoagent chat --resume {before}`"
 
 
-def go_on(chat: Chat, words: str) -> Then:
-    """Go on with a turn that was stopped, or that ended by a limit or a failure."""
+def resume(chat: Chat, words: str) -> Then:
+    """Resume a turn that was stopped, or that ended at a limit or with an error."""
     if not unfinished(chat):
-        raise NothingDone("the last turn came to its end: there is nothing to go on with")
+        raise NothingDone("nothing to continue: the last turn is complete")
     return Then("")
 
 
 def unfinished(chat: Chat) -> bool:
-    """Whether the last words of the person are still without an end."""
+    """Whether the last turn is incomplete."""
     from repoagent.tasks.runs.list import ALONE, Run, refreshed
     from repoagent.tasks.runs.record import Record
 
@@ -132,112 +127,103 @@ def unfinished(chat: Chat) -> bool:
 
 
 def compact(chat: Chat, words: str) -> None:
-    """A checkpoint now: from the next words on it stands for what is older."""
-    from repoagent.cli.chat.chat import Speaking, request
+    """Write a checkpoint now; it replaces the older turns in what is sent from the next message on."""
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.session import compact as checkpoint
 
     if not open_state(chat.run_dir.conversation).turns:
-        raise NothingDone("nothing was said yet: there is nothing to sum up")
-    with Speaking(chat.terminal, "summing up") as working:
+        raise NothingDone("nothing to summarize: the conversation is empty")
+    with Speaking(chat.terminal, "summarizing") as working:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
         before, after = checkpoint(chat.worktree, request(chat, ""), chat.settings, ui, chat.model_setup)
     chat.terminal.note(
-        f"summed up: {before:,} tokens of it were sent, {after:,} are from now on; its file keeps all",
+        f"compacted: {after:,} tokens are sent from now on, instead of {before:,}; the file keeps every turn",
     )
 
 
 def cost(chat: Chat, words: str) -> None:
-    """What the session has used, and what all calls of today have cost."""
+    """Show the usage of this session, and the cost of all calls of today."""
     meter = chat.model_setup.meter
     usage = meter.usage
     about = "about " if usage.estimated else ""
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
-    price = "a price that is not known" if meter.cost is None else cost_text(meter.cost)
+    price = "unknown price" if meter.cost is None else cost_text(meter.cost)
     calls = f"{meter.attempts:,} call{'s' * (meter.attempts != 1)}"
     tokens = f"{about}{usage.total - usage.output:,} tokens in{cached}, {usage.output:,} out"
     chat.terminal.result(f"this session: {calls}, {tokens}, {price}\n")
     if meter.book is not None:
         limit = f" of {dollars(meter.limits.day, 0)}" if meter.limits.day is not None else ""
-        chat.terminal.result(f"today, in all: {dollars(meter.book.today())}{limit}\n")
+        chat.terminal.result(f"total today: {dollars(meter.book.today())}{limit}\n")
 
 
-_LINES = 60  # of a diff that is shown with a question
+_DIFF_LINES = 60  # shown with a question
 _OVERLAPPING: dict[str, Overlapping] = {"let-go": "let-go", "whole": "whole"}
-_YES = {"y": "take it back", "n": "leave it"}
 
 
 def diff(chat: Chat, words: str) -> None:
-    """What this chat has changed and not committed; with a revision all that the files hold other than it."""
+    """Show the uncommitted changes of this chat; with a revision, all changes since it."""
     if words:
         text = _since(chat, words)
         if not text:
-            raise NothingDone(f"the files are as they are in {words}")
+            raise NothingDone(f"no changes since {words}")
     else:
         text = left_diff(chat.worktree, chat.run_dir)
         if not text:
-            raise NothingDone(
-                "this chat has changed nothing that is not committed; /diff HEAD~1 shows the last commit"
-            )
+            raise NothingDone("no uncommitted changes in this chat; /diff HEAD~1 shows the last commit")
     _show(chat, text)
 
 
 def undo(chat: Chat, words: str) -> None:
-    """Take back what was changed last: what is not committed, or else the last edit of this chat."""
+    """Undo the uncommitted changes of this chat; without any, its last edit."""
     paths = left(chat.worktree, chat.run_dir)
     if paths:
-        _confirm(
-            chat,
-            f"Take back what is not committed in {', '.join(paths)}",
-            left_diff(chat.worktree, chat.run_dir),
-        )
-        done = take_back(chat.worktree, chat.run_dir, _OVERLAPPING.get(words.strip(), "leave"))
-        _tell_taken_back(chat, done)
+        question = f"Undo the uncommitted changes in {', '.join(paths)}"
+        _confirm(chat, question, left_diff(chat.worktree, chat.run_dir))
+        _report_undone(chat, take_back(chat.worktree, chat.run_dir, _OVERLAPPING.get(words.strip(), "leave")))
         return
     from repoagent.edit.undo import undo as undo_edit
 
     edit = _last(chat)
     subject = described(chat.worktree, edit.commit)[1] if edit.commit else "a change without a commit"
     what = f"{edit.commit[:7]} {subject}" if edit.commit else subject
-    _confirm(chat, f"Take back {what} ({', '.join(edit.paths)})", _of(chat, edit))
+    _confirm(chat, f"Undo {what} ({', '.join(edit.paths)})", _patch_of(chat, edit))
     result = undo_edit(chat.worktree, edit.id)
     chat.undone.append(edit.id)
-    how = "" if result.moved or result.edit.no_commit else " by a new commit"
-    chat.terminal.note(f"took back {what}{how}; /redo makes it again")
-    chat.aside.append(f"(I have taken back your change of {', '.join(edit.paths)}: {subject}.)")
+    how = "" if result.moved or result.edit.no_commit else " with a new commit"
+    chat.terminal.note(f"undid {what}{how}; /redo restores it")
+    chat.aside.append(f"(I have undone your change of {', '.join(edit.paths)}: {subject}.)")
 
 
-def _tell_taken_back(chat: Chat, done: TakenBack) -> None:
+def _report_undone(chat: Chat, done: TakenBack) -> None:
     if done.paths:
-        chat.terminal.note(f"took back {', '.join(done.paths)}")
-        chat.aside.append(f"(I have taken back your uncommitted changes of {', '.join(done.paths)}.)")
+        chat.terminal.note(f"undid {', '.join(done.paths)}")
+        chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
     if done.let_go:
         chat.terminal.note(f"let go of {', '.join(done.let_go)}")
-        chat.aside.append(f"(What is uncommitted in {', '.join(done.let_go)} is mine from here.)")
+        chat.aside.append(f"(The uncommitted changes in {', '.join(done.let_go)} are mine from now on.)")
     for path in done.copies:
-        chat.terminal.note(f"what it held is kept in {path}", "dim")
+        chat.terminal.note(f"saved the previous content in {path}", "dim")
     if done.left:
         raise Refused(left_as_they_are(done.left, "/undo let-go", "/undo whole"))
 
 
 def redo(chat: Chat, words: str) -> None:
-    """Make again what /undo took back last."""
-    from repoagent.edit.undo import redo as make_again
+    """Redo the edit that /undo undid last."""
+    from repoagent.edit.undo import redo as redo_edit
 
     if not chat.undone:
-        raise NothingDone("nothing was taken back in this chat; `repoagent redo` is for other edits")
-    result = make_again(chat.worktree, chat.undone[-1])
+        raise NothingDone("nothing to redo in this chat; use `repoagent redo` for other edits")
+    result = redo_edit(chat.worktree, chat.undone[-1])
     chat.undone.pop()
     chat.edits[result.edit.id] = None
     paths = ", ".join(result.paths)
-    chat.terminal.note(
-        f"made again the change of {paths}; HEAD is now at {(result.commit or 'no commit')[:7]}",
-    )
-    chat.aside.append(f"(I have made your change of {paths} again.)")
+    head = f"; HEAD is now at {result.commit[:7]}" if result.commit else ""
+    chat.terminal.note(f"redid the change of {paths}{head}")
+    chat.aside.append(f"(I have redone your change of {paths}.)")
 
 
 def review(chat: Chat, words: str) -> None:
-    """`repoagent review` of what is not committed, or else of the last commit."""
+    """Run `repoagent review` on the uncommitted changes; without any, on the last commit."""
     from repoagent.cli.commands.review import command
     from repoagent.git.index import read_status
 
@@ -248,34 +234,32 @@ def review(chat: Chat, words: str) -> None:
 
 
 def _last(chat: Chat) -> Edit:
-    """The last edit of this chat that is not taken back; where there is none and a person can be asked, of any."""
+    """The last edit of this chat that is not undone; at a terminal, without one, the last edit of the work tree."""
     from repoagent.git.undo_log import find_edit, list_edits
 
     own = [edit for edit in list_edits(chat.worktree) if edit.id in chat.edits and not edit.undone]
     if own:
         return own[-1]
     if not chat.person:
-        raise NothingDone("there is no edit of this chat to take back")
+        raise NothingDone("nothing to undo: this chat made no edits")
     edit = find_edit(chat.worktree, None, undone=False)
-    chat.terminal.note("the last edit here was not made in this chat:")
+    chat.terminal.note("this chat made no edits; the last edit in this work tree is:")
     return edit
 
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:
-    """Show a diff and ask. Raises NothingDone for a no; where nobody can be asked the command itself is the yes."""
+    """Show a diff and ask; without a terminal the command itself is the yes. Raises NothingDone for a no."""
     if not chat.person:
         return
     lines = shown.split("\n")
-    if len(lines) > _LINES:
-        lines = [*lines[:_LINES]]
-    chat.terminal.diff("\n".join(lines), aside=True)
-    if len(lines) < shown.count("\n"):
+    chat.terminal.diff("\n".join(lines[:_DIFF_LINES]), aside=True)
+    if min(len(lines), _DIFF_LINES) < shown.count("\n"):
         chat.terminal.note("… and more", "dim")
-    if chat.terminal.ask(question, _YES) != "y":
-        raise NothingDone("left as it is")
+    if chat.terminal.ask(question, {"y": "undo", "n": "keep"}) != "y":
+        raise NothingDone("nothing was undone")
 
 
-def _of(chat: Chat, edit: Edit) -> str:
+def _patch_of(chat: Chat, edit: Edit) -> str:
     from repoagent.git.process import git
 
     if edit.commit is None:
@@ -289,11 +273,11 @@ def _since(chat: Chat, revision: str) -> str:
     from repoagent.git.process import git, git_output
 
     top = chat.worktree.top
-    wanted = ("rev-parse", "--quiet", "--verify", "--end-of-options", f"{revision}^{{commit}}")
-    found = git_output(top, *wanted, ok=(0, 1, 128))
-    commit = found.stdout.decode().strip()
-    if found.returncode or not commit:
-        raise UsageError(f"{revision} is no commit: say HEAD~1, or /diff alone")
+    rev_parse = ("rev-parse", "--quiet", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    result = git_output(top, *rev_parse, ok=(0, 1, 128))
+    commit = result.stdout.decode().strip()
+    if result.returncode or not commit:
+        raise UsageError(f"unknown revision '{revision}': use HEAD~1, for example, or /diff alone")
     return os.fsdecode(git(top, "diff", *_PLAIN, commit, "--"))
 
 
@@ -301,7 +285,7 @@ _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--
 
 
 def _show(chat: Chat, text: str) -> None:
-    """In the pager where it is long, as `git diff` does it."""
+    """Print a diff, through the pager at a terminal, as `git diff` does."""
     terminal = chat.terminal
     if not terminal.shows:
         terminal.diff(text)

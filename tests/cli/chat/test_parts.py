@@ -97,11 +97,11 @@ def test_every_command_is_explained_and_named_once(capsys: pytest.CaptureFixture
     for name, one in slash_commands.TABLE.items():
         assert name.isalpha() and one.line.endswith(".") and one.line[0].isupper()
     assert "/undo" in slash_commands.unknown("un")
-    with pytest.raises(UsageError, match="no command /bogus"):
+    with pytest.raises(UsageError, match="unknown command /bogus"):
         slash_commands.perform(None, "bogus", "")  # type: ignore[arg-type]
 
 
 def test_the_words_of_a_reply_are_without_its_actions() -> None:
     assert words_of('Let me look.\n<read path="a"/>') == "Let me look."
     assert words_of("<finish>It is done.</finish>") == "It is done."
-    assert words_of("```diff\n-a\n+b\n```\n") == "(a change, or a look around)"
+    assert words_of("```diff\n-a\n+b\n```\n") == "(only actions, no text)"

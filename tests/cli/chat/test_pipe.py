@@ -15,7 +15,7 @@ import pytest
 from repoagent.agent.state import State
 from repoagent.cli.chat import slash_commands
 from repoagent.cli.chat.chat import Chat, open_chat
-from repoagent.cli.chat.command import _failed, command, heeded
+from repoagent.cli.chat.command import _failed, command, handle
 from repoagent.cli.session import Session
 from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.git.worktree import layout, open_worktree
@@ -48,7 +48,7 @@ def test_outside_of_a_repository_it_is_said_in_a_sentence(run: Run, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("/udno", "there is no command /udno: did you mean /undo?"), ("\udcff", "no UTF-8 text")],
+    [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")],
 )
 def test_what_a_pipe_can_t_mean_ends_the_chat(repo: GitRepo, script: Script, line: str, said: str) -> None:
     script.replies("never")
@@ -72,19 +72,19 @@ def chat(repo: GitRepo, script: Script, monkeypatch: pytest.MonkeyPatch) -> Chat
 
 
 IMPOSSIBLE = {
-    "/xyzzy": "there is no command /xyzzy: /help shows all",
-    "/quit now": "/quit takes nothing behind it",
-    "!touch hacked": "not from a pipe",
-    "!!touch hacked": "not from a pipe",
-    "!": "say what to run",
-    "/mode auto": "for a person at a terminal",
-    "/model command:touch hacked": "for a person at a terminal",
-    "/editor": "for a person at a terminal",
-    "/plan edit": "no terminal to edit the plan at",
-    "/help nothing": "no command /nothing",
-    "/save": "say under which name",
+    "/xyzzy": "unknown command /xyzzy; /help lists the commands",
+    "/quit now": "/quit takes no arguments",
+    "!touch hacked": "not run commands from a pipe",
+    "!!touch hacked": "not run commands from a pipe",
+    "!": "missing command",
+    "/mode auto": "/mode needs a terminal; use --mode",
+    "/model command:touch hacked": "/model needs a terminal; use --model",
+    "/editor": "/editor needs a terminal",
+    "/plan edit": "/plan edit needs a terminal",
+    "/help nothing": "unknown command /nothing",
+    "/save": "missing name: use /save NAME",
     "/load nowhere": "there is no conversation 'nowhere'",
-    "/diff -o": "is no commit",
+    "/diff -o": "unknown revision '-o'",
 }
 NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact", "continue")
 
@@ -92,24 +92,24 @@ NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact"
 def test_what_can_t_be_meant_or_has_nothing_yet_is_said(chat: Chat) -> None:
     for line, said in IMPOSSIBLE.items():
         with pytest.raises(UsageError) as error:
-            heeded(chat, line)
+            handle(chat, line)
         assert said in str(error.value)
     for name in NOTHING:
         with pytest.raises(NothingDone):
-            heeded(chat, f"/{name}")
+            handle(chat, f"/{name}")
     assert not Path("hacked").exists()
 
 
 def test_what_is_shown_without_a_word_to_the_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
     for line in ("", "  ", "/help", "/model", "/mode", "/cost"):
-        assert heeded(chat, line) is False
+        assert handle(chat, line) is False
     out = capfd.readouterr().out
     assert (
         all(f"/{name}" in out for name in slash_commands.TABLE)
-        and "ask: each change" in out
+        and "ask: ask before each change" in out
         and "0 calls" in out
     )
-    assert heeded(chat, "/exit") is True
+    assert handle(chat, "/exit") is True
 
 
 @pytest.mark.soak
@@ -134,14 +134,12 @@ def test_a_change_is_committed_taken_back_and_told(repo: GitRepo, run: Run, scri
     ui = "greet with a comma\n/files\n/diff HEAD~1\n/undo\nwhy not\n/redo\nfine\\\nreally\n/cost\n"
     done = run("chat", "--mode", "auto-edit", stdin=ui)
     assert done.code == 0, done.err
-    assert "It greets with a comma." in done.out and "src/app.py  (changed since it was read)\n" in done.out
+    assert "It greets with a comma." in done.out and "src/app.py  (changed since)\n" in done.out
     assert "+    return f'hello, {name}'\n" in done.out and "5 calls" in done.out
     assert "Greet with a comma · 1 file +1 -1" in done.err
-    assert "took back" in done.err and "made again" in done.err
-    assert (
-        "(I have taken back your change of src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
-    )
-    assert "your change of src/app.py again.)\n\nfine\nreally" in script.prompts[4]
+    assert "undid" in done.err and "redid" in done.err
+    assert "(I have undone your change of src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
+    assert "(I have redone your change of src/app.py.)\n\nfine\nreally" in script.prompts[4]
     assert repo.git("rev-parse", "HEAD~1").strip() == head
     assert b"hello, " in repo.read("src/app.py") and repo.status() == ""
 
@@ -152,7 +150,7 @@ def test_one_chat_does_not_take_back_the_work_of_another(repo: GitRepo, run: Run
     assert run("chat", "--mode", "auto-edit", stdin="greet\n").code == 0
     head = repo.head()
     done = run("chat", stdin="hello\n/undo\n")
-    assert done.code == 1 and "no edit of this chat" in done.err
+    assert done.code == 1 and "this chat made no edits" in done.err
     assert repo.head() == head
     last = run("chat", "--resume", conversations(repo)[0].stem, stdin="/undo\n")
     assert last.code == 0 and repo.head() != head
@@ -165,7 +163,7 @@ def test_what_is_not_committed_is_shown_and_taken_back(repo: GitRepo, run: Run, 
     assert done.code == 0, done.err
     assert "+    return f'hello, {name}'\n" in done.out
     assert "written, not committed: src/app.py\n" in done.err
-    assert "(I have taken back your uncommitted changes of src/app.py.)" in script.prompts[3]
+    assert "(I have undone your uncommitted changes of src/app.py.)" in script.prompts[3]
     assert repo.status() == ""
 
 
@@ -184,7 +182,7 @@ def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Sc
     one, two, error = map(json.loads, done.out.splitlines())
     assert (one["outcome"], one["text"], two["text"]) == ("answered", "One.", "Two.")
     assert one["run"] == two["run"] and one["usage"]["calls"] == two["usage"]["calls"] == 1
-    assert done.code == error["error"]["exit"] == 2 and "leave --json out" in error["error"]["message"]
+    assert done.code == error["error"]["exit"] == 2 and "cannot be combined with --json" in error["error"]["message"]
 
 
 @pytest.mark.soak
@@ -227,8 +225,8 @@ def test_summed_up(repo: GitRepo, run: Run, script: Script, clean_environment: P
     config.write_text(f'[models."{script.spec}"]\ncontext = 24000\n')
     script.replies("It greets. " * 900, "It does.", text, "Yes.")
     done = run("chat", stdin="what is it?\nwell?\n/compact\nsure?\n/continue\n")
-    assert done.code == 1 and "came to its end" in done.err, done.err
-    assert "summed up: " in done.err
+    assert done.code == 1 and "the last turn is complete" in done.err, done.err
+    assert "compacted: " in done.err
     assert "KNOW IT" in script.prompts[3] and "It greets. It greets." not in script.prompts[3]
     assert "It greets. It greets." in conversations(repo)[0].read_text()
 
