@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import GitRepo
+from tests.git.states import busy, busy_template
+
+__all__ = ["busy", "busy_template"]  # fixtures
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 
