@@ -1,24 +1,32 @@
-"""What a program wishes of an edit or a run, as it is needed below: how it is committed, who agrees, who listens.
+"""`Repository`, the Python API: each method makes the call that the command of the same name makes.
 
-A repository for programs: each method is one call of what the command of its name calls.
-
-What only a run needs of what a program says: the name of its conversation.
+The methods that change nothing are in queries.py.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from repoagent.api.queries import Looking, from_top, log, named, ready, several
+from repoagent.api.queries import (
+    Queries,
+    from_top,
+    log,
+    model_override,
+    open_model,
+    patch_bytes,
+    path_list,
+)
 from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import layout
 from repoagent.tasks.runs.directory import home_of, new_name
 
 if TYPE_CHECKING:
+    from git import Blob, Diff
+
     from repoagent.agent.approvals.policy import Asked, Mode
     from repoagent.agent.loop import LoopEvent
     from repoagent.api.results import EditResult
@@ -33,59 +41,16 @@ Decide = Callable[["Proposal"], bool]
 Hear = Callable[[str], None]
 
 
-def options(commit: bool | Options) -> Options:
-    """How the commit is made. Raises UsageError for one that needs a terminal."""
-    found = Options(no_commit=not commit) if isinstance(commit, bool) else commit
-    if found.edit_message:
-        raise UsageError(
-            "edit_message opens an editor, and a program has no terminal for it: give the message"
-        )
-    return found
+class Repository(Queries):
+    """The git work tree that holds `path` (a path, or a `git.Repo` of GitPython).
 
+    No method prints or asks. Paths are relative to the top of the work tree, or absolute; in results they are relative
+    to the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}) and override those of the
+    user and the repository; each method that calls a model takes more of them. Every expected failure is a
+    `repoagent.errors.RepoagentError` with one clear sentence; after it files, index and branch are unchanged (a `run`
+    keeps its earlier changes). Except for `git`, threads may share an object.
 
-def edit_interface(
-    decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None
-) -> NonInteractive:
-    """Who is asked about an edit, and hears of it: nobody, where a function is None."""
-    from repoagent.edit.ui import NonInteractive
-
-    found = NonInteractive()
-    found.agree = decide or found.agree
-    found.hear = on_note or found.hear
-    found.on_text = on_text or found.on_text
-    return found
-
-
-def run_interface(
-    decide: Decide | None,
-    allow: Callable[[Asked], bool] | None,
-    on_event: Callable[[LoopEvent], None] | None,
-    on_note: Hear | None,
-    on_text: Hear | None,
-) -> NonInteractiveRun:
-    """The same for a run."""
-    from repoagent.tasks.context import NonInteractiveRun
-
-    found = NonInteractiveRun()
-    found.agree = decide or found.agree
-    found.allow = allow or found.allow
-    found.on_event = on_event or found.on_event
-    found.hear = on_note or found.hear
-    found.on_text = on_text or found.on_text
-    return found
-
-
-class Repository(Looking):
-    """The git work tree that holds `path`.
-
-    Nothing is printed and nobody is asked. Files are named from the top of the work tree, or absolutely; results name
-    them from the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}), which come before
-    those of the person and of the repository; each method that asks a model takes more of them. Every expected failure
-    is a `repoagent.errors.RepoagentError` with one clear sentence; whatever is raised, files, index and branch are as
-    they were (of a `run`, what it has changed before is kept). An object keeps nothing but where the repository is, so
-    threads may share it.
-
-    Raises UsageError where there is no work tree, and for one that can be told only by variables of the environment.
+    Raises UsageError outside of a work tree, and for one that git finds only with GIT_DIR and GIT_WORK_TREE.
     """
 
     def edit(
@@ -107,25 +72,24 @@ class Repository(Looking):
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> EditResult:
-        """Have a model change `files` as `instruction` says, and commit exactly that change.
+        """Let a model change `files` as `instruction` says, and commit exactly that change.
 
-        A file may point at a place: "app.py:10-40", "app.py::Server.run"; `read` are further files to show, `create`
-        says that `files` may be new. `model` is a name ("anthropic/…", "command:…") or an object with the methods of
-        `repoagent.llm.model.Model`; without it, the configured one. `check` is a shell command that has to succeed
-        before the commit; its failure goes back to the model.
+        A file may name a range: "app.py:10-40", "app.py::Server.run"; `read` are further files to show, `create` allows
+        new `files`. `model` is a name ("anthropic/…", "command:…") or an object with the methods of
+        `repoagent.llm.model.Model`; by default, the configured one. `check` is a shell command that must succeed before
+        the commit; the model gets its output when it fails.
 
-        The call is the consent: the change is committed, unless `decide` is given and answers a `Proposal` (its `diff`,
-        `message`, `remarks`) with False, or `commit` is False (the files are written) or `dry_run` True (nothing is).
-        `commit` may be `repoagent.git.transaction.results.Options`, for a branch, a sign-off and the like. A file
-        that makes another program run something (a hook, a workflow) is refused unless it is among `files` or
-        `allow_sensitive` is set.
+        The call is the consent: it commits, unless `decide` returns False for the `Proposal` (its `diff`, `message`,
+        `remarks`), `commit` is False (only writes the files) or `dry_run` is True (writes nothing). `commit` may be
+        `repoagent.git.transaction.results.Options`, for a branch, a sign-off and so on. A change of a file that gets
+        executed (a hook, a workflow) is refused unless `files` names it or `allow_sensitive` is set.
 
-        `on_text` gets the reply as it comes, `on_note` a sentence of what is being done. `fresh` leaves out what was
-        said of the files before, `strict` refuses all tolerance in placing. `settings` are further options by key:
+        `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` leaves out the earlier
+        conversation on the files, `strict` turns off all tolerances in placing. `settings` are further options by key:
         limits ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
 
-        Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not fit, or may not be),
-        ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
+        Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not apply, or is not
+        allowed), ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
         """
         from repoagent.api.results import of_edit
         from repoagent.edit.edit import edit
@@ -133,36 +97,36 @@ class Repository(Looking):
         from repoagent.tasks.check import check_of
 
         if not instruction.strip():
-            raise UsageError("the instruction is empty: say what to change")
-        found = self._settings(settings, {"check": check, **named(model)})
-        targets = [parse_target(file, self.top) for file in several(files)]
+            raise UsageError("empty instruction: describe what to change")
+        merged = self._settings(settings, {"check": check, **model_override(model)})
+        targets = [parse_target(file, self.top) for file in path_list(files)]
         if not targets:
-            raise UsageError("name a file to edit")
+            raise UsageError("no files to edit: name at least one")
         request = EditRequest(
             instruction=instruction.strip(),
             targets=tuple(replace(target, path=from_top(self._worktree, target.path)) for target in targets),
             read=tuple(from_top(self._worktree, file) for file in read),
             create=create,
-            scope=found.text("edit.scope"),
-            check=check_of(found),
+            scope=merged.text("edit.scope"),
+            check=check_of(merged),
             strict=strict,
-            parse_check=found.switch("edit.parse_check"),
+            parse_check=merged.switch("edit.parse_check"),
             fresh=fresh,
             dry_run=dry_run,
             allow_sensitive=allow_sensitive,
-            sensitive=found.texts("edit.sensitive"),
-            commit=options(commit),
+            sensitive=merged.texts("edit.sensitive"),
+            commit=_commit_options(commit),
         )
-        person = edit_interface(decide, on_note, on_text)
-        asked = ready(found, model, person.said)
+        ui = _edit_interface(decide, on_note, on_text)
+        model_setup = open_model(merged, model, ui.said)
         self._settle()
-        return of_edit(edit(self._worktree, request, found, person, asked), person.said)
+        return of_edit(edit(self._worktree, request, merged, ui, model_setup), self.top, ui.said)
 
     def apply(
         self,
-        patch: str | bytes,
+        patch: str | bytes | Iterable[Diff],
         *,
-        sources: Mapping[str, str] | None = None,
+        sources: Mapping[str, str | Blob] | None = None,
         path: str | os.PathLike[str] | None = None,
         message: str = "",
         check: str | None = None,
@@ -173,28 +137,26 @@ class Repository(Looking):
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> EditResult:
-        """Apply a patch from anywhere, a text with changes in it, and commit exactly that change. No model is asked.
+        """Apply a patch, any text with changes in it or a `git.DiffIndex` with patches, and commit exactly that change.
+        No model is called.
 
-        `sources` bind it to the texts that it was made for: blob ids by path, seven hex digits or more of what `git
-        hash-object --no-filters` says. `path` is the file of a patch that names none, `message` the commit message (""
-        for the one that the patch brings). The rest is as in `edit`.
+        `sources` bind it to the blobs that it was made for, by path: each a `git.Blob`, or seven hex digits or more of
+        the id that `git hash-object --no-filters` prints. `path` is the file of a patch that names none, `message` the
+        commit message ("" for the one in the patch). The other parameters are those of `edit`.
 
-        Raises NothingDone where it is applied already, or `decide` says no; Refused (its `details()` name the hunks)
-        where it does not fit or may not be; UsageError, CheckFailed, Busy.
+        Raises NothingDone where it is already applied, or `decide` returns False; Refused (its `details()` name the
+        hunks) where it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
         from repoagent.api.results import Patch, patched
 
-        found = self._settings(settings, {"check": check})
-        given = Patch(
-            patch.encode("utf-8", "surrogateescape") if isinstance(patch, str) else patch,
-            sources={from_top(self._worktree, name): blob for name, blob in (sources or {}).items()},
-            path=None if path is None else from_top(self._worktree, path),
-            message=message,
-        )
+        merged = self._settings(settings, {"check": check})
+        blobs = {from_top(self._worktree, name): _blob_id(blob) for name, blob in (sources or {}).items()}
+        data = patch_bytes(patch)
+        file = None if path is None else from_top(self._worktree, path)
         self._settle()
         return patched(
-            self._worktree, given, found, edit_interface(decide),
-            options=options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
+            self._worktree, Patch(data, sources=blobs, path=file, message=message), merged, _edit_interface(decide),
+            options=_commit_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
         )  # fmt: skip
 
     def run(
@@ -218,49 +180,52 @@ class Repository(Looking):
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> RunOutcome:
-        """Have a model do a whole task: look around, change files, run commands, and commit what came of it.
+        """Let a model do a whole task: read the repository, change files, run commands, and commit the result.
 
-        `mode` is what may be done without a question: "read-only", "ask", "auto-edit" (edits) or "auto" (commands too,
-        in a sandbox). What is asked about is asked of `allow`, and edits in the mode "ask" of `decide`; without them
-        the answer is no. `name` is that of a conversation, which is gone on with when it is there ("" as the prompt
-        then goes on where it stopped); without it a new one is begun. `on_event` gets each action and observation.
-        `limits` are those of the configuration unless others are given: `repoagent.llm.usage.Limits`.
+        `mode` says what needs no question: nothing in "read-only" and "ask", edits in "auto-edit", also commands, in a
+        sandbox, in "auto". `allow` answers the questions, and `decide` those about edits in the mode "ask"; without
+        them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt "" where it
+        stopped); without it a new one is started. `on_event` gets each action and observation. `limits`
+        (`repoagent.llm.usage.Limits`) replace those of the configuration.
 
-        Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and what was
-        changed are kept then, and the same `name` goes on.
-        """
+        Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and the changes
+        are kept, and the same `name` resumes it."""
         from repoagent.tasks.context import RunRequest, limits_of
         from repoagent.tasks.session import run
 
-        found = self._settings(settings, {"run.mode": mode, **named(model)})
+        merged = self._settings(settings, {"run.mode": mode, **model_override(model)})
+        if name is None and not prompt.strip():
+            raise UsageError("empty prompt: describe the task")
         request = RunRequest(
             prompt.strip(),
-            name_of(self._worktree, name, prompt),
+            new_name("run") if name is None else home_of(layout(self._worktree), name).name,
             mode=mode,
             plan_only=plan_only,
             check=check,
-            commit=options(commit),
+            commit=_commit_options(commit),
             commit_per_edit=commit_per_edit,
             agent=agent,
             allow_sensitive=allow_sensitive,
         )
         if commit_per_edit and request.commit.no_commit:
-            raise UsageError("commit_per_edit and a commit that is not made can't be meant together")
-        person = run_interface(decide, allow, on_event, on_note, on_text)
-        asked = ready(found, model, person.said, limits or limits_of(found), needed=agent == "model")
+            raise UsageError("commit_per_edit cannot be combined with commit=False")
+        ui = _run_interface(decide, allow, on_event, on_note, on_text)
+        limits = limits or limits_of(merged)
+        model_setup = open_model(merged, model, ui.said, limits, needed=agent == "model")
         self._settle()
-        return run(self._worktree, request, found, person, asked)
+        return run(self._worktree, request, merged, ui, model_setup)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
-        """Take the last edit back, or the one of this id. The branch moves back where nobody would notice, else a new
-        commit reverts it; other work, in the same files too, stays. Raises NothingDone, Refused, Busy."""
+        """Undo the last edit, or the one of this id. Moves the branch back where its commit is the tip and on no other
+        ref, else reverts it in a new commit; other changes stay, in the same files too. Raises NothingDone, Refused,
+        Busy."""
         from repoagent.edit.undo import undo
 
         self._settle()
         return undo(self._worktree, edit_id)
 
     def redo(self, edit_id: str | None = None) -> UndoResult:
-        """Make the edit again that was taken back last, or the one of this id. Raises as `undo`."""
+        """Redo the edit that was undone last, or the one of this id. Raises as `undo`."""
         from repoagent.edit.undo import redo
 
         self._settle()
@@ -272,11 +237,47 @@ class Repository(Looking):
         settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), log.warning)
 
 
-def name_of(worktree: WorkTree, name: str | None, prompt: str) -> str:
-    """The name of the run, a new one for None. Raises UsageError for one that no run may have, and where a new run has
-    no prompt."""
-    if name is not None:
-        return home_of(layout(worktree), name).name
-    if not prompt.strip():
-        raise UsageError("the prompt is empty: say what to do")
-    return new_name("run")
+def _commit_options(commit: bool | Options) -> Options:
+    """How to commit. Raises UsageError for options that need a terminal."""
+    options = Options(no_commit=not commit) if isinstance(commit, bool) else commit
+    if options.edit_message:
+        raise UsageError("edit_message needs a terminal: pass the commit message instead")
+    return options
+
+
+def _blob_id(blob: str | Blob) -> str:
+    if isinstance(blob, str):
+        return blob
+    from repoagent.api.gitpython import blob_id
+
+    return blob_id(blob)
+
+
+def _edit_interface(
+    decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None
+) -> NonInteractive:
+    from repoagent.edit.ui import NonInteractive
+
+    ui = NonInteractive()
+    ui.agree = decide or ui.agree
+    ui.hear = on_note or ui.hear
+    ui.on_text = on_text or ui.on_text
+    return ui
+
+
+def _run_interface(
+    decide: Decide | None,
+    allow: Callable[[Asked], bool] | None,
+    on_event: Callable[[LoopEvent], None] | None,
+    on_note: Hear | None,
+    on_text: Hear | None,
+) -> NonInteractiveRun:
+    from repoagent.tasks.context import NonInteractiveRun
+
+    ui = NonInteractiveRun()
+    ui.agree = decide or ui.agree
+    ui.allow = allow or ui.allow
+    ui.on_event = on_event or ui.on_event
+    ui.hear = on_note or ui.hear
+    ui.on_text = on_text or ui.on_text
+    return ui

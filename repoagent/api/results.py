@@ -1,20 +1,7 @@
-"""How an edit, or the applying of a patch, ended: one plain value for both.
+"""The results of the library and of MCP as frozen values, and the functions that make them.
 
-What a file of the work tree defines, and where.
-
-A patch that a program hands over, on the way of `repoagent apply`.
-
-Names of revisions that a program gives: a command line can't hold all that a text can.
-
-Which files change together with some files, as plain values.
-
-The history of a file, with a model's lines for its commits where such are kept already.
-
-Findings on a change: what history says of it, and with a model that is named, what that shows on its lines.
-
-The segments of a file: cut at its natural seams, in memory or as files in a folder.
-
-Where a symbol is used, as plain values. Withheld files are left out for every caller: answers end in prompts.
+Each function (`patched`, `outlined`, `neighbors_of`, `past_of`, `reviewed`, `split_of`, `uses_of`) makes one call of
+the engine. Withheld files are left out for every caller: results end in prompts.
 """
 
 from __future__ import annotations
@@ -32,8 +19,9 @@ from repoagent.git.transaction.results import Options
 from repoagent.split.pack import TARGET_BYTES
 
 if TYPE_CHECKING:
+    from git import Commit
+
     from repoagent.config.settings import Settings
-    from repoagent.edit.apply_patch import ApplyOutcome
     from repoagent.edit.commit import CommitOutcome
     from repoagent.edit.edit import EditOutcome
     from repoagent.edit.model_setup import ModelSetup
@@ -52,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """`old_path` is None for a new file, `path` for a deleted one; both differ for a rename. `mode` is git's
+    """`old_path` is None for a new file, `path` for a deleted one; they differ for a rename. `mode` is git's
     ("100644"), None for a deleted file."""
 
     path: str | None
@@ -62,15 +50,15 @@ class ChangedFile:
 
 @dataclass(frozen=True)
 class EditResult:
-    """`kind` is "committed"; "written" for files changed without a commit; "proposed" for a dry run, where nothing was
-    written; "answered" when the model gave words and no edit.
+    """The result of `edit` and `apply`. `kind` is "committed"; "written" for files changed without a commit; "proposed"
+    for a dry run; "answered" when the model answered without an edit.
 
-    `edit_id` is what `undo` takes. `commit` (its full id), `parent` and `branch` are None where nothing was
-    committed, `branch` also on a detached HEAD. `files` are those that changed, `diff` is how, as git shows it,
-    `message` the commit message. `remarks` are sentences that a person should read. `placements` says of each hunk
-    where it went and what it needed. `seconds` is wall time. Of an edit `model` is who was asked, `answer` its words
-    when it did not edit, `words` what else it said last, `messages` what it told the user before, `usage` its tokens
-    and `cost` US dollars (None: not known).
+    `edit_id` is what `undo` takes. `commit` (a full id; `git_commit` is the object), `parent` and `branch` are None
+    without a commit, `branch` also on a detached HEAD. `files` are the changed files, `diff` their patch as git prints
+    it, `message` the commit message. `remarks` are sentences for the user. `placements` has for each hunk its lines and
+    the tolerances that it needed. `seconds` is wall time. Only of `edit`: the `model`, its `answer` when it did not
+    edit, the rest of its last reply (`words`), its earlier `messages` to the user, its tokens (`usage`) and the `cost`
+    in US dollars (None: unknown). `top` is the work tree.
     """
 
     kind: Literal["committed", "written", "proposed", "answered"]
@@ -90,15 +78,24 @@ class EditResult:
     messages: tuple[str, ...] = ()
     usage: Usage | None = None
     cost: float | None = None
+    top: Path | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def git_commit(self) -> Commit | None:
+        """The commit as a `git.Commit` of GitPython, None without one. Raises UsageError where GitPython cannot open
+        it."""
+        if self.commit is None or self.top is None:
+            return None
+        from repoagent.api.gitpython import open_commit
+
+        return open_commit(self.top, self.commit)
 
 
-def of_edit(outcome: EditOutcome, said: Sequence[str] = ()) -> EditResult:
-    """The result of an edit by a model; `said` was told on the way."""
-    from dataclasses import replace
-
-    found = _result(outcome.kind, outcome.edit_id, outcome.landed, outcome.seconds, said)
+def of_edit(outcome: EditOutcome, top: Path, remarks: Sequence[str] = ()) -> EditResult:
+    """The result of an edit by a model; `remarks` come before those of the commit."""
+    result = _result(outcome.kind, outcome.edit_id, outcome.landed, outcome.seconds, top=top, remarks=remarks)
     return replace(
-        found,
+        result,
         model=outcome.model,
         answer=outcome.answer,
         words=outcome.words,
@@ -108,20 +105,17 @@ def of_edit(outcome: EditOutcome, said: Sequence[str] = ()) -> EditResult:
     )
 
 
-def of_patch(outcome: ApplyOutcome, said: Sequence[str] = ()) -> EditResult:
-    """The result of applying a patch."""
-    return _result(outcome.landed.kind, outcome.edit_id, outcome.landed, outcome.seconds, said)
-
-
 def _result(
     kind: Literal["committed", "written", "proposed", "answered"],
     edit_id: str,
     landed: CommitOutcome | None,
     seconds: float,
-    said: Sequence[str],
+    *,
+    top: Path,
+    remarks: Sequence[str],
 ) -> EditResult:
     made = landed.commit if landed else None
-    remarks = (*said, *(landed.remarks if landed else ()))
+    remarks = (*remarks, *(landed.remarks if landed else ()))
     return EditResult(
         kind,
         edit_id,
@@ -137,11 +131,12 @@ def _result(
         remarks=tuple(dict.fromkeys(remarks)),
         placements=landed.proposal.placements if landed else (),
         seconds=seconds,
+        top=top,
     )
 
 
 def present(worktree: WorkTree, path: str) -> tuple[Source, bytes]:
-    """The file and its bytes. Raises UsageError for one that is not there, Refused as `repo.read_source`."""
+    """A file and its bytes. Raises UsageError for a missing one, Refused as `git.files.read_source`."""
     from repoagent.git.files import read_source
     from repoagent.git.similar_paths import no_such_file
 
@@ -152,24 +147,24 @@ def present(worktree: WorkTree, path: str) -> tuple[Source, bytes]:
 
 
 def outlined(worktree: WorkTree, path: str, *, language: str | None = None) -> tuple[Source, Outline]:
-    """The file and its outline. Raises what `present` does, and UsageError for a file that has none: binary, too large
-    or without a grammar."""
+    """A file and its outline. Raises what `present` does, and UsageError for a file without an outline: binary, too
+    large or without a grammar."""
     from repoagent.syntax.outline.outline import check_language, outline_of
 
     if language is not None:
         check_language(language)
     source, data = present(worktree, path)
-    found = outline_of(path, data, language)
-    if found.kind:
-        raise UsageError(f"{path} {found.reason}")
-    return source, found
+    outline = outline_of(path, data, language)
+    if outline.kind:
+        raise UsageError(f"{path} {outline.reason}")
+    return source, outline
 
 
 @dataclass(frozen=True)
 class Patch:
-    """`data` is any text with changes in it, `name` how to speak of it. `sources` are the blob ids of the texts that it
+    """`data` is any text with changes in it, `name` its name in messages. `sources` are the ids of the blobs that it
     was made for, by path; `path` is the file of a patch that names none; `message` the commit message ("" for the one
-    that it brings)."""
+    in the patch)."""
 
     data: bytes
     name: str = "the patch"
@@ -189,18 +184,16 @@ def patched(
     dry_run: bool = False,
     allow_sensitive: bool = False,
 ) -> EditResult:
-    """Apply it; the message that the text brings along is taken for a model's.
-
-    Raises what `edit.apply.run.apply` does; whatever it raises, everything is as it was.
-    """
+    """Apply a patch; the message in it is treated as a model's. Raises what `edit.apply_patch.apply` does; everything
+    is unchanged then."""
     from repoagent.edit.apply_input import parse_bindings, read_given
     from repoagent.edit.apply_patch import apply
     from repoagent.edit.commit import without_claims
     from repoagent.edit.request import EditRequest, Target
     from repoagent.tasks.check import check_of
 
-    given = read_given(patch.name, patch.data, worktree.top)
-    given = replace(given, message=without_claims(given.message).lstrip())
+    parsed = read_given(patch.name, patch.data, worktree.top)
+    parsed = replace(parsed, message=without_claims(parsed.message).lstrip())
     bindings = parse_bindings([f"{path}={blob}" for path, blob in patch.sources.items()])
     request = EditRequest(
         instruction=f"{patch.message.strip()}\n" if patch.message.strip() else "",
@@ -214,25 +207,32 @@ def patched(
         sensitive=settings.texts("edit.sensitive"),
         commit=options,
     )
-    outcome = apply(worktree, given, request, settings, ui, bindings=bindings)
-    return of_patch(outcome, ui.said)
+    outcome = apply(worktree, parsed, request, settings, ui, bindings=bindings)
+    return _result(
+        outcome.landed.kind,
+        outcome.edit_id,
+        outcome.landed,
+        outcome.seconds,
+        top=worktree.top,
+        remarks=ui.said,
+    )
 
 
-def sayable(revision: str) -> str:
-    """The name as it is. Raises UsageError for one that git can't even be asked for."""
-    if "\0" in revision or any("\ud800" <= sign <= "\udfff" for sign in revision):
-        raise UsageError(f"there is no commit {revision!r}: name a commit, a branch or a tag")
+def check_revision(revision: str) -> str:
+    """The revision unchanged. Raises UsageError for text that cannot be an argument of git."""
+    if "\0" in revision or any("\ud800" <= character <= "\udfff" for character in revision):
+        raise UsageError(f"no such revision: {revision!r}; name a commit, a branch or a tag")
     return revision
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A file that changes with those that were asked about.
+    """A file that changes together with the files of the query.
 
-    `score` says how surely, 0 to 1; `together` in how many of their `commits` it changed too; `rate` is "high",
-    "medium", "low", or None when they never did; `last` when both last changed in one commit (ISO 8601, UTC; None for
-    never). `reasons` are of "together", "through" (shared partners), "recent", "name", "folder"; `evidence` the full
-    ids of commits behind it; `weak` says that there is too little evidence to be shown unasked.
+    `score` is 0 to 1; `together` in how many of their `commits` it changed too; `rate` is "high", "medium", "low", or
+    None for never; `last` when both last changed in one commit (ISO 8601, UTC; None for never). `reasons` are of
+    "together", "through" (shared partners), "recent", "name", "folder"; `evidence` the full ids of the commits behind
+    it; `weak` means too little evidence to be shown by default.
     """
 
     path: str
@@ -248,9 +248,9 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The surest first. `commit` is the id that `revision` meant, "" before the first one; `commits` how many commits
-    of `paths` were looked at. `state` is "whole", or "building", "recent" or "names" for an answer from a part of the
-    history; `note` says then, or else, what a reader should know ("" for nothing)."""
+    """`neighbors`, best score first. `commit` is the id of `revision`, "" before the first commit; `commits` is the
+    number of commits of `paths` that were read. `state` is "whole", or "building", "recent" or "names" for an answer
+    from a part of the history; `note` is a remark for the reader ("" for none)."""
 
     paths: tuple[str, ...]
     revision: str
@@ -269,12 +269,12 @@ def neighbors_of(
     limit: int = 20,
     min_score: float = 0.0,
 ) -> Neighbors:
-    """The files that changed with `paths` (files or folders from the top). Raises UsageError for what does not exist,
-    Refused for what is in a git directory."""
+    """The files that change together with `paths` (files or folders, relative to the top). Raises UsageError for a path
+    or a revision that does not exist, Refused for a path in a git directory."""
     from repoagent.history.neighbors import neighborhood
     from repoagent.history.render import is_weak, rate
 
-    found = neighborhood(worktree, paths, sayable(revision), limit=limit, min_score=min_score)
+    found = neighborhood(worktree, paths, check_revision(revision), limit=limit, min_score=min_score)
     rows = tuple(
         Neighbor(
             os.fsdecode(row.path),
@@ -298,23 +298,20 @@ def _date(seconds: int) -> str:
 
 
 def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int = 20) -> Past:
-    """See `repoagent.history.file_history.past`, whose errors it raises. No model is asked."""
+    """The history of a file, with the commit summaries that exist. Raises what `history.file_history.past` does. No
+    model is called."""
     from repoagent.git.worktree import layout
     from repoagent.history.file_history import past, with_summaries
 
-    found = past(worktree, path, revision=sayable(revision), limit=limit)
-    place = layout(worktree)
-    if not place.summaries.is_dir():
-        return found
+    history = past(worktree, path, revision=check_revision(revision), limit=limit)
+    paths = layout(worktree)
+    if not paths.summaries.is_dir():
+        return history
     from repoagent.history.commit_summaries import find_known
     from repoagent.history.summary_store import as_lines
 
-    known = find_known(worktree.top, place, found.steps)
-    return with_summaries(found, as_lines(known.summaries, found.steps))
-
-
-def _ignore(sentence: str) -> None:
-    """Nobody listens."""
+    known = find_known(worktree.top, paths, history.steps)
+    return with_summaries(history, as_lines(known.summaries, history.steps))
 
 
 def wanted(
@@ -327,8 +324,8 @@ def wanted(
     diff: bytes = b"",
     files: Sequence[str] = (),
 ) -> ChangeSelector:
-    """What is to be reviewed: one of these, what is staged without any; of it only `files` (from the top). `tracked`
-    means what the tracked files hold other than HEAD, staged or not. Raises UsageError for two of them."""
+    """The change to review: one of these parameters, by default what is staged; only in `files` (relative to the top).
+    `tracked` is all changes of tracked files since HEAD, staged or not. Raises UsageError for two of them."""
     from repoagent.review.diff.select import ChangeSelector
 
     ways: dict[How, str] = {"range": range, "base": base, "commit": commit}
@@ -336,11 +333,11 @@ def wanted(
     given += [("worktree", "")] if tracked else []
     given += [("diff", "")] if diff else []
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(how for how, _ in given)} name two changes: take one of them")
+        raise UsageError(f"{' and '.join(how for how, _ in given)} cannot be combined: use one of them")
     how, value = given[0] if given else ("staged", "")
-    sayable(value)
+    check_revision(value)
     if how == "range" and ".." not in value:
-        raise UsageError(f"{value} is no range: write A..B, or give one commit as `commit`")
+        raise UsageError(f"invalid range '{value}': write A..B, or pass one commit as `commit`")
     return ChangeSelector(how, value, tuple(f":(top,literal){file}" for file in files), worktree.top, diff)
 
 
@@ -351,38 +348,37 @@ def reviewed(
     *,
     ready: ModelSetup | None = None,
     asks: bool = False,
-    hear: Callable[[str], None] = _ignore,
+    hear: Callable[[str], None] = lambda sentence: None,
 ) -> Report:
-    """The findings. A model is asked only with `asks`: the one that is `ready`, or that the settings name. Raises
-    UsageError for a change that does not exist, and with `asks` what the model and the limits raise."""
+    """The findings on a change. Calls a model only with `asks`: the one of `ready`, or else of the settings; `hear`
+    gets its progress. Raises UsageError for a change that does not exist, and with `asks` ModelError and
+    LimitReached."""
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.diff.read import read_change
     from repoagent.review.review import ReviewRequest, review
     from repoagent.review.untrusted import settings_before
 
     _, head = open_at_head(worktree.top)
-    place = layout(worktree)
+    paths = layout(worktree)
     change, unseen = read_change(worktree, head, what)
-    settings = settings_before(change, worktree, place, settings)
+    settings = settings_before(change, worktree, paths, settings)
     context = None
     notes: list[str] = []
     if asks:
         from repoagent.review.llm.session import ReviewSession
 
-        context = ReviewSession(worktree, place, settings, notes.append, hear, ready=ready)
-    found = review(
-        change,
-        ReviewRequest(worktree, place, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs)),
-    )
-    return replace(found, notes=(*found.notes, *notes)) if notes else found
+        context = ReviewSession(worktree, paths, settings, notes.append, hear, ready=ready)
+    request = Asked(worktree, paths, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs))
+    report = review(change, request)
+    return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
 @dataclass(frozen=True)
 class Split:
     """A file in segments; joined in order, these are the file byte for byte.
 
-    `blob` is the id of the bytes, as `git hash-object --no-filters` gives it; `language` is None where none is known;
-    `size` is in bytes. `folder` is where the segment files were written, None for a split in memory.
+    `blob` is the id of the bytes (`git hash-object --no-filters`); `language` is None where it is unknown; `size` is in
+    bytes. `folder` is where the segment files were written, None for a split in memory.
     """
 
     path: str
@@ -407,11 +403,11 @@ def split_of(
     language: str | None = None,
     write: bool = False,
 ) -> Split:
-    """The file in segments of at most `target` bytes, or with `natural` one for each outermost unit. With `write` they
-    become files in `.repoagent/splits/`, for a person to edit and `repoagent split --join` to commit.
+    """Split a file into segments of at most `target` bytes, or with `natural` one per top-level symbol. `write` also
+    writes them to `.repoagent/splits/`, where the user edits them and `repoagent split --join` commits them.
 
-    Raises UsageError for a file that is not there and a language that is not known, Refused for a binary file and for
-    a folder in which segments were edited.
+    Raises UsageError for a missing file and an unknown language, Refused for a binary file and for a folder with edited
+    segments.
     """
     from repoagent.git.worktree import layout
     from repoagent.split.create import create
@@ -427,9 +423,9 @@ def split_of(
     if not write:
         index, folder = index_of(text, ways, Path()), None
     else:
-        place = layout(worktree)
-        ensure(place)
-        with open_folder(place.splits, create=True):
+        paths = layout(worktree)
+        ensure(paths)
+        with open_folder(paths.splits, create=True):
             pass
         folder = default_folder(text)
         index = create(text, ways, folder)
@@ -439,8 +435,8 @@ def split_of(
 def uses_of(
     worktree: WorkTree, what: str, *, limit: int = 20, path_of: Callable[[str], str] = lambda text: text
 ) -> Answer:
-    """The uses of `what`: a name, `Class.method`, `FILE:NAME`, or a FILE, for all that it defines. Raises as
-    `uses.answer` does."""
+    """The uses of `what`: a name, `Class.method`, `FILE:NAME`, or a FILE, for all that it defines. Raises what
+    `uses.report.answer` does."""
     from repoagent.edit.guards.scope import gate
     from repoagent.uses.report import answer
 

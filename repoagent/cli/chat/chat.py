@@ -1,7 +1,8 @@
 """The state of a chat, one turn of it, what a turn prints, and the status line.
 
 `serve_json` is the chat with a program: lines of JSON in both directions (`commands/run_output.py` has the events);
-each turn ends with `end` or `error`. """
+each turn ends with `end` or `error`.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ class Chat:
     `model_setup` holds the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits`
     are the ids of the edits of this chat, `undone` those that /undo undid, the last one last. `aside` goes to the model
     with the next message: what the user did in between. `lives`: the run folder exists, and must exist at the next
-    turn. """
+    turn."""
 
     session: Session
     given: SimpleNamespace
