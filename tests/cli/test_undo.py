@@ -82,7 +82,7 @@ def test_what_is_listed_can_be_undone_here(edited: GitRepo) -> None:
     assert " not committed (a.txt)\n" in program(edited.top, "undo", "-l").out
     done = program(edited.top, "undo", "1")
     assert (
-        done.out == "undid the edit of a.txt; it had no commit\n"
+        done.out == "undid the uncommitted edit of a.txt\n"
         and "line 28!" not in edited.read("a.txt").decode()
     )
     edited.git("commit", "-q", "--amend", "-m", "Other words\n\nRepoagent-Edit: " + edits[1]["edit"])
@@ -99,8 +99,8 @@ def test_an_edit_without_a_trailer_is_listed(edited: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["4"], 2, "there is no edit 4: `repoagent undo --list` shows 3"),
-        (["0"], 2, "there is no edit 0: `repoagent undo --list` shows 3"),
+        (["4"], 2, "no edit 4: `repoagent undo --list` lists 3"),
+        (["0"], 2, "no edit 0: `repoagent undo --list` lists 3"),
         (["--list", "1"], 2, "--list takes no edit"),
         (["20260101-000000-abcdef"], 3, "no edit 20260101-000000-abcdef is known here"),
     ],
@@ -114,7 +114,7 @@ def test_wrong_numbers(edited: GitRepo, arguments: list[str], code: int, message
 
 def test_no_edits(repo: GitRepo) -> None:
     done: Done = program(repo.top, "undo", "--list")
-    assert (done.code, done.err) == (1, "repoagent: there is no edit to undo\n")
+    assert (done.code, done.err) == (1, "repoagent: nothing to undo\n")
     assert json.loads(program(repo.top, "undo", "-l", "--json").out) == {"version": 1, "edits": []}
 
 

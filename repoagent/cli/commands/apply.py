@@ -1,4 +1,4 @@
-"""`repoagent apply`: a patch from anywhere, on the way that an edit goes, with no model."""
+"""`repoagent apply`: validate and commit a patch from anywhere, as an edit does, without a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Examples:
   repoagent apply answer.md --source src/app.py=9daeafb --check "pytest -q"
 """
 CONFLICTS = {"words": ("message_file",)}
-# what has no meaning outside of a repository
+# options that need a repository
 OF_A_COMMIT = (
     "branch", "edit_message", "signoff", "sign", "fixup", "no_verify", "include_dirty",
     "sources", "words", "message_file",
@@ -64,10 +64,10 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @click.option(
     "--source", "sources", multiple=True, metavar="PATH=BLOB",
-    help="The blob that the patch was made for. Repeatable.",
+    help="The blob that the patch was made for, by its path. Repeatable.",
 )  # fmt: skip
 @click.option(
-    "--path", type=click.Path(), metavar="FILE", help="The file to change, for a patch that names none."
+    "--path", type=click.Path(), metavar="FILE", help="The file to change, if the patch names none."
 )
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; otherwise restore the files.")
 @check_unconfined_option
@@ -78,44 +78,46 @@ OPTION_GROUPS = {  # by their parameters
 @committing
 @json_option
 @pass_session
-def command(session: Session, /, **options: Any) -> Exit:
+def command(session: Session, /, **values: Any) -> Exit:
     """Apply the patch in FILE, or on standard input, and commit exactly that change.
 
-    A patch is any text with changes in it: a chat's whole answer, what a program has printed, a diff, a mail of `git
-    format-patch`. Outside of a repository the files are written, and nothing is committed.
+    A patch is any text that contains changes: a diff, the whole answer of a chat, the output of a program, a mail from
+    `git format-patch`. Outside a repository, apply writes the files and commits nothing.
     """
     from repoagent.edit.apply_input import read_given
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
-    given = SimpleNamespace(**options)
-    refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
-    patch = read_given(_name(given.file), _read(given.file), Path.cwd())
-    if given.file in {None, "-"}:
+    options = SimpleNamespace(**values)
+    refuse_conflicts(options, LANDING_CONFLICTS, CONFLICTS)
+    patch = read_given(_name(options.file), _read(options.file), Path.cwd())
+    if options.file in {None, "-"}:
         _ask_on_the_terminal()
     try:
         worktree = open_worktree(Path.cwd())
     except NoWorkTree:
         worktree = None
-        _refuse_without_repository(given)
-    settings, terminal = _opened(session, worktree, given)
-    if not (given.yes or given.dry_run or terminal.can_ask):
+        _refuse_without_repository(options)
+    settings, terminal = _opened(session, worktree, options)
+    if not (options.yes or options.dry_run or terminal.can_ask):
         raise UsageError(
-            "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
+            "cannot ask for confirmation without a terminal; use --yes to apply, or --dry-run to preview"
         )
     from repoagent.cli.ui.echo import hush
 
     hush(terminal)
-    outcome, said = _applied(worktree, given, patch, settings, terminal)
-    _show(outcome, terminal, said, as_json=given.as_json)
+    outcome, said = _applied(worktree, options, patch, settings, terminal)
+    _show(outcome, terminal, said, as_json=options.as_json)
     return Exit.DONE
 
 
-def _opened(session: Session, worktree: WorkTree | None, given: SimpleNamespace) -> tuple[Settings, Terminal]:
+def _opened(
+    session: Session, worktree: WorkTree | None, options: SimpleNamespace
+) -> tuple[Settings, Terminal]:
     from repoagent.git.worktree import layout
 
     settings, terminal = session.open(
         layout(worktree) if worktree is not None else None,
-        {"check": given.check, "check.unconfined": given.check_unconfined, **parse_check(given)},
+        {"check": options.check, "check.unconfined": options.check_unconfined, **parse_check(options)},
     )
     if worktree is not None:
         from repoagent.cli.app import settle
@@ -125,18 +127,18 @@ def _opened(session: Session, worktree: WorkTree | None, given: SimpleNamespace)
 
 
 def _applied(
-    worktree: WorkTree | None, given: SimpleNamespace, patch: Given, settings: Settings, terminal: Terminal
+    worktree: WorkTree | None, options: SimpleNamespace, patch: Given, settings: Settings, terminal: Terminal
 ) -> tuple[ApplyOutcome, set[str]]:
-    """Apply it; how that ended, and what was told of it on the way."""
+    """Apply it: the outcome, and the sentences already shown."""
     from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.progress import Working
 
     cwd = Path.cwd()
-    request = _request(given, worktree, settings)
+    request = _request(options, worktree, settings)
     working = Working(terminal, "")
-    commits = worktree is not None and not given.no_commit
+    commits = worktree is not None and not options.no_commit
     ui = TerminalInterface(
-        terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=commits, model=False
+        terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=commits, model=False
     )
     try:
         if worktree is None:
@@ -150,7 +152,7 @@ def _applied(
         top = relative(worktree, "", cwd)
         prefix = "" if top == "." else f"{top}/"
         bindings = {
-            relative(worktree, path, cwd): blob for path, blob in parse_bindings(given.sources).items()
+            relative(worktree, path, cwd): blob for path, blob in parse_bindings(options.sources).items()
         }
         outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
         return outcome, ui.said
@@ -159,7 +161,7 @@ def _applied(
 
 
 def _named(worktree: WorkTree, path: str) -> str:
-    """A path of the person's: relative to the folder, or where there is no such file to the top, as in a patch."""
+    """The path in the repository: relative to this folder or, if there is no such file, to the top, as in a patch."""
     from repoagent.git.worktree import relative
 
     found = relative(worktree, path, Path.cwd())
@@ -167,38 +169,38 @@ def _named(worktree: WorkTree, path: str) -> str:
     return relative(worktree, path, worktree.top) if at_top else found
 
 
-def _request(given: SimpleNamespace, worktree: WorkTree | None, settings: Settings) -> EditRequest:
+def _request(options: SimpleNamespace, worktree: WorkTree | None, settings: Settings) -> EditRequest:
     from repoagent.edit.request import EditRequest, Target
     from repoagent.tasks.check import check_of
 
-    path = given.path
+    path = options.path
     if path is not None and worktree is not None:
         path = _named(worktree, path)
     return EditRequest(
-        instruction=_message(given),
+        instruction=_message(options),
         targets=() if path is None else (Target(path),),
         create=True,
         check=check_of(settings),
-        strict=given.strict,
+        strict=options.strict,
         parse_check=settings.switch("edit.parse_check"),
-        dry_run=given.dry_run,
-        allow_sensitive=given.allow_sensitive,
+        dry_run=options.dry_run,
+        allow_sensitive=options.allow_sensitive,
         sensitive=settings.texts("edit.sensitive"),
-        commit=commit_options(given),
+        commit=commit_options(options),
     )
 
 
 def _read(file: str | None) -> bytes:
-    """The bytes of the patch. Raises UsageError where there are none to read."""
+    """The bytes of the patch. Raises UsageError if it cannot be read."""
     if file is None and sys.stdin.isatty():
-        raise UsageError("say which patch: repoagent apply FILE (or pipe one in, or - to type it)")
+        raise UsageError("no patch: use repoagent apply FILE, pipe one in, or use - to type it")
     try:
         if file in {None, "-"}:
             return sys.stdin.buffer.read()
         with Path(str(file)).open("rb") as stream:
             return stream.read()
     except OSError as error:
-        raise UsageError(f"{_name(file)} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {_name(file)}: {error.strerror}") from error
 
 
 def _name(file: str | None) -> str:
@@ -207,25 +209,25 @@ def _name(file: str | None) -> str:
     return STANDARD_INPUT if file in {None, "-"} else str(file)
 
 
-def _message(given: SimpleNamespace) -> str:
-    """The commit message that the person gives, "" for none."""
-    if given.words:
-        text = "\n\n".join(given.words)
-    elif given.message_file is not None:
-        if given.message_file == "-" and given.file in {None, "-"}:
+def _message(options: SimpleNamespace) -> str:
+    """The commit message from the command line, "" for none."""
+    if options.words:
+        text = "\n\n".join(options.words)
+    elif options.message_file is not None:
+        if options.message_file == "-" and options.file in {None, "-"}:
             raise UsageError(
-                "standard input can't be both the patch and its message: give one of them as a file"
+                "the patch and the message cannot both come from standard input; put one of them in a file"
             )
-        text = _read(given.message_file).decode("utf-8-sig", "replace")
+        text = _read(options.message_file).decode("utf-8-sig", "replace")
     else:
         return ""
     if not text.strip():
-        raise UsageError("the commit message is empty: nothing was done")
+        raise UsageError("the commit message is empty")
     return text.strip("\n") + "\n"
 
 
 def _ask_on_the_terminal() -> None:
-    """Standard input is read to its end: questions, and git's editor, get the terminal itself where there is one."""
+    """Reopen standard input, which is at its end, as the terminal: for questions and git's editor."""
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -235,16 +237,14 @@ def _ask_on_the_terminal() -> None:
     sys.stdin = open(0, encoding=sys.stdin.encoding, errors="replace", closefd=False)  # noqa: SIM115
 
 
-def _refuse_without_repository(given: SimpleNamespace) -> None:
+def _refuse_without_repository(options: SimpleNamespace) -> None:
     for option in OF_A_COMMIT:
-        if is_given(given, option):
-            raise UsageError(
-                f"{flag(option)} needs a repository, and there is none here: nothing is committed"
-            )
+        if is_given(options, option):
+            raise UsageError(f"{flag(option)} needs a git repository: outside one, nothing is committed")
 
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, as_json: bool) -> None:
-    """Print how it ended: with tolerances, if they were not shown with the question."""
+    """Print the outcome, with the tolerances if no question has shown them."""
     from repoagent.cli.ui.outcome import VERSION, landed_object, show_landed, show_object
     from repoagent.edit.ui import summary, tolerated
 

@@ -1,8 +1,6 @@
-"""`repoagent ask`: a prompt and files in, text out.
+"""`repoagent ask`: send a prompt and files to a model and print its reply.
 
-What `repoagent ask` is asked, from its arguments and standard input.
-
-A reply on a terminal as it comes. Into a pipe it goes whole, at the end: what was written can't be taken back.
+A terminal shows the reply as it arrives. A pipe gets it whole at the end, since an attempt that breaks off is void.
 """
 
 from __future__ import annotations
@@ -75,37 +73,37 @@ Examples:
 @show_prompt_option
 @json_option
 @pass_session
-def command(session: Session, /, **options: Any) -> None:
+def command(session: Session, /, **values: Any) -> None:
     """Send PROMPT and FILEs to a model, and print its reply.
 
-    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is one more file; with `-` as
-    PROMPT, or without arguments, it is the prompt. Nothing is changed, and no repository is needed.
+    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is another file; with `-` as PROMPT, or
+    without arguments, it is the prompt. ask changes nothing and needs no repository.
     """
     from repoagent.git.worktree import layout
     from repoagent.llm.registry import preload
 
-    given = SimpleNamespace(**options)
-    if str(given.output) == "-":
-        given.output = None
-    preload(given.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
+    options = SimpleNamespace(**values)
+    if str(options.output) == "-":
+        options.output = None
+    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
     worktree = _worktree()
     place = None if worktree is None else layout(worktree)
-    settings, terminal = session.open(place, {key: getattr(given, key) for key in SETTINGS})
-    if given.output is not None:
-        _refuse_unwritable(given.output)
-    question = question_of(given, worktree, terminal)
+    settings, terminal = session.open(place, {key: getattr(options, key) for key in SETTINGS})
+    if options.output is not None:
+        _refuse_unwritable(options.output)
+    question = question_of(options, worktree, terminal)
     for file in question.files:
         if file.note:
             terminal.warn(file.note)
-    if given.show_prompt:
-        _show_prompt(question, settings, terminal, as_json=given.as_json)
+    if options.show_prompt:
+        _show_prompt(question, settings, terminal, as_json=options.as_json)
         return
-    _ask(question, given, settings, terminal, worktree)
+    _ask(question, options, settings, terminal, worktree)
 
 
 def _ask(
     question: Question,
-    given: SimpleNamespace,
+    options: SimpleNamespace,
     settings: Settings,
     terminal: Terminal,
     worktree: WorkTree | None,
@@ -115,41 +113,41 @@ def _ask(
     from repoagent.tasks.ask import Hearing, ask, request_of
 
     waiting = terminal.working("asking the model")
-    ready = ready_for(settings, terminal, waiting, record=given.record, reply=given.reply)
+    ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
     if ready.meter.book is not None:
         where = str(Path.cwd() if worktree is None else worktree.top)
         names = tuple(file.name for file in question.files)
         ready.meter.book = ready.meter.book.about("ask", where, names)
     request = request_of(question, max_output_tokens=ready.max_output_tokens)
     with waiting as working:
-        stream = Stream(terminal, working, live=terminal.shows and not (given.as_json or given.output))
+        stream = Stream(terminal, working, live=terminal.shows and not (options.as_json or options.output))
         hearing = Hearing(stream.text, stream.void, stream.waiting, stream.warn)
         answer = ask(request, ready, None if worktree is None else layout(worktree), hearing)
         stream.end(answer.reply.text)
-    _deliver(answer, given, terminal)
-    if given.as_json:
+    _deliver(answer, options, terminal)
+    if options.as_json:
         terminal.result(json.dumps(_as_object(answer, question, ready), indent=2) + "\n")
     report(terminal, ready)
 
 
-def _deliver(answer: Answer, given: SimpleNamespace, terminal: Terminal) -> None:
-    """Put the reply where it was asked for. It is paid for: where it can't be written it is printed."""
+def _deliver(answer: Answer, options: SimpleNamespace, terminal: Terminal) -> None:
+    """Write the reply to its destination. It is paid for, so print it if it cannot be written."""
     from repoagent.cli.ui.terminal import write_to
     from repoagent.llm.model import wire_text
 
     text = answer.reply.text
-    if given.output is None:
-        if not (terminal.shows or given.as_json):
+    if options.output is None:
+        if not (terminal.shows or options.as_json):
             terminal.result(text)
         return
     try:
-        write_to(given.output, wire_text(text).encode(), "-o")
+        write_to(options.output, wire_text(text).encode(), "-o")
     except (RepoagentError, OSError):
-        if not given.as_json:
+        if not options.as_json:
             terminal.result(text)
         raise
     if terminal.tells:
-        terminal.note(f"written to {given.output}", "dim")
+        terminal.note(f"written to {options.output}", "dim")
 
 
 def _as_object(answer: Answer, question: Question, ready: ModelSetup) -> dict[str, object]:
@@ -197,17 +195,17 @@ def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, 
 
 
 def _refuse_unwritable(output: Path) -> None:
-    """Raise UsageError where the reply could not be written: that should be known before it is paid for."""
+    """Raise UsageError if the reply could not be written, before it is paid for."""
     if output.is_dir():
-        raise UsageError(f"{output} is a folder: give -o the name of a file")
+        raise UsageError(f"-o {output} is a directory")
     if not output.parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent}: make it, or give -o another name")
+        raise UsageError(f"no such directory: {output.parent}; create it first")
     if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
-        raise UsageError(f"{output} can't be written: give -o another name")
+        raise UsageError(f"cannot write {output}: use another file for -o")
 
 
 def _worktree() -> WorkTree | None:
-    """The work tree we are in; None outside of one, where nothing is kept."""
+    """The current work tree, None outside one."""
     from repoagent.git.worktree import open_worktree
 
     try:
@@ -217,23 +215,22 @@ def _worktree() -> WorkTree | None:
 
 
 USE = 'repoagent ask "PROMPT" [FILE]...'
-PATIENCE = 2.0  # seconds without anything on standard input, after which it is said what is waited for
+PATIENCE = 2.0  # seconds without input before a note says what ask is waiting for
 
 
-def question_of(given: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
-    """The prompt and the files. Standard input is read at most once: as the prompt, as the file `-`, or, where it is no
-    terminal, as one more file; not where it is the reply. Raises what reading a file raises, UsageError for no
-    prompt."""
+def question_of(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
+    """The prompt and the files. Standard input is read at most once: as the prompt, the file `-`, the reply or, if it
+    is not a terminal, another file. Raises UsageError for no prompt, and what reading a file raises."""
     from repoagent.tasks.ask import Question, read_given, read_stream
 
-    words, names = _split(given)
-    asked_for = (words is None) + names.count("-") + (str(given.reply) == "-")
+    words, names = _split(options)
+    asked_for = (words is None) + names.count("-") + (str(options.reply) == "-")
     if asked_for > 1:
-        raise UsageError("standard input can be the prompt, one file or the reply: say - only once")
+        raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
     if words is None:
         words = _decoded(_standard_input(terminal), "standard input")
     if not words.strip():
-        raise UsageError(f"the prompt is empty: {USE}")
+        raise UsageError(f"the prompt is empty: use {USE}")
     files = read_given([Path(name) for name in names if name != "-"], worktree, Path.cwd())
     if "-" in names or (not asked_for and _is_piped()):
         _say_if_late(terminal)
@@ -242,23 +239,25 @@ def question_of(given: SimpleNamespace, worktree: WorkTree | None, terminal: Ter
             files.insert(names.index("-") if "-" in names else len(files), stream)
         elif "-" in names or _is_piped(stat.S_ISFIFO):
             terminal.warn("standard input is empty")
-    return Question(words.strip("\n"), tuple(files), _system(given.system))
+    return Question(words.strip("\n"), tuple(files), _system(options.system))
 
 
-def _split(given: SimpleNamespace) -> tuple[str | None, list[str]]:
-    """The words of the prompt (None: they are on standard input), and the names of the files."""
-    arguments = list(given.arguments)
-    if given.prompt_file is not None:
-        file = str(given.prompt_file)
-        return (None if file == "-" else _decoded(_file(given.prompt_file), file)), arguments
+def _split(options: SimpleNamespace) -> tuple[str | None, list[str]]:
+    """The prompt (None: on standard input) and the names of the files."""
+    arguments = list(options.arguments)
+    if options.prompt_file is not None:
+        file = str(options.prompt_file)
+        return (None if file == "-" else _decoded(_file(options.prompt_file), file)), arguments
     if not arguments:
         if not _is_piped():
-            raise UsageError(f"say what to ask: {USE}")
+            raise UsageError(f"no prompt: use {USE}")
         return None, []
     if arguments[0] == "-":
         return None, arguments[1:]
     if _looks_like_a_file(arguments[0]):
-        raise UsageError(f"{arguments[0]} is a file, and the prompt comes first: {USE} (or - to read it)")
+        raise UsageError(
+            f"the prompt comes before the file {arguments[0]}: use {USE}, or - to read the prompt from standard input"
+        )
     return arguments[0], arguments[1:]
 
 
@@ -270,7 +269,7 @@ def _looks_like_a_file(word: str) -> bool:
 
 
 def _is_piped(*kinds: Callable[[int], bool]) -> bool:
-    """Whether standard input is of one of these kinds: a pipe, a socket or a file, and no terminal or /dev/null."""
+    """Whether standard input is of one of these kinds, by default a pipe, a socket or a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -279,9 +278,9 @@ def _is_piped(*kinds: Callable[[int], bool]) -> bool:
 
 
 def _say_if_late(terminal: Terminal) -> None:
-    """A pipe that nobody writes to would be waited for in silence."""
+    """Say what ask waits for when a pipe stays silent."""
     if _is_piped() and not select.select([sys.stdin.fileno()], [], [], PATIENCE)[0]:
-        terminal.note("reading standard input to its end; without any: </dev/null", "dim")
+        terminal.note("waiting for standard input; use </dev/null if there is none", "dim")
 
 
 def _system(text: str | None) -> str:
@@ -299,14 +298,14 @@ def _file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _decoded(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"the prompt in {name} is no UTF-8 text: save it as UTF-8") from error
+        raise UsageError(f"the prompt in {name} is not UTF-8; save it as UTF-8") from error
 
 
 @dataclass
@@ -331,14 +330,14 @@ class Stream:
         self._show(self._markdown.feed(piece))
 
     def void(self, text: str) -> None:
-        """What was shown of an attempt that broke off does not count."""
+        """The attempt so far broke off and does not count."""
         if self._started:
             self._break()
-            self.terminal.note("That reply broke off: it does not count.", "yellow")
+            self.terminal.note("The reply broke off and was discarded.", "yellow")
             self._started = False
 
     def waiting(self, seconds: float, why: str) -> None:
-        self.warn_line(f"{why}; trying again in {seconds:.0f} s")
+        self.warn_line(f"{why}; retrying in {seconds:.0f} s")
 
     def warn(self, sentence: str) -> None:
         self.working.quiet()
@@ -351,13 +350,13 @@ class Stream:
         self.terminal.note(sentence)
 
     def end(self, whole: str) -> None:
-        """The reply is there: its end, or all of it where it came at once."""
+        """Finish the reply; show all of it if it came at once."""
         if not self._started:
             self.text(whole)
         self._break()
 
     def _break(self) -> None:
-        """Print what is held back, and end the line that the model has begun."""
+        """Print buffered text and end the current line."""
         if self._started:
             self._show(self._markdown.rest())
         if self._inside_line:

@@ -62,7 +62,7 @@ EPILOG = examples(
 @show_prompt_option
 @json_option
 @pass_session
-def edit_command(session: Session, /, **options: Any) -> None:
+def edit_command(session: Session, /, **values: Any) -> None:
     """Rewrite NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
 
     Your own words stay as they are unless you say --user-turns. REQUEST may be - for standard input; without one your
@@ -71,36 +71,36 @@ def edit_command(session: Session, /, **options: Any) -> None:
     from repoagent.edit.conversation_edit import Rewrite, land
     from repoagent.memory.conversations import find
 
-    given = SimpleNamespace(**options)
-    context = open_desk(session, {"model": given.model, "max_cost": given.max_cost})
-    found = find(context.here, given.name, own=True)
-    request = _request(given, context, found)
-    if given.show_prompt:
-        _show_prompt(context, Rewrite(found, request, given.user_turns), as_json=given.as_json)
+    options = SimpleNamespace(**values)
+    context = open_desk(session, {"model": options.model, "max_cost": options.max_cost})
+    found = find(context.here, options.name, own=True)
+    request = _request(options, context, found)
+    if options.show_prompt:
+        _show_prompt(context, Rewrite(found, request, options.user_turns), as_json=options.as_json)
         return
     ready: ModelSetup | None = None
     if request:
-        done, ready = _by_model(given, context, Rewrite(found, request, given.user_turns))
+        done, ready = _by_model(options, context, Rewrite(found, request, options.user_turns))
     else:
         done = _by_hand(context, found)
-    if given.dry_run:
-        _answer(context, done, None, ready, as_json=given.as_json)
+    if options.dry_run:
+        _answer(context, done, None, ready, as_json=options.as_json)
         return
-    if not given.yes:
+    if not options.yes:
         _agree(context, done)
-    _answer(context, done, land(context.layout, done), ready, as_json=given.as_json)
+    _answer(context, done, land(context.layout, done), ready, as_json=options.as_json)
 
 
-def _request(given: SimpleNamespace, context: ConversationContext, found: Held) -> str:
+def _request(options: SimpleNamespace, context: ConversationContext, found: Held) -> str:
     """The words of the request, "" for the editor. Raises UsageError where nobody can answer."""
-    text = given.request
+    text = options.request
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if text is not None and not text.strip():
         raise UsageError("the request is empty: nothing was done")
-    if text is None and (given.show_prompt or not context.terminal.can_ask):
+    if text is None and (options.show_prompt or not context.terminal.can_ask):
         raise UsageError(f'say what to change in {found.place.name}: {GROUP} edit NAME "REQUEST"')
-    if not (given.yes or given.dry_run or given.show_prompt or context.terminal.can_ask):
+    if not (options.yes or options.dry_run or options.show_prompt or context.terminal.can_ask):
         raise UsageError(
             "there is no terminal to ask on: say --yes to write it without a question, or --dry-run to see"
         )
@@ -108,7 +108,7 @@ def _request(given: SimpleNamespace, context: ConversationContext, found: Held) 
 
 
 def _by_model(
-    given: SimpleNamespace, context: ConversationContext, asked: Rewrite
+    options: SimpleNamespace, context: ConversationContext, asked: Rewrite
 ) -> tuple[Rewritten, ModelSetup]:
     from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import Listening, rewrite
@@ -116,7 +116,7 @@ def _by_model(
 
     terminal = context.terminal
     waiting = terminal.working(f"reading {asked.found.place.name}")
-    ready = ready_for(context.settings, terminal, waiting, record=given.record, reply=given.reply)
+    ready = ready_for(context.settings, terminal, waiting, record=options.record, reply=options.reply)
     if ready.meter.book is not None:
         names = (asked.found.place.about or asked.found.place.name,)
         ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
@@ -264,7 +264,7 @@ WIDEST = 100  # columns of a line of prose
 @reply_option
 @json_option
 @pass_session
-def summarize_command(session: Session, /, **options: Any) -> None:
+def summarize_command(session: Session, /, **values: Any) -> None:
     """Say what was wanted in NAME, what was decided, what did not work and what is open.
 
     The answer is kept under the hash of what was summarized: asked again, nothing is paid until more was said.
@@ -272,48 +272,50 @@ def summarize_command(session: Session, /, **options: Any) -> None:
     from repoagent.memory.conversation_summary import plan
     from repoagent.memory.conversations import find
 
-    given = SimpleNamespace(**options)
-    flags = {"model": given.model, "max_cost": given.max_cost}
+    options = SimpleNamespace(**values)
+    flags = {"model": options.model, "max_cost": options.max_cost}
     context = open_desk(session, flags)
-    if not given.model and (model := context.settings.text_or_none("summary.model")):
+    if not options.model and (model := context.settings.text_or_none("summary.model")):
         context = open_desk(session, {**flags, "model": model})
-    found = find(context.here, given.name)
-    todo = plan(context.layout, found, words=given.words, refresh=given.refresh, warn=context.terminal.warn)
+    found = find(context.here, options.name)
+    todo = plan(
+        context.layout, found, words=options.words, refresh=options.refresh, warn=context.terminal.warn
+    )
     if not todo.pieces:
         raise NothingDone(f"nothing is said in {found.place.name}: there is nothing to summarize")
     if todo.summary is not None and not todo.calls:
-        _show(context, found, todo, todo.summary, None, as_json=given.as_json)
+        _show(context, found, todo, todo.summary, None, as_json=options.as_json)
         return
-    _ask(context, found, todo, given)
+    _ask(context, found, todo, options)
 
 
-def _ask(context: ConversationContext, found: Held, todo: Plan, given: SimpleNamespace) -> None:
+def _ask(context: ConversationContext, found: Held, todo: Plan, options: SimpleNamespace) -> None:
     from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
     from repoagent.llm.model import display_name
     from repoagent.memory.conversation_summary import estimated, summarize
 
     terminal = context.terminal
     waiting = terminal.working("asking the model")
-    ready = ready_for(context.settings, terminal, waiting, record=given.record, reply=given.reply)
-    usage = estimated(todo, given.words)
+    ready = ready_for(context.settings, terminal, waiting, record=options.record, reply=options.reply)
+    usage = estimated(todo, options.words)
     price = ready.meter.price_of(ready.model.spec)
     first = todo.pieces[todo.known].first
     what = turns(todo.pieces[-1].last - first + 1)
     sentence = f"{display_name(ready.model.spec)} would summarize {what} "
     sentence += about(todo.calls, usage, None if price is None else price.of(usage))
-    agree(terminal, sentence, few=given.yes or todo.calls <= FEW, less="name a shorter one")
+    agree(terminal, sentence, few=options.yes or todo.calls <= FEW, less="name a shorter one")
     if ready.meter.book is not None:
         names = (found.place.about or found.place.name,)
         ready.meter.book = ready.meter.book.about("summarize", str(context.worktree.top), names)
     with waiting as working:
         summary = summarize(
             context.layout, found, todo, ready.model, ready.meter,
-            words=given.words,
+            words=options.words,
             on_piece=lambda number, of: working.label(_doing(found.place.name, number, of)),
             on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
         )  # fmt: skip
     paid = {"model": display_name(ready.model.spec), **as_object(ready)}
-    _show(context, found, todo, summary, paid, as_json=given.as_json)
+    _show(context, found, todo, summary, paid, as_json=options.as_json)
     report(terminal, ready)
 
 

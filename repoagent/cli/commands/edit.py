@@ -110,17 +110,17 @@ class Files(NamedTuple):
 @click.option("--again", is_flag=True, help="Undo the last edit, change its request and run it again.")
 @click.option(
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
-    metavar="FORM", help="Ask for this form of answer: auto, diff, search, whole or function.",
+    metavar="FORM", help="Ask the model to answer in this format: auto, diff, search, whole or function.",
 )  # fmt: skip
 @effort_option
 @reply_option
 @click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @record_option
 @show_prompt_option
-@click.option("--count", is_flag=True, help="With --show-prompt: let the provider count the tokens.")
+@click.option("--count", is_flag=True, help="With --show-prompt: count the tokens with the provider.")
 @json_option
 @pass_session
-def command(session: Session, /, **options: Any) -> Exit:
+def command(session: Session, /, **values: Any) -> Exit:
     """Change FILEs as INSTRUCTION says, and commit exactly that change.
 
     FILE may name lines or a definition: FILE:10-40, FILE::symbol. Without an INSTRUCTION your editor opens; `-` reads
@@ -129,22 +129,22 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.registry import preload
 
-    given = SimpleNamespace(**options)
-    _refuse_conflicts(given)
-    early = given.model or os.environ.get("REPOAGENT_MODEL")
+    options = SimpleNamespace(**values)
+    _refuse_conflicts(options)
+    early = options.model or os.environ.get("REPOAGENT_MODEL")
     preload(early)  # its import takes long, and runs while git is waited for
     worktree = open_worktree(Path.cwd())
     settings, terminal = session.open(
         layout(worktree),
-        {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)},
+        {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **parse_check(options)},
     )
     from repoagent.cli.app import settle
 
     settle(worktree, terminal)
-    files = _files(given, worktree)
+    files = _files(options, worktree)
     from repoagent.cli.ui.echo import hush
 
-    if not given.show_prompt:
+    if not options.show_prompt:
         hush(terminal)
     from repoagent.cli.commands.context import prompt_of, show_texts
     from repoagent.cli.ui.confirm import TerminalInterface
@@ -152,22 +152,22 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.edit.edit import edit
     from repoagent.edit.model_setup import model_setup
 
-    ask = partial(_request, given, worktree, terminal, settings, files)
-    if given.show_prompt:
-        shown = prompt_of(worktree, ask(), settings, count=given.count)
-        show_texts(shown, terminal, as_json=given.as_json, count=given.count)
+    ask = partial(_request, options, worktree, terminal, settings, files)
+    if options.show_prompt:
+        shown = prompt_of(worktree, ask(), settings, count=options.count)
+        show_texts(shown, terminal, as_json=options.as_json, count=options.count)
         return Exit.DONE
-    if not (given.yes or given.dry_run or terminal.can_ask):
+    if not (options.yes or options.dry_run or terminal.can_ask):
         raise UsageError(
-            "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
+            "cannot ask for confirmation without a terminal; use --yes to apply, or --dry-run to preview"
         )
     waiting = terminal.working("reading the repository")
     # before a person writes a request that could not be sent
-    ready = model_setup(settings, given.record, given.reply, terminal.warn, waiting.progress)
+    ready = model_setup(settings, options.record, options.reply, terminal.warn, waiting.progress)
     request = ask()
     with waiting as working:
         ui = TerminalInterface(
-            terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit
+            terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=not options.no_commit
         )
         try:
             outcome = edit(worktree, request, settings, ui, ready)
@@ -178,24 +178,24 @@ def command(session: Session, /, **options: Any) -> Exit:
             if not ui.stopped:
                 ui.interrupted("interrupted; nothing was changed")
             ui.last_words(error)
-            if given.as_json or isinstance(error, Ended):
+            if options.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
     show_outcome(
         outcome, terminal,
-        as_json=given.as_json, said=ui.said, answered=ui.answered, ending=ui.ending,
+        as_json=options.as_json, said=ui.said, answered=ui.answered, ending=ui.ending,
     )  # fmt: skip
     return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
 
 
-def _refuse_conflicts(given: SimpleNamespace) -> None:
+def _refuse_conflicts(options: SimpleNamespace) -> None:
     """Raise UsageError for options that can't be meant together, and for no argument at all."""
-    if not given.arguments and not given.again:
-        raise UsageError('say which file and what to do: repoagent edit FILE "INSTRUCTION"')
-    refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
+    if not options.arguments and not options.again:
+        raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
+    refuse_conflicts(options, LANDING_CONFLICTS, CONFLICTS)
 
 
-def _files(given: SimpleNamespace, worktree: WorkTree) -> Files:
+def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
     """The files that the command line names, and its words.
 
     Raises what `prepare` would raise of the files: before a model is looked for and an instruction is written.
@@ -207,29 +207,29 @@ def _files(given: SimpleNamespace, worktree: WorkTree) -> Files:
     from repoagent.git.worktree import relative
 
     cwd = Path.cwd()
-    read = tuple(relative(worktree, path, cwd) for path in given.read)
-    if given.again:
+    read = tuple(relative(worktree, path, cwd) for path in options.read)
+    if options.again:
         return Files((), read, None)
     files, text = split_arguments(
-        given.arguments, instruction_elsewhere=bool(given.message_file), cwd=cwd, create=given.create
+        options.arguments, instruction_elsewhere=bool(options.message_file), cwd=cwd, create=options.create
     )
     if not files and text and text != "-":
         raise Task("edit needs a file", text, "edit")
     if not files:
-        raise UsageError('name the file to edit: repoagent edit FILE "INSTRUCTION"')
+        raise UsageError('no file to edit: use repoagent edit FILE "INSTRUCTION"')
     named = [parse_target(file, cwd) for file in files]
     targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
     for target in targets:  # at once: what reads the files takes long to load
-        if not (given.create or os.path.lexists(worktree.top / target.path)):
+        if not (options.create or os.path.lexists(worktree.top / target.path)):
             raise no_file(worktree, target.path)
     from repoagent.edit.prompt.gather import read_sources
 
-    read_sources(worktree, targets, read, create=given.create)
+    read_sources(worktree, targets, read, create=options.create)
     return Files(targets, read, text)
 
 
 def _request(
-    given: SimpleNamespace,
+    options: SimpleNamespace,
     worktree: WorkTree,
     terminal: Terminal,
     settings: Settings,
@@ -241,41 +241,41 @@ def _request(
 
     targets, read, text = files
     instead_of = None
-    if given.again:
-        instruction, before = ask_again(worktree, terminal, given.arguments)
+    if options.again:
+        instruction, before = ask_again(worktree, terminal, options.arguments)
         instead_of, targets = None if before.edit.undone else before.edit.id, before.targets
     else:
-        instruction = _instruction(text, given, terminal, targets)
+        instruction = _instruction(text, options, terminal, targets)
     return EditRequest(
         instruction=instruction,
         targets=targets,
         instead_of=instead_of,
         read=read,
-        create=given.create or given.again,
+        create=options.create or options.again,
         scope=settings.text("edit.scope"),
         check=check_of(settings),
-        strict=given.strict,
+        strict=options.strict,
         parse_check=settings.switch("edit.parse_check"),
-        fresh=given.conversation == "fresh",
-        dry_run=given.dry_run,
-        allow_sensitive=given.allow_sensitive,
+        fresh=options.conversation == "fresh",
+        dry_run=options.dry_run,
+        allow_sensitive=options.allow_sensitive,
         sensitive=settings.texts("edit.sensitive"),
-        commit=commit_options(given),
+        commit=commit_options(options),
     )
 
 
 def _instruction(
-    text: str | None, given: SimpleNamespace, terminal: Terminal, targets: tuple[Target, ...]
+    text: str | None, options: SimpleNamespace, terminal: Terminal, targets: tuple[Target, ...]
 ) -> str:
     """The words of the request, from wherever they come. Raises UsageError when there are none."""
-    if given.message_file is not None:
-        text = words_in(given.message_file, "instruction")
+    if options.message_file is not None:
+        text = words_in(options.message_file, "instruction")
     elif text == "-":
         text = words_in(Path("-"), "instruction")
     elif text is None:
         text = _written(terminal, targets)
     if not text.strip():
-        raise UsageError("the instruction is empty: nothing was done")
+        raise UsageError("the instruction is empty")
     return text.strip()
 
 
@@ -283,20 +283,22 @@ def _written(terminal: Terminal, targets: tuple[Target, ...]) -> str:
     """What the person writes in the editor."""
     names = ", ".join(target.path for target in targets)
     if not terminal.can_ask:
-        raise UsageError(f'say what to do with {names}: repoagent edit FILE "INSTRUCTION" (or - to read it)')
-    head = f"\n# Say what to change in {names}. Lines that begin with # are left out.\n"
+        raise UsageError(
+            f'no instruction for {names}: use repoagent edit FILE "INSTRUCTION", or - to read it from standard input'
+        )
+    head = f"\n# Describe what to change in {names}. Lines starting with # are ignored.\n"
     text = terminal.edit_text(head, ".md") or ""
     text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
     if not text.strip():
-        raise NothingDone("no instruction was written: nothing was done")
+        raise NothingDone("no instruction; nothing was changed")
     return text
 
 
 SCISSORS = "# ------------------------ >8 ------------------------"
 HEAD = (
     "{request}\n\n" + SCISSORS + "\n"
-    "# Above: what you asked. Change it; {what} and the new request is run on the same files.\n"
-    "# Below: what was said then, for you to read. It is not sent. Empty the text above to leave all as it is.\n\n"
+    "# Above: your request. Change it; {what}, and the new request runs on the same files.\n"
+    "# Below: the conversation so far, for reference; it is not sent. Empty the text above to cancel.\n\n"
 )
 
 
@@ -310,21 +312,19 @@ def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) ->
 
     if len(words) > 1:
         raise UsageError(
-            '--again goes to the files of the last edit: say only repoagent edit --again "INSTRUCTION"'
+            '--again edits the files of the last edit; name no files: repoagent edit --again "INSTRUCTION"'
         )
     before = asked(worktree)
     request = words[0].strip() if words else _edited(before, terminal)
     if not request:
-        raise NothingDone("the request was left empty; the edit stays as it is")
+        raise NothingDone("the request is empty; the edit was not changed")
     return request, before
 
 
 def _edited(before: Asked, terminal: Terminal) -> str:
     if not terminal.can_ask:
-        raise UsageError(
-            'there is no terminal to edit the request on: say repoagent edit --again "INSTRUCTION"'
-        )
-    what = f"the edit {before.edit.id} " + ("stays taken back" if before.edit.undone else "is taken back")
+        raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
+    what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")
     head = HEAD.format(request=before.request, what=what)
     said = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)
     text = terminal.edit_text(head + said + "\n", ".md") or ""

@@ -61,7 +61,7 @@ file_path = click.Path(path_type=Path)
 )
 @json_option
 @pass_session
-def command(session: Session, /, **options: Any) -> None:
+def command(session: Session, /, **values: Any) -> None:
     """Show who works on FILE and, step by step, what each commit did to it: definitions touched, lines, moves.
 
     FILE may be a directory. A model is only asked with --model or --summarize; its line for a commit is kept, and
@@ -70,32 +70,32 @@ def command(session: Session, /, **options: Any) -> None:
     from repoagent.git.worktree import layout, open_worktree, relative
     from repoagent.history.file_history import past
 
-    given = SimpleNamespace(**options)
-    if given.budget is not None and given.as_json:
+    options = SimpleNamespace(**values)
+    if options.budget is not None and options.as_json:
         raise UsageError("--budget prints a text: leave out --json")
     worktree = open_worktree(Path.cwd())
-    flags = {"model": given.model, "max_cost": given.max_cost}
+    flags = {"model": options.model, "max_cost": options.max_cost}
     settings, terminal = session.open(layout(worktree), flags)
-    if given.summarize and not given.model and (model := settings.text_or_none("summary.model")):
+    if options.summarize and not options.model and (model := settings.text_or_none("summary.model")):
         settings, terminal = session.open(layout(worktree), {**flags, "model": model})
-    path = relative(worktree, given.file, Path.cwd())
-    found = past(worktree, path, revision=given.revision, limit=given.limit)
-    asks = bool(given.model or given.summarize)
-    share = given.share or settings.switch("summary.share")
+    path = relative(worktree, options.file, Path.cwd())
+    found = past(worktree, path, revision=options.revision, limit=options.limit)
+    asks = bool(options.model or options.summarize)
+    share = options.share or settings.switch("summary.share")
     if not (asks or share or layout(worktree).summaries.is_dir()):
-        _show(found, given, terminal)
+        _show(found, options, terminal)
         return
     from repoagent.cli.commands.history_summary import Summarizing
 
-    work = Summarizing(worktree, settings, terminal, share=share, yes=given.yes, record=given.record)
+    work = Summarizing(worktree, settings, terminal, share=share, yes=options.yes, record=options.record)
     found = work.known(found, thorough=asks)
     paid: dict[str, object] | None = None
     if asks:
         try:
             found, paid = work.ask(found)
         except RepoagentError:
-            if not given.as_json and work.outcome.summaries:
-                _show(work.told(found), given, terminal)
+            if not options.as_json and work.outcome.summaries:
+                _show(work.told(found), options, terminal)
             raise
         except KeyboardInterrupt:
             if count := len(work.outcome.summaries):
@@ -105,22 +105,22 @@ def command(session: Session, /, **options: Any) -> None:
             work.shared()
     else:
         work.shared()
-    _show(found, given, terminal, paid)
+    _show(found, options, terminal, paid)
 
 
 def _show(
-    found: Past, given: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None = None
+    found: Past, options: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None = None
 ) -> None:
-    if given.as_json:
+    if options.as_json:
         from repoagent.history.render import to_dict
 
         terminal.result(json.dumps({**to_dict(found), "asked": paid}, indent=2) + "\n")
-    elif given.budget is not None:
+    elif options.budget is not None:
         from repoagent.history.render import history_block
 
         partial = found.partial
         block = history_block(
-            found.steps, partial=partial, limit=given.limit, people=found.people, budget=given.budget
+            found.steps, partial=partial, limit=options.limit, people=found.people, budget=options.budget
         )
         terminal.result(block)
     else:

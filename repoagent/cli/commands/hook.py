@@ -220,50 +220,50 @@ written when nothing was found."""
 )
 @json_option
 @pass_session
-def run_command(session: Session, /, **options: Any) -> int:
+def run_command(session: Session, /, **values: Any) -> int:
     """Review what git is about to commit or push, as the hook HOOK with the arguments that git gave it."""
-    given = SimpleNamespace(**options)
+    options = SimpleNamespace(**values)
     try:
-        return _run(session, given)
+        return _run(session, options)
     except RepoagentError as error:
-        if given.strict:
+        if options.strict:
             raise
         session.terminal().warn(f"not reviewed: {error}")
-        if given.as_json:
-            session.terminal().result(_json(given.name, [], str(error)))
+        if options.as_json:
+            session.terminal().result(_json(options.name, [], str(error)))
         return Exit.DONE
 
 
-def _run(session: Session, given: SimpleNamespace) -> int:
+def _run(session: Session, options: SimpleNamespace) -> int:
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.hooks.run import changes_of
     from repoagent.review.rules import RULES, parse_levels
     from repoagent.review.untrusted import settings_before
 
-    only = given.only
+    only = options.only
     off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
     parse_levels(tuple(f"{rule}=note" for rule in only))  # so that a rule that does not exist is an error
     worktree, head = open_at_head(Path.cwd())
     place = layout(worktree)
-    flags = {**off, "review.fail_on": given.fail_on}
+    flags = {**off, "review.fail_on": options.fail_on}
     settings, terminal = session.open(place, flags)
-    lines = sys.stdin.buffer.read() if given.name == "pre-push" else b""
-    looked = changes_of(given.name, given.arguments, worktree, head, lines)
+    lines = sys.stdin.buffer.read() if options.name == "pre-push" else b""
+    looked = changes_of(options.name, options.arguments, worktree, head, lines)
     for sentence in looked.notes:
         terminal.warn(sentence)
     if looked.changes:  # several are pushed, and then one's own
         settings = settings_before(looked.changes[0][0], worktree, place, settings)
     asks = not only and settings.text_or_none("review.model") is not None
     chosen = _hasty(settings) if asks else settings
-    reports = _reports(looked, (worktree, place, chosen), terminal, asks=asks, strict=given.strict)
+    reports = _reports(looked, (worktree, place, chosen), terminal, asks=asks, strict=options.strict)
     _keep(place, reports)
-    if given.as_json:
-        terminal.result(_json(given.name, reports))
+    if options.as_json:
+        terminal.result(_json(options.name, reports))
     else:
         _show(reports, worktree.top, terminal, settings.text("review.fail_on"))
     if not _stops(reports, settings.text("review.fail_on")):
         return Exit.DONE
-    verb = "push" if given.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
+    verb = "push" if options.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
     terminal.note(f"the {verb} was stopped; to go past this: git {verb} --no-verify", "bold")
     return Exit.CHECK_FAILED
 

@@ -1,9 +1,4 @@
-"""`repoagent neighbors`: which files change with some files, as a table, as data or as a picture.
-
-A neighborhood as data for programs.
-
-A neighborhood as a table that is read at a glance.
-"""
+"""`repoagent neighbors`: the files that change together with some files, as a table, JSON or a picture."""
 
 from __future__ import annotations
 
@@ -41,25 +36,24 @@ Examples:
 
 \b
 Columns:
-  score     how surely it changes with FILE, 0 to 1; the bar is a share of
-            the best one
-  together  in how many of FILE's commits that were looked at it changed too
-  rate      high from half of them on, medium from a fifth on, else low
-  last      when both last changed in one commit
+  score     how likely it changes with FILE, 0 to 1; the bar is relative to
+            the best row
+  together  how many of FILE's analyzed commits change it too
+  rate      high: at least half of them; medium: at least a fifth; else low
+  last      when one commit last changed both
   why       together: in the same commits; shared partners: both change with
             the same files; current work: in the newest commits of all; like
-            name, same folder: by what it is called and where it is
+            name, same folder: by its name and location
 
-Pairs with little evidence are hidden unless --weak is used: at most one common
-commit, of ten or more, and a score below 0.1. --json has them all.
+Rows with little evidence are hidden unless --weak is used: at most one common
+commit out of ten or more, and a score below 0.1. --json prints all rows.
 
-A FILE whose name starts with a dash comes after "--". A deleted file has its
-last neighbors; one that git does not know yet has candidates by name and
-folder, marked as such. No neighbor at all is an answer too, exit code 0.
+Put a FILE whose name starts with a dash after "--". A deleted file has its
+last neighbors; a file that is new to git has candidates by name and folder,
+marked as such. No neighbors: exit code 0.
 
-The history is read from an index in .repoagent/history.db, which is made and
-kept up to date on use. While it is being made, the last commits of FILE itself
-answer at once."""
+The history comes from an index in .repoagent/history.db, which is created and
+updated on use. Until it is complete, the last commits of FILE are used."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -83,13 +77,13 @@ answer at once."""
 )
 @click.option(
     "--map", "whole", is_flag=True,
-    help="Map the whole repository as a web page: clusters of files that change together, and bridges.",
+    help="Map the whole repository on a web page: clusters of files that change together, and bridges.",
 )  # fmt: skip
-@click.option("--weak", is_flag=True, help="Show pairs with little evidence, too.")
+@click.option("--weak", is_flag=True, help="Also show rows with little evidence.")
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
-    help="Show a table, or draw a picture: graphviz, image or web page. On a terminal a page opens in the browser.",
+    help="Print a table, a graph (dot, svg) or a web page (html), which a terminal opens in the browser.",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
@@ -113,9 +107,9 @@ def command(
 ) -> None:
     """Show which files change together with FILE.
 
-    A file is in the table because it was changed in the same commits: the more often, the more recently and the fewer
-    other files were in them, the surer. It is a place to look, not something that must change. FILE may be a folder;
-    several are looked at together.
+    Files that were changed in the same commits rank higher the more often, the more recently and with the fewer other
+    files that happened. They are places to look, not files that must change. FILE may be a folder; several FILEs are
+    combined.
     """
     if whole:
         other = next(
@@ -127,7 +121,7 @@ def command(
         _map(session.terminal(), revision, output)
         return
     if not files:
-        raise UsageError("no file given: name one, or use --map for the whole repository")
+        raise UsageError("no file: name one, or use --map for the whole repository")
     _check(limit, min_score, form, as_json=as_json, nul=nul)
     from pathlib import Path
 
@@ -187,13 +181,13 @@ def _map(terminal: Terminal, revision: str, output: str | None) -> None:
 
 def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool) -> None:
     if limit < 1:
-        raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
+        raise UsageError(f"--limit must be at least 1, not {limit}")
     if not 0 <= min_score <= 1:
-        raise UsageError(f"--min-score {min_score:g} is no score: say a number from 0 to 1")
+        raise UsageError(f"--min-score must be between 0 and 1, not {min_score:g}")
     if as_json and form != "table":
-        raise UsageError(f"--json and --format {form} are two forms of the answer: take one of them")
+        raise UsageError(f"--json cannot be combined with --format {form}")
     if nul and (as_json or form != "table"):
-        raise UsageError("-z and --json or --format are two forms of the answer: take one of them")
+        raise UsageError("-z cannot be combined with --json or --format")
 
 
 def _text(
@@ -228,8 +222,7 @@ VERSION = 1
 
 
 def render_json(found: Neighborhood, told: Mapping[str, Told]) -> str:
-    """Paths keep bytes that are no UTF-8 as surrogate escapes, commits have their full ids. With `told` each commit is
-    an object, else its id alone."""
+    """Paths keep bytes that are not UTF-8 as surrogate escapes; commits are full ids, or objects if `told` has them."""
     rows = [
         {
             "path": os.fsdecode(row.path),
@@ -303,8 +296,7 @@ class Style(NamedTuple):
 def render_table(
     found: Neighborhood, told: Mapping[str, Told], terminal: Terminal, *, weak: bool = True
 ) -> str:
-    """The table for this terminal, or for a pipe: there with whole paths, and nothing in it that a terminal obeys.
-    Without `weak` pairs of little evidence are only counted."""
+    """The table for this terminal or, with whole paths, for a pipe. Without `weak`, weak rows are only counted."""
     style = Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
     return table(found, told, style, time.time(), weak=weak)
 
@@ -312,16 +304,17 @@ def render_table(
 def table(
     found: Neighborhood, told: Mapping[str, Told], style: Style, now: float, *, weak: bool = True
 ) -> str:
-    """The head line, a line for each row with the commits behind it if they are `told`, and what to make of it. `now`
-    is in seconds since 1970."""
+    """The heading, a line per row with the commits behind it if `told` has them, and a legend. `now` is a Unix time."""
     left_out = 0 if weak else sum(map(is_weak, found.rows))
     shown = found._replace(rows=tuple(row for row in found.rows if weak or not is_weak(row)))
     lines = [*_wrapped(headline(shown), style, "bold")]
     if found.note:
         lines += _wrapped(found.note, style, "yellow")
     if shown.rows:
-        lines += ["", *_rows(shown, told, style, now), ""]
-        for sentence in (guidance(shown), legend(shown.rows)):
+        rows = list(_rows(shown, told, style, now))
+        lines += ["", *rows, ""]
+        reasons = shown.rows if "why" in rows[0] else ()  # a narrow terminal drops that column
+        for sentence in (guidance(shown), legend(reasons)):
             lines += _wrapped(sentence, style, "dim")
     if left_out:
         lines += _wrapped(hidden(left_out), style, "dim")
@@ -362,7 +355,7 @@ def _behind(row: Neighbor, found: Neighborhood, told: Mapping[str, Told], style:
     for number in row.evidence[:EXPLAINED]:
         one = told.get(found.ids[number])
         if one is None:
-            yield f"    {found.ids[number][:12]} is not here"
+            yield f"    {found.ids[number][:12]} is missing"
             continue
         date, short = one_line(one.date[:10]), one_line(one.short)
         line = f"    {date} {short} {one_line(one.author)}: {one_line(one.subject) or '(no subject)'}"

@@ -79,29 +79,31 @@ _OPTION_GROUPS = {
 @reply_option
 @json_option
 @pass_session
-def command(session: Session, /, **options: Any) -> int:
+def command(session: Session, /, **values: Any) -> int:
     """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
 
     FILE may be a folder, FILE::NAME for one definition, or - for standard input. With --summary, print what FILE is
     for, its main parts, and what to know before changing it; only what changed since the last time is paid for again.
     """
-    given = SimpleNamespace(**options)
-    _refuse_conflicts(given)
-    if given.summary:
+    options = SimpleNamespace(**values)
+    _refuse_conflicts(options)
+    if options.summary:
         from repoagent.cli.commands.outline_summary import show_summary
 
-        given.words = given.words or 150
-        show_summary(session._replace(no_pager=True), given)
+        options.words = options.words or 150
+        show_summary(session._replace(no_pager=True), options)
         return Exit.DONE
-    return _outline(session, given.files, given.depth, given.kinds, given.language, as_json=given.as_json)
+    return _outline(
+        session, options.files, options.depth, options.kinds, options.language, as_json=options.as_json
+    )
 
 
-def _refuse_conflicts(given: SimpleNamespace) -> None:
+def _refuse_conflicts(options: SimpleNamespace) -> None:
     groups = list(_OPTION_GROUPS.values())
-    wrong = [name for name in (groups[0][:-1] if given.summary else groups[1]) if is_given(given, name)]
+    wrong = [name for name in (groups[0][:-1] if options.summary else groups[1]) if is_given(options, name)]
     if wrong:
         option = next(param.opts[-1] for param in command.params if param.name == wrong[0])
-        raise UsageError(f"{option} {'cannot be combined with' if given.summary else 'needs'} --summary")
+        raise UsageError(f"{option} {'cannot be combined with' if options.summary else 'needs'} --summary")
 
 
 def _outline(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FEW = 5  # calls that are made without a question
 
 
-def show_summary(session: Session, given: SimpleNamespace) -> None:
+def show_summary(session: Session, options: SimpleNamespace) -> None:
     """Print what each file is for, by the options of `outline`. A large file is read segment by segment, and what was
     said of them is joined. Every answer is kept under the hash of what was asked about: only what has changed is paid
     for again."""
@@ -39,25 +39,25 @@ def show_summary(session: Session, given: SimpleNamespace) -> None:
 
     worktree = _worktree()
     place = None if worktree is None else layout(worktree)
-    given.top = str(Path.cwd() if worktree is None else worktree.top)
-    flags = {"model": given.model, "max_cost": given.max_cost}
+    options.top = str(Path.cwd() if worktree is None else worktree.top)
+    flags = {"model": options.model, "max_cost": options.max_cost}
     settings, terminal = session.open(place, flags)
-    if not given.model and (model := settings.text_or_none("summary.model")):
+    if not options.model and (model := settings.text_or_none("summary.model")):
         settings, terminal = session.open(place, {**flags, "model": model})
     files = [
-        file for file in _files(worktree, tuple(map(Path, given.files))) if _says_something(file, terminal)
+        file for file in _files(worktree, tuple(map(Path, options.files))) if _says_something(file, terminal)
     ]
     if not files:
         raise NothingDone("there is nothing to summarize")
-    shelf = SummaryCache(place, given.refresh, terminal.warn)
-    if plan(files, shelf, words=given.words).calls == 0:
-        _show([known(file, shelf, words=given.words) for file in files], given, terminal, None)
+    shelf = SummaryCache(place, options.refresh, terminal.warn)
+    if plan(files, shelf, words=options.words).calls == 0:
+        _show([known(file, shelf, words=options.words) for file in files], options, terminal, None)
         return
-    _ask(files, shelf, given, settings, terminal)
+    _ask(files, shelf, options, settings, terminal)
 
 
 def _ask(
-    files: list[File], shelf: SummaryCache, given: SimpleNamespace, settings: Settings, terminal: Terminal
+    files: list[File], shelf: SummaryCache, options: SimpleNamespace, settings: Settings, terminal: Terminal
 ) -> None:
     """Have the model summarize what is not known. Raises what the model and the limits raise; what was paid for until
     then is kept, and shown as far as whole files are done."""
@@ -66,46 +66,46 @@ def _ask(
     from repoagent.memory.file_summaries import plan, summarize
 
     waiting = terminal.working("asking the model")
-    ready = ready_for(settings, terminal, waiting, record=given.record, reply=given.reply)
+    ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
     takes = ready.context_tokens
-    todo = plan(files, shelf, words=given.words, context_tokens=takes)
+    todo = plan(files, shelf, words=options.words, context_tokens=takes)
     what = f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else _counted(todo.asked)
     if not todo.asked:
         what = "what is known of the segments"
     sentence = f"{display_name(ready.model.spec)} would summarize {what} "
     sentence += about(todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
-    agree(terminal, sentence, few=given.yes or todo.calls <= FEW, less="name fewer files")
+    agree(terminal, sentence, few=options.yes or todo.calls <= FEW, less="name fewer files")
     done: list[FileSummary] = []
     book = ready.meter.book
     try:
         with waiting as working:
             for file in files:
                 if book is not None:
-                    ready.meter.book = book.about("summary", given.top, (file.path or "-",))
+                    ready.meter.book = book.about("summary", options.top, (file.path or "-",))
                 done.append(
                     summarize(
                         file, shelf, ready.model, ready.meter,
-                        words=given.words, context_tokens=takes, output_tokens=ready.max_output_tokens,
+                        words=options.words, context_tokens=takes, output_tokens=ready.max_output_tokens,
                         on_part=lambda path, part, of: working.label(_doing(path, part, of)),
                         on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
                     )
                 )  # fmt: skip
     except RepoagentError:
-        if done and not given.as_json:
-            _show(done, given, terminal, None)
+        if done and not options.as_json:
+            _show(done, options, terminal, None)
         raise
     except KeyboardInterrupt:
         if shelf.layout is not None and ready.meter.usage.total:
             terminal.note("stopped; what the model has answered is kept, run it again to go on")
         raise
-    _show(done, given, terminal, {"model": display_name(ready.model.spec), **as_object(ready)})
+    _show(done, options, terminal, {"model": display_name(ready.model.spec), **as_object(ready)})
     report(terminal, ready)
 
 
 def _show(
-    found: list[FileSummary], given: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
+    found: list[FileSummary], options: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
 ) -> None:
-    if given.as_json:
+    if options.as_json:
         value = {"version": VERSION, "files": [to_dict(one) for one in found], "asked": paid}
         terminal.result(json.dumps(value, indent=2) + "\n")
         return

@@ -1,8 +1,6 @@
-"""`repoagent review --show-prompt`: what a model would be sent for a change. Nothing is sent.
+"""`repoagent review`: check a change with rules, and with a model if one is asked.
 
-What is said of the findings of a review, as the first word after it: `repoagent review dismiss ID`, `accept ID`.
-
-`repoagent review`: what history says of a change, and where a model is asked, what that finds on its lines.
+`review dismiss ID` and `review accept ID` hide findings; `review --show-prompt` prints what a model would be sent.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def show_prompt(
     worktree, place, settings = where
     found = prompts(change, ReviewSession(worktree, place, settings, terminal.warn))
     if not found:
-        raise NothingDone(f"{change.title} has nothing that a model would be shown")
+        raise NothingDone(f"nothing in {change.title} to send to a model")
     blocks = []
     for prompt in found:
         pairs = [("system", part) for part in prompt.system] + [("user", part) for part in prompt.opening]
@@ -110,7 +108,7 @@ def _verb(name: str, line: str) -> click.Command:
     @click.command(
         name,
         short_help=line,
-        help=f"{line}\n\nID is that of a finding of the last review; its first characters are enough.",
+        help=f"{line}\n\nID names a finding of the last review; its first characters are enough.",
     )
     @click.argument("finding", metavar="ID", shell_complete=_complete_ids)
     @click.option("--reason", default="", metavar="TEXT", help="Record why.")
@@ -138,8 +136,8 @@ def _verb(name: str, line: str) -> click.Command:
 
 
 VERBS = {
-    "dismiss": _verb("dismiss", "Hide a finding from now on: it is wrong, or does not matter."),
-    "accept": _verb("accept", "Hide a finding from now on: it is right, and known."),
+    "dismiss": _verb("dismiss", "Hide a finding from now on: it is wrong or unimportant."),
+    "accept": _verb("accept", "Hide a finding from now on: it is right, but accepted."),
 }
 
 FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
@@ -150,24 +148,23 @@ _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
 EXAMPLES = """\b
 Examples:
   repoagent review                        what is staged
-  repoagent review --base main            what the branch has added to main
-  repoagent review v1.0..v1.1 -- src      a range, one folder of it
+  repoagent review --base main            what this branch adds to main
+  repoagent review v1.0..v1.1 -- src      a range, in one folder
   git diff HEAD~3 | repoagent review -    any diff
   repoagent review --rule fix-prone=off --fail-on warning
-  repoagent review dismiss 4f1c2e         do not report this one again
+  repoagent review dismiss 4f1c2e         hide this finding from now on
 
 \b
-Two kinds of rules need no model and no network. What the change itself shows:
-a secret, a conflict marker, a file that no longer parses, a removed name that
-is still used, a line left over from debugging. What history shows: a usual
-partner is missing, a file that often needed fixes, an unusual shape, a
-generated or vendored file edited by hand, a changed interface whose callers
-are untouched. A model is asked only with --model or --ask, or where
-review.model is set; what it says about the changed lines is reported only if
-the code that it quotes is there.
+Most rules need no model and no network. Some look at the change itself: a
+secret, a conflict marker, a file that no longer parses, a removed name that is
+still used, a leftover debugging line. Others look at the history: a missing
+partner file, a file that often needed fixes, an unusual shape, a generated or
+vendored file edited by hand, a changed interface whose callers are unchanged.
+A model is asked only with --model or --ask, or if review.model is set; its
+findings are reported only if the code that they quote is in the change.
 
-The exit code is 1 if a finding has the level of --fail-on or above
-(review.fail_on; error unless that is set)."""
+The exit code is 1 if a finding reaches the level of --fail-on (by default
+review.fail_on, which is error unless you set it)."""
 
 
 OPTION_GROUPS = {  # by their parameters
@@ -202,14 +199,14 @@ OPTION_GROUPS = {  # by their parameters
     "--fail-on",
     type=click.Choice(LEVELS),
     metavar="LEVEL",
-    help="Exit with 1 from this level on: note, warning, error or never.",
+    help="Exit with 1 for findings of this level or above: note, warning, error or never.",
 )
 @click.option(
     "--rule", "rules", metavar="ID=LEVEL", multiple=True,
     help="Set a rule to off, note, warning or error. Repeatable.",
 )  # fmt: skip
 @click.option("--model", metavar="SPEC", help="Also ask this model.")
-@click.option("--ask", is_flag=True, help="Also ask the model of review.model, or of edits.")
+@click.option("--ask", is_flag=True, help="Also ask the model of review.model, or the one for edits.")
 @click.option("--no-model", is_flag=True, help="Ask no model, even if review.model is set.")
 @click.option("--strict", is_flag=True, help="Fail if the model cannot be asked, instead of warning.")
 @click.option("--fix", is_flag=True, help="Fix the findings; with IDs, those of the last review.")
@@ -221,31 +218,33 @@ OPTION_GROUPS = {  # by their parameters
 @max_cost_option
 @record_option
 @reply_option
-@click.option("--refresh", is_flag=True, help="Ask the model again about what it answered before.")
-@click.option("--learn", is_flag=True, help="Learn now what is usual here; it also happens by itself.")
+@click.option("--refresh", is_flag=True, help="Ask the model again instead of reusing its earlier answers.")
+@click.option(
+    "--learn", is_flag=True, help="Update the statistics of the history; this also happens automatically."
+)
 @click.option("--background", is_flag=True, hidden=True)
 @json_option
 @pass_session
 @click.pass_context
-def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
+def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     """Find what is wrong or missing in a change, before it is committed or merged.
 
     The change is what is staged; or RANGE (A..B), what is in B and not in A; or - for a diff on standard input.
     """
-    given = SimpleNamespace(**options)
-    if given.learn:
-        return _learn(background=given.background)
-    if given.as_json and given.form != "text":
-        raise UsageError(f"--json and --format {given.form} are two forms of the report: take one of them")
-    form = "json" if given.as_json else given.form
-    if form == "text" and given.output not in (None, "-"):
-        raise UsageError("the text is for people: give -o a form for programs with --format, or > FILE")
-    also = _also(given.also)
-    if given.fix and given.words:
+    options = SimpleNamespace(**values)
+    if options.learn:
+        return _learn(background=options.background)
+    if options.as_json and options.form != "text":
+        raise UsageError(f"--json cannot be combined with --format {options.form}")
+    form = "json" if options.as_json else options.form
+    if form == "text" and options.output not in (None, "-"):
+        raise UsageError("-o needs another --format than text; to save the text, redirect it with > FILE")
+    also = _also(options.also)
+    if options.fix and options.words:
         from repoagent.cli.commands.review_fix import fix_named, is_id
 
-        if all(map(is_id, given.words)):
-            return fix_named(session, given)
+        if all(map(is_id, options.words)):
+            return fix_named(session, options)
     from repoagent.git.worktree import layout
     from repoagent.review.diff.read import read_change
     from repoagent.review.diff.select import open_repository
@@ -253,26 +252,31 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
     from repoagent.review.untrusted import settings_before
 
     cwd = Path.cwd()
-    wanted = _wanted(given, ctx.meta.get(PATHSPECS, ()), cwd)
-    levels = parse_levels(given.rules)
+    wanted = _wanted(options, ctx.meta.get(PATHSPECS, ()), cwd)
+    levels = parse_levels(options.rules)
     worktree, head, bare = open_repository(cwd)
     place = layout(worktree)
-    flags = {**levels, "review.fail_on": given.fail_on, "model": given.model, "max_cost": given.max_cost}
-    flags |= parse_check(given)
+    flags = {
+        **levels,
+        "review.fail_on": options.fail_on,
+        "model": options.model,
+        "max_cost": options.max_cost,
+    }
+    flags |= parse_check(options)
     settings, terminal = session.open(place, flags)
-    if given.fix:
+    if options.fix:
         from repoagent.cli.commands.review_fix import refuse_silent
 
-        refuse_silent(terminal, given)
+        refuse_silent(terminal, options)
     change, unseen = read_change(worktree, head, wanted, bare=bare)
     settings = settings_before(change, worktree, place, settings)
-    if given.show_prompt:
-        return show_prompt(change, (worktree, place, settings), terminal, as_json=given.as_json)
-    given.narrowed = bool(wanted.pathspecs)
-    report = _review(change, (worktree, place, settings), given, terminal, unseen)
+    if options.show_prompt:
+        return show_prompt(change, (worktree, place, settings), terminal, as_json=options.as_json)
+    options.narrowed = bool(wanted.pathspecs)
+    report = _review(change, (worktree, place, settings), options, terminal, unseen)
     if report.findings or report.dismissed:
         _keep(place, report)
-    if form == "text" and given.output in (None, "-"):
+    if form == "text" and options.output in (None, "-"):
         from repoagent.cli.commands.review_report import show
 
         show(report, terminal, top=worktree.top)
@@ -280,25 +284,25 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
         from repoagent.review.output.formats import render
 
         data = render(report, form, top=worktree.top, change=change)
-        _deliver(data, given.output, terminal)
+        _deliver(data, options.output, terminal)
     for another, path in also:
         from repoagent.review.output.formats import render
 
         _deliver(render(report, another, top=worktree.top, change=change), path, terminal)
-    if given.fix:
+    if options.fix:
         from repoagent.cli.commands.review_fix import Fixing, fix_found
 
-        return fix_found(Fixing(worktree, settings, terminal, given, bool(change.head)), report.findings)
+        return fix_found(Fixing(worktree, settings, terminal, options, bool(change.head)), report.findings)
     return _exit(report, settings)
 
 
-def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
+def _wanted(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
     from repoagent.git.similar_paths import no_such_file
     from repoagent.review.diff.select import ChangeSelector
 
-    words = list(given.words)
+    words = list(options.words)
     value, how = "", _STAGED
-    ways: list[How] = [way for way in _WAYS if getattr(given, way)]
+    ways: list[How] = [way for way in _WAYS if getattr(options, way)]
     if words and words[0] == "-":
         ways.append("diff")
         words.pop(0)
@@ -307,9 +311,7 @@ def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Ch
         value = words.pop(0)
     if len(ways) > 1:
         named = {"diff": "-", "range": value}
-        raise UsageError(
-            f"{' and '.join(named.get(way, f'--{way}') for way in ways)} name two changes: take one of them"
-        )
+        raise UsageError(f"{' and '.join(named.get(way, f'--{way}') for way in ways)} cannot be combined")
     for word in words:
         if not os.path.lexists(cwd / word):
             raise no_such_file(
@@ -320,7 +322,7 @@ def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Ch
             )
     if ways:
         how = ways[0]
-        value = value or (getattr(given, how) if how in ("base", "commit") else "")
+        value = value or (getattr(options, how) if how in ("base", "commit") else "")
     diff = sys.stdin.buffer.read() if how == "diff" else b""
     return ChangeSelector(how, value, (*words, *pathspecs), cwd, diff)
 
@@ -332,7 +334,7 @@ def _is_range(word: str, cwd: Path) -> bool:
 def _review(
     change: Change,
     where: tuple[WorkTree, Layout, Settings],
-    given: SimpleNamespace,
+    options: SimpleNamespace,
     terminal: Terminal,
     unseen: tuple[str, ...],
 ) -> Report:
@@ -340,19 +342,19 @@ def _review(
 
     worktree, place, settings = where
     context = None
-    if not given.no_model and (given.model or given.ask or settings.text_or_none("review.model")):
+    if not options.no_model and (options.model or options.ask or settings.text_or_none("review.model")):
         from repoagent.review.llm.session import ReviewSession
 
         with terminal.working("reading the change") as working:
             context = ReviewSession(
                 worktree, place, settings, terminal.warn, working.label,
-                record=given.record, reply=given.reply, afresh=given.refresh,
+                record=options.record, reply=options.reply, afresh=options.refresh,
             )  # fmt: skip
             asked = ReviewRequest(
-                worktree, place, settings, context, unseen, strict=given.strict, narrowed=given.narrowed
+                worktree, place, settings, context, unseen, strict=options.strict, narrowed=options.narrowed
             )
             return review(change, asked)
-    return review(change, ReviewRequest(worktree, place, settings, context, unseen, narrowed=given.narrowed))
+    return review(change, ReviewRequest(worktree, place, settings, context, unseen, narrowed=options.narrowed))
 
 
 def _keep(place: Layout, report: Report) -> None:
@@ -366,13 +368,15 @@ def _keep(place: Layout, report: Report) -> None:
         return
 
 
-def _also(given: tuple[str, ...]) -> list[tuple[str, str]]:
+def _also(options: tuple[str, ...]) -> list[tuple[str, str]]:
     """The further forms and the file of each. Raises UsageError."""
     found = []
-    for text in given:
+    for text in options:
         form, equals, path = text.partition("=")
         if form not in FORMS[1:] or not equals or path in ("", "-"):
-            raise UsageError(f"--also {text}: say FORM=FILE with one of {', '.join(FORMS[1:])}")
+            raise UsageError(
+                f"--also {text}: use FORM=FILE, where FORM is {', '.join(FORMS[1:-1])} or {FORMS[-1]}"
+            )
         found.append((form, path))
     return found
 

@@ -1,7 +1,4 @@
-"""A review as a person reads it: each finding with its code, its commits, what is suggested, and how to dismiss it.
-
-The code a finding speaks of, with line numbers and marks, and its suggestion as a diff.
-"""
+"""The text report of a review: each finding with its code, its commits and its suggestion as a diff."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: 
         told = map(_in_a_log, told)
     terminal.styled("".join(f"{line}\n" for line in told))
     for sentence in report.unseen:
-        terminal.warn(f"not looked at: {sentence}")
+        terminal.warn(f"not reviewed: {sentence}")
     for sentence in report.notes:
         terminal.note(sentence, "dim")
 
@@ -105,10 +102,10 @@ def lines(report: Report, page: Page, brief: Brief | None = None) -> Iterator[st
     if heads > _HEADS:
         yield f"and {heads - _HEADS:,} more"
     if many:
-        yield page.paint(f"the {_TOP} that matter most:", "bold")
+        yield page.paint(f"the {_TOP} most important:", "bold")
         for finding in sorted(report.findings, key=_importance)[:_TOP]:
             yield from _head(finding, page)
-    for hint in (brief.why if brief and heads else "", "to dismiss one: repoagent review dismiss ID"):
+    for hint in (brief.why if brief and heads else "", "hide one with: repoagent review dismiss ID"):
         if hint and report.findings:
             yield page.paint(hint, "dim")
     yield from _wrapped(_sum(report), page, *(() if report.findings else ("green",)))
@@ -268,7 +265,7 @@ def _sum(report: Report) -> str:
         more.append(
             f"{report.dropped:,} could not be verified and {'was' if report.dropped == 1 else 'were'} dropped"
         )
-    return f"{told or 'nothing found'} in {title} ({'; '.join(more)})"
+    return f"{told or 'no findings'} in {title} ({'; '.join(more)})"
 
 
 def _counts(findings: Sequence[Finding]) -> str:

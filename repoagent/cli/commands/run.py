@@ -1,8 +1,6 @@
-"""`repoagent run`: a whole task, with a model that looks around, changes files, runs commands, and commits.
+"""`repoagent run`: a whole task, in this work tree or in a linked one.
 
-What the command line asks for, as a request; and who is asked.
-
-A run in the place it was asked to work in: here, or in a linked work tree that goes when nothing is left in it.
+The options become a `RunRequest`; `run_in_place` runs it and removes a linked work tree that ends up without changes.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ OPTION_GROUPS = {  # by their parameters
     help="Read the prompt from FILE.",
 )
 @run_options.asking("run")
-@click.option("--plan-only", is_flag=True, help="Look around and make a plan; change nothing.")
+@click.option("--plan-only", is_flag=True, help="Read the code and make a plan; change nothing.")
 @click.option("--branch", metavar="NAME", help="Work on a new branch NAME, in its own work tree.")
 @click.option(
     "--worktree", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -87,68 +85,72 @@ OPTION_GROUPS = {  # by their parameters
 @json_option
 @run_options.stream_option
 @pass_session
-def command(session: Session, /, **options: Any) -> Exit:
-    """Do a whole task: look around, change files, run commands, commit.
+def command(session: Session, /, **values: Any) -> Exit:
+    """Do a whole task: read the code, change files, run commands, commit.
 
-    PROMPT says what to do; a second argument `-` adds standard input. The whole run is recorded in a file of yours;
-    resume an interrupted run with --resume.
+    PROMPT describes the task; a second argument `-` adds standard input. Every run is recorded; resume an interrupted
+    one with --resume.
     """
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.registry import preload
 
-    given = SimpleNamespace(**options)
-    refuse_conflicts(given, CONFLICTS)
-    preload(given.model or os.environ.get("REPOAGENT_MODEL"))
+    options = SimpleNamespace(**values)
+    refuse_conflicts(options, CONFLICTS)
+    preload(options.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
-    flags = run_options.flags_of(given)
+    flags = run_options.flags_of(options)
     settings, terminal = session.open(layout(worktree), flags)
-    if not (given.show_prompt or given.json_stream):
+    if not (options.show_prompt or options.json_stream):
         from repoagent.cli.ui.echo import hush
 
         hush(terminal)
     from repoagent.cli.app import settle
 
     settle(worktree, terminal)
-    if given.show_prompt:
-        return _show_prompt(given, worktree, settings, terminal)
-    if not given.json_stream:
-        return _for_a_person(given, worktree, settings, terminal)
+    if options.show_prompt:
+        return _show_prompt(options, worktree, settings, terminal)
+    if not options.json_stream:
+        return _for_a_person(options, worktree, settings, terminal)
     from repoagent.cli.commands.run_output import emit_error
 
     try:
-        return _for_a_program(given, worktree, settings, terminal)
+        return _for_a_program(options, worktree, settings, terminal)
     except RepoagentError as error:
         emit_error(error)
         return error.exit_code
 
 
-def _show_prompt(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
+def _show_prompt(
+    options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
+) -> Exit:
     from repoagent.cli.commands.context import Shown, blocks_of, show_texts, spec_of
     from repoagent.llm.model import display_name
     from repoagent.tasks.context import NonInteractiveRun
     from repoagent.tasks.session import first_request
 
-    request, _ = request_of(given, worktree, settings)
+    request, _ = request_of(options, worktree, settings)
     spec = spec_of(settings)
     ui = NonInteractiveRun()
     blocks = blocks_of(first_request(worktree, request, settings, ui, spec))
     found = Shown(display_name(spec), None, blocks, tuple(ui.said))
-    show_texts(found, terminal, as_json=given.as_json, count=False)
+    show_texts(found, terminal, as_json=options.as_json, count=False)
     return Exit.DONE
 
 
-def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
+def _for_a_person(
+    options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
+) -> Exit:
     from repoagent.cli.commands.run_output import ended_with, say_what_is_kept, show_run
     from repoagent.cli.commands.run_ui import RunTerminal
 
-    request, held = request_of(given, worktree, settings)
+    request, held = request_of(options, worktree, settings)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
         raise UsageError(
-            "there is no terminal to ask on: say --mode auto-edit, auto or read-only, or --json-stream to answer as a "
-            "program"
+            "cannot ask for approval without a terminal; use --mode auto-edit, auto or read-only, or answer the "
+            "questions of --json-stream"
         )
     waiting = terminal.working("reading the repository")
-    ready = means_of(given, settings, terminal.warn, waiting.progress)
+    ready = means_of(options, settings, terminal.warn, waiting.progress)
     with waiting as working:
         ui = RunTerminal.of(terminal, working, request.mode)
         if held:
@@ -161,21 +163,23 @@ def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings
             working.quiet()
             ui.last_words(error)
             said = say_what_is_kept(worktree, request.name, terminal, error)
-            if not said or given.as_json or isinstance(error, Ended):
+            if not said or options.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
-    show_run(worktree, outcome, terminal, as_json=given.as_json, answered=ui.answered)
+    show_run(worktree, outcome, terminal, as_json=options.as_json, answered=ui.answered)
     return ended_with(outcome)
 
 
 def _for_a_program(
-    given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
+    options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
 ) -> Exit:
     from repoagent.cli.commands.run_output import Events, emit, emit_error, ended_with
 
-    request, held = (child_of(given, worktree), "") if given.child else request_of(given, worktree, settings)
+    request, held = (
+        (child_of(options, worktree), "") if options.child else request_of(options, worktree, settings)
+    )
     ui = Events(yes=request.mode in {"auto", "auto-edit"})
-    ready = means_of(given, settings, ui.say)
+    ready = means_of(options, settings, ui.say)
     emit(
         "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": shown_name(ready)}
     )
@@ -191,7 +195,7 @@ def _for_a_program(
     return ended_with(outcome)
 
 
-def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> tuple[RunRequest, str]:
+def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings) -> tuple[RunRequest, str]:
     """What the command line asks for; and what holds on of what was asked before, as a sentence ("" for nothing), of a
     run that is gone on with: `given` has it then. Raises UsageError for what can't be meant."""
     from repoagent.agent.approvals.policy import MODES
@@ -199,36 +203,36 @@ def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -
     from repoagent.tasks.context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
 
-    prompt = _prompt(given)
-    name, fresh = run_options.chosen_name(given, worktree, "run")
+    prompt = _prompt(options)
+    name, fresh = run_options.chosen_name(options, worktree, "run")
     if not prompt.strip() and fresh:
-        raise UsageError('say what to do: repoagent run "PROMPT"')
-    if given.commit_per_edit and given.no_commit:
+        raise UsageError('no prompt: use repoagent run "PROMPT"')
+    if options.commit_per_edit and options.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
-    _refuse_swallowed(given)
-    held = "" if fresh else hold_on(given, settings, RunDirectory(layout(worktree), name))
-    mode = next(mode for mode in MODES if mode == (given.mode or settings.text("run.mode")))
+    _refuse_swallowed(options)
+    held = "" if fresh else hold_on(options, settings, RunDirectory(layout(worktree), name))
+    mode = next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode")))
     request = RunRequest(
         prompt.strip(),
         name,
         mode=mode,
-        plan_only=given.plan_only,
-        commit=run_options.commit_options(given),
-        commit_per_edit=given.commit_per_edit,
-        check=given.check,
-        allow_sensitive=given.allow_sensitive,
-        allow=given.allow,
-        network=given.network,
-        confine=not given.no_sandbox,
-        agent=given.agent,
-        worktree=str(given.worktree or ""),
-        branch=given.branch or "",
-        said=said(given),
+        plan_only=options.plan_only,
+        commit=run_options.commit_options(options),
+        commit_per_edit=options.commit_per_edit,
+        check=options.check,
+        allow_sensitive=options.allow_sensitive,
+        allow=options.allow,
+        network=options.network,
+        confine=not options.no_sandbox,
+        agent=options.agent,
+        worktree=str(options.worktree or ""),
+        branch=options.branch or "",
+        said=said(options),
     )
     return request, held
 
 
-def child_of(given: SimpleNamespace, worktree: WorkTree) -> RunRequest:
+def child_of(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
     """What a child of a run is to do; its limits are those that its parent has left."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.worktree import layout
@@ -238,12 +242,12 @@ def child_of(given: SimpleNamespace, worktree: WorkTree) -> RunRequest:
     from repoagent.tasks.subagents.process import die_with_parent, read_order
 
     die_with_parent()
-    order = read_order(RunDirectory(layout(worktree), given.child))
+    order = read_order(RunDirectory(layout(worktree), options.child))
     budget = order.budget
-    given.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
+    options.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
     return RunRequest(
         order.prompt,
-        given.child,
+        options.child,
         kind=order.kind,
         parent=order.parent,
         mode=order.mode,
@@ -257,16 +261,22 @@ def child_of(given: SimpleNamespace, worktree: WorkTree) -> RunRequest:
 
 
 def means_of(
-    given: SimpleNamespace,
+    options: SimpleNamespace,
     settings: Settings,
     say: Callable[[str], None],
     on_progress: Callable[[str, float], None] = lambda doing, part: None,
 ) -> ModelSetup:
     from repoagent.edit.model_setup import model_setup
 
-    limits = getattr(given, "limits", None) or run_options.limits(given, settings)
+    limits = getattr(options, "limits", None) or run_options.limits(options, settings)
     return model_setup(
-        settings, given.record, given.reply, say, on_progress, limits=limits, needed=given.agent == "model"
+        settings,
+        options.record,
+        options.reply,
+        say,
+        on_progress,
+        limits=limits,
+        needed=options.agent == "model",
     )
 
 
@@ -277,22 +287,22 @@ def shown_name(ready: ModelSetup) -> str:
     return display_name(ready.model.spec)
 
 
-def _refuse_swallowed(given: SimpleNamespace) -> None:
+def _refuse_swallowed(options: SimpleNamespace) -> None:
     """An option that has no value takes the next one for it; no folder or branch is meant that begins so."""
-    for option, value in (("--worktree DIR", given.worktree), ("--branch NAME", given.branch)):
+    for option, value in (("--worktree DIR", options.worktree), ("--branch NAME", options.branch)):
         if str(value or "").startswith("-"):
             name, what = option.split()
-            raise UsageError(f"{name} needs a {what}, and {value} is what follows it: say {option}")
+            raise UsageError(f"{name} needs a {what}, but is followed by {value}: use {option}")
 
 
-def _prompt(given: SimpleNamespace) -> str:
-    if given.prompt_file is not None and given.words:
-        raise UsageError("the prompt is given twice: as words, and by --file")
-    if given.prompt_file is not None:
-        return words_in(given.prompt_file, "prompt")
-    words = [word for word in given.words if word != "-"]
+def _prompt(options: SimpleNamespace) -> str:
+    if options.prompt_file is not None and options.words:
+        raise UsageError("--file cannot be combined with a PROMPT")
+    if options.prompt_file is not None:
+        return words_in(options.prompt_file, "prompt")
+    words = [word for word in options.words if word != "-"]
     texts = [" ".join(words)] if words else []
-    if "-" in given.words:
+    if "-" in options.words:
         texts.append(words_in(Path("-"), "prompt"))
     return "\n\n".join(texts)
 
@@ -315,7 +325,7 @@ def run_in_place(
         branch = request.branch or f"repoagent/{request.name}"
         folder = Path(request.worktree) if request.worktree else None
         place = linked(worktree, branch, folder, request.name)
-        without = "; your uncommitted changes are not in it" if read_status(worktree).changed else ""
+        without = "; it does not have your uncommitted changes" if read_status(worktree).changed else ""
         ui.say(f"working in {place.top}, on the new branch {branch}{without}")
     else:
         return run(worktree, request, settings, ui, ready)

@@ -1,9 +1,7 @@
-"""The options that `run` and `chat` share: who is asked, what may be done, within which limits.
+"""The options that `run` and `chat` share, and which of them a resumed run inherits.
 
-The options of a run that is gone on with: which of them hold on, and which have to be said again.
-
-What only narrows a run, or says what becomes of its change, holds on. What gives it power over the person's machine,
-work or money does not: a yes is for the process that it was said to.
+A resumed run keeps options that only narrow it or that say how its changes are committed. Options that give it power
+over your machine, work or money apply to one process only and have to be repeated.
 """
 
 from __future__ import annotations
@@ -53,9 +51,9 @@ SETTINGS = {  # option of the command line: key of the configuration
 }
 
 
-def flags_of(given: SimpleNamespace) -> dict[str, object]:
+def flags_of(options: SimpleNamespace) -> dict[str, object]:
     """What the command line says, as settings."""
-    return {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)}
+    return {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **parse_check(options)}
 
 
 _MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
@@ -74,7 +72,7 @@ def asking(noun: str) -> Callable[[F], F]:
         ),
         click.option("--continue", "continues", is_flag=True, help=f"Resume the last {noun}."),
         click.option("--resume", metavar="NAME", help=f"Resume the {noun} NAME{stop}."),
-        click.option("--forget", is_flag=True, help="Resume without the options of the last time."),
+        click.option("--forget", is_flag=True, help="Resume without the options used before."),
         click.option(
             "--conversation",
             metavar="NAME",
@@ -132,34 +130,34 @@ def limiting(of: str = "") -> Callable[[F], F]:
     )
 
 
-def commit_options(given: SimpleNamespace) -> Options:
+def commit_options(options: SimpleNamespace) -> Options:
     """How a commit is made, by the options of `landing`."""
     from repoagent.git.transaction.results import Options
 
     return Options(
-        no_commit=given.no_commit,
-        no_verify=given.no_verify,
-        include_dirty=given.include_dirty,
-        signoff=given.signoff,
+        no_commit=options.no_commit,
+        no_verify=options.no_verify,
+        include_dirty=options.include_dirty,
+        signoff=options.signoff,
     )
 
 
-def limits(given: SimpleNamespace, settings: Settings) -> Limits:
+def limits(options: SimpleNamespace, settings: Settings) -> Limits:
     """The limits that the options say, and where they say none the settings."""
     from dataclasses import replace
 
     from repoagent.tasks.context import limits_of
 
     said = {
-        "turns": given.max_turns,
-        "tokens": given.max_tokens,
-        "cost": given.max_cost,
-        "seconds": given.max_time,
+        "turns": options.max_turns,
+        "tokens": options.max_tokens,
+        "cost": options.max_cost,
+        "seconds": options.max_time,
     }
     return replace(limits_of(settings), **{name: most for name, most in said.items() if most is not None})
 
 
-def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
+def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
     """The name of the run or chat, and whether it is a new one. Raises UsageError for what can't be meant or is not
     there, NothingDone where there is no chat yet to go on with."""
     from repoagent.git.worktree import layout
@@ -168,22 +166,22 @@ def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[
     from repoagent.tasks.runs.list import find
 
     place = layout(worktree)
-    said: Sequence[bool] = [bool(given.continues), bool(given.resume), bool(given.conversation)]
+    said: Sequence[bool] = [bool(options.continues), bool(options.resume), bool(options.conversation)]
     if sum(said) > 1:
-        raise UsageError("say one of --continue, --resume and --conversation")
-    if given.continues or (given.resume == LAST and not home_of(place, LAST).conversation.exists()):
+        raise UsageError("--continue, --resume and --conversation cannot be combined")
+    if options.continues or (options.resume == LAST and not home_of(place, LAST).conversation.exists()):
         return _last(place, kind), False
-    if given.resume:
+    if options.resume:
         try:
-            return find(place, given.resume).name, False
+            return find(place, options.resume).name, False
         except (
             UsageError
         ):  # of a run that a person gave a name there may be the conversation alone, in another clone
-            if not home_of(place, given.resume).conversation.exists():
+            if not home_of(place, options.resume).conversation.exists():
                 raise
-            return home_of(place, given.resume).name, False
-    if given.conversation:
-        name = checked(given.conversation)
+            return home_of(place, options.resume).name, False
+    if options.conversation:
+        name = checked(options.conversation)
         refuse_reserved(name)
         return name, not home_of(place, name).conversation.exists()
     return new_name(kind), True
@@ -198,7 +196,7 @@ def _last(place: Layout, kind: str) -> str:
     fitting = (run.name for run in begun if run.record.kind == kind and not run.record.parent)
     if (last := next(fitting, None)) is None:
         begins = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
-        raise NothingDone(f"there is no {kind} here yet to go on with: {begins} begins one")
+        raise NothingDone(f"no {kind} to resume; start one with {begins}")
     return last
 
 
@@ -218,11 +216,11 @@ _EVERY = ("mode", *_LIMITS, *_HOLD_ON, *_AGAIN)
 _EITHER = {"commit_per_edit", "no_commit"}  # who says one of them now takes back what was said of the other
 
 
-def said(given: SimpleNamespace) -> dict[str, object]:
+def said(options: SimpleNamespace) -> dict[str, object]:
     """The options that were said, as `run.json` keeps them; what holds a key or token is kept as its name alone."""
     found: dict[str, object] = {}
     for name in _EVERY:
-        value = getattr(given, name, None)
+        value = getattr(options, name, None)
         if value in (None, False, (), "") or (name, value) == ("agent", "model"):
             continue
         value = list(value) if isinstance(value, tuple) else value
@@ -230,44 +228,44 @@ def said(given: SimpleNamespace) -> dict[str, object]:
     return found
 
 
-def hold_on(given: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
+def hold_on(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
     """Put into `given` what the run `home` was told before and what holds on; what became of all of it, in a sentence,
     or "" where there is nothing to say."""
     from repoagent.tasks.runs.list import Run, refreshed
     from repoagent.tasks.runs.live import host
     from repoagent.tasks.runs.record import Record
 
-    if given.forget or not run_dir.folder.is_dir():
+    if options.forget or not run_dir.folder.is_dir():
         return ""
     record = refreshed(Run(run_dir, Record(), "")).record
     here = record.host == host()
-    now = said(given)
+    now = said(options)
     kept: dict[str, object] = {}
     again: dict[str, object] = {}
     for name, value in record.said.items():
         if (
             name not in _EVERY
             or name in now
-            or getattr(given, name, None) == ""
+            or getattr(options, name, None) == ""
             or (name in _EITHER and _EITHER & now.keys())
         ):
             continue
         if _holds_on(name, value, settings, here=here):
             kept[name] = value
-            setattr(given, name, value)
-        elif hasattr(given, name):
+            setattr(options, name, value)
+        elif hasattr(options, name):
             again[name] = value
     parts = [
-        f"{words}: {spelled(options)}"
-        for words, options in (("as before", kept), ("not as before, unless you say it again", again))
-        if options
+        f"{words}: {spelled(some)}"
+        for words, some in (("options used again", kept), ("options to repeat if you still want them", again))
+        if some
     ]
     return "; ".join(parts)
 
 
-def spelled(options: Mapping[str, object]) -> str:
+def spelled(values: Mapping[str, object]) -> str:
     """Options as they are written on a command line."""
-    return ", ".join(_spelled(name, value) for name, value in options.items())
+    return ", ".join(_spelled(name, value) for name, value in values.items())
 
 
 def _spelled(name: str, value: object) -> str:

@@ -1,10 +1,8 @@
-"""A run as a stream of JSON: a line for each event as it happens, and questions that a program answers.
+"""The output of a run: a stream of JSON events, and its outcome as text or JSON.
 
-Each line is an object with `version` and `event`. After `ask` the program reads a line from standard input: an object
-with the question's `id`, `answer` ("yes", "run", "always" or "no") and, for a no, a `reason` that goes to the model.
-Where standard input is at its end, the answer is no. {"stop": true} in place of an answer stops the run.
-
-How a run ended, for a person and as JSON.
+Each line of the stream is an object with `version` and `event`. After `ask`, repoagent reads a line from standard
+input: an object with the question's `id`, an `answer` ("yes", "run", "always" or "no") and, for a no, a `reason` for
+the model. At the end of standard input the answer is no. {"stop": true} instead of an answer stops the run.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 LONGEST = 1 << 20  # characters of an answer
-NOBODY = "there is nobody to ask: no answer came on standard input"
+NOBODY = "no answer on standard input"
 
 
 def emit(event: str, data: Mapping[str, object]) -> None:
@@ -166,10 +164,11 @@ class Events:
             if isinstance(answer, dict) and answer.get("stop"):
                 self.stopped = True
                 raise Stopped(
-                    "the program stopped it; what was done so far is kept", f'stopped at the question "{of}"'
+                    "stopped by the calling program; the changes so far are kept",
+                    f'stopped at the question "{of}"',
                 )
             if not isinstance(answer, dict) or answer.get("id") != self.asked:
-                emit("say", {"text": f"that is no answer to question {self.asked}: it was not heeded"})
+                emit("say", {"text": f"not an answer to question {self.asked}; ignored"})
                 continue
             said = answer.get("answer")
             return Verdict(
@@ -201,9 +200,8 @@ def show_run(
         names = ", ".join(map(clean, outcome.left[:SHOWN])) + (" …" if len(outcome.left) > SHOWN else "")
         terminal.note(f"written, not committed: {names}")
     if outcome.kind == "unfinished":
-        terminal.note(
-            f'not finished: the model stopped with words. `repoagent run --resume {outcome.name} "WORDS"` answers it'
-        )
+        answer = f'repoagent run --resume {outcome.name} "MESSAGE"'
+        terminal.note(f"not finished: the model stopped with a message. Reply with `{answer}`")
     terminal.note(f"{outcome.name} · {spent(outcome)}", "dim")
 
 
@@ -218,7 +216,7 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
         more = f" and {len(outcome.left_out) - SHOWN} more" if len(outcome.left_out) > SHOWN else ""
         add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])
         add += " && git commit --amend --no-edit" if outcome.commits else ""
-        terminal.note(f"new, and not in the commit: {names}{more}\n  to add: {clean(add)}")
+        terminal.note(f"new files not in the commit: {names}{more}\n  add them with: {clean(add)}")
 
 
 def ended_with(outcome: RunOutcome) -> Exit:
@@ -316,8 +314,8 @@ def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: B
     if changed:
         more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
         names = ", ".join(map(clean, changed[:SHOWN])) + more
-        terminal.note(f"changed and not committed: {names} (`repoagent runs restore {name}` takes it back)")
-    terminal.note(f"`repoagent run --resume {name}` goes on from here")
+        terminal.note(f"not committed: {names}; undo these changes with `repoagent runs restore {name}`")
+    terminal.note(f"resume with `repoagent run --resume {name}`")
     return isinstance(error, (KeyboardInterrupt, Stopped))
 
 

@@ -1,7 +1,4 @@
-"""Questions of a run to the person at the terminal, and the answer where there is none.
-
-A run's side of the conversation with a person: what an edit shows and asks, and what only a run has.
-"""
+"""The terminal of a run: what it shows, and how it asks for approval. Without a terminal, every request is refused."""
 
 from __future__ import annotations
 
@@ -29,13 +26,13 @@ _QUESTIONS = {
     "command": "Run this command",
     "python": "Run this Python code",
     "edit": "Make this change",
-    "include": "Commit this file as it stands",
+    "include": "Commit this file with your changes",
     "write": "Write this file",
-    "delete": "Leave these files deleted",
-    "sensitive": "Leave this file as the command has written it",
+    "delete": "Keep these files deleted",
+    "sensitive": "Keep this file as the command wrote it",
     "browse": "Fetch this page",
     "tool": "Call this tool",
-    "delegate": "Start this child",
+    "delegate": "Start this subagent",
 }
 _RUNS = {"command", "python"}
 _BELOW = 8  # lines of the screen that stand below what is asked
@@ -48,15 +45,15 @@ def person(terminal: Terminal) -> Asker:
         _show(terminal, asked)
         choices = {
             "y": "yes, this once",
-            "n": "no; you are asked why, and the model is told",
+            "n": "no, and tell the model why",
             "q": "stop the run",
         }
         if asked.kind == "include":
-            choices["n"] = "no; nothing is committed"
+            choices["n"] = "no, commit nothing"
         if asked.patterns:
             always = {
                 "a": _always(asked, "in this run"),
-                "r": _always(asked, "in this repository from now on"),
+                "r": _always(asked, "in this repository"),
             }
             choices = {"y": choices["y"], **always, "n": choices["n"], "q": choices["q"]}
         answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
@@ -65,13 +62,13 @@ def person(terminal: Terminal) -> Asker:
 
             what = _QUESTIONS.get(asked.kind, "do this").lower()
             raise Stopped(
-                "you stopped the run; what it has done so far is kept", f'stopped at the question "{what}"'
+                "you stopped the run; its changes so far are kept", f'stopped at the question "{what}"'
             )
         if answer == "n" and asked.kind == "include":
             return Verdict(False)  # the model can do nothing about it
         if answer == "n":
-            reason = terminal.ask_line("Why not, for the model (empty: no reason)")
-            return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")
+            reason = terminal.ask_line("Why not, for the model (optional)")
+            return Verdict(False, reason=f"the user said no: {reason}" if reason else "the user said no.")
         return Verdict(True, always=answer in {"a", "r"}, keep=answer == "r")
 
     return ask
@@ -79,7 +76,7 @@ def person(terminal: Terminal) -> Asker:
 
 def nobody(asked: Asked) -> Verdict:
     """An asker for where there is no terminal: it refuses, and says how what is asked could be allowed."""
-    said = "there is nobody to ask"
+    said = "no user to ask for approval"
     if asked.why:
         said += f" ({asked.why})"
     if asked.patterns:
@@ -99,24 +96,24 @@ def _show(terminal: Terminal, asked: Asked) -> None:
         terminal.note(f"    {line}" if line else "", "bold")
     terminal.note("")
     if len(lines) > get_terminal_size().lines - _BELOW:
-        terminal.warn(f"it has {len(lines)} lines: look at its beginning too, further up")
+        terminal.warn(f"{len(lines)} lines; scroll up to see the beginning")
     if asked.cwd:
         terminal.note(f"in the folder {asked.cwd}")
     if asked.kind in _RUNS and not asked.sandbox:
-        terminal.warn("it runs without a sandbox, with all your rights")
+        terminal.warn("runs without a sandbox, with all your permissions")
     elif asked.sandbox:
         terminal.note(f"in a sandbox ({asked.sandbox})")
     if asked.why:
         terminal.note(f"note: {asked.why}")
     if asked.patterns:
-        terminal.note("always, in this run (a) or in this repository (r), would allow:")
+        terminal.note("allow always, in this run (a) or in this repository (r):")
         for pattern in asked.patterns:
             for line in folded(pattern, max(20, terminal.width - 4)):
                 terminal.note(f"    {line}")
 
 
 def _always(asked: Asked, where: str) -> str:
-    return f"yes, and {where} without a question: {'; '.join(asked.patterns)}"
+    return f"yes, and do not ask again {where}: {'; '.join(asked.patterns)}"
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -165,10 +162,10 @@ class RunTerminal(TerminalInterface):
         if proposal.message:
             return Decision("yes")
         if not self.yes and not self.terminal.can_ask:
-            return Decision("no", reason="there is nobody to ask: edits need `--mode auto-edit` here.")
+            return Decision("no", reason="no terminal to ask on: edits need `--mode auto-edit`.")
         decision = super().decide(proposal)
         if decision.kind == "no" and not decision.reason:
-            raise Stopped("as you said, that change was not made", "stopped at a change, which was not made")
+            raise Stopped("you rejected the change; the run is stopped", "stopped at a rejected change")
         return decision
 
     def event(self, event: LoopEvent) -> None:

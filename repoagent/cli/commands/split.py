@@ -88,12 +88,12 @@ def command(
     and what is in it, `base` is the text that was split. The folder is a new one in .repoagent/splits unless -o says
     where.
     """
-    given = SimpleNamespace(**joining, as_json=as_json)
-    if given.join is not None:
+    options = SimpleNamespace(**joining, as_json=as_json)
+    if options.join is not None:
         if file is not None or (output, target, language, index) != (None,) * 4 or natural or list_languages:
             raise UsageError("--join INDEX stands alone: it knows the file, and writes where that is")
-        return join_segments(session, given.join, given)
-    refuse_without_join(given)
+        return join_segments(session, options.join, options)
+    refuse_without_join(options)
     terminal = session.terminal()
     if list_languages:
         show(terminal, as_json=as_json)
@@ -137,7 +137,7 @@ def _split(terminal: Terminal, file: str, ways: Ways, output: str | None, *, as_
         terminal.styled(render_table(index, text.data, terminal, cwd))
 
 
-def _refresh(terminal: Terminal, given: str, file: str | None, other: Other, *, as_json: bool) -> None:
+def _refresh(terminal: Terminal, options: str, file: str | None, other: Other, *, as_json: bool) -> None:
     from pathlib import Path
 
     from repoagent.split.folder_index import base_bytes
@@ -145,8 +145,8 @@ def _refresh(terminal: Terminal, given: str, file: str | None, other: Other, *, 
 
     cwd = Path.cwd()
     text = None if file is None else _text(file, cwd)
-    with terminal.working(f"refreshing {given}"):
-        done = refresh(cwd / given, cwd, text=text, other=other)
+    with terminal.working(f"refreshing {options}"):
+        done = refresh(cwd / options, cwd, text=text, other=other)
     if as_json:
         terminal.styled(render_json(done.index, done))
     else:

@@ -62,14 +62,14 @@ def join_options(function: F) -> F:
     return function
 
 
-def refuse_without_join(given: SimpleNamespace) -> None:
+def refuse_without_join(options: SimpleNamespace) -> None:
     """Raise UsageError for an option that only `--join` has."""
     for option in ONLY:
-        if is_given(given, option):
+        if is_given(options, option):
             raise UsageError(f"{flag(option)} goes with --join INDEX")
 
 
-def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
+def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exit:
     """Join the split at `index`, as the options in `given` say (those of `join_options`, `as_json`), and show what came
     of it. Raises what joining raises."""
     from repoagent.cli.ui.confirm import TerminalInterface
@@ -80,40 +80,42 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
     from repoagent.split.folder import worktree_of
     from repoagent.split.folder_index import read_index
 
-    if given.dry_run and given.no_commit:
+    if options.dry_run and options.no_commit:
         raise UsageError("--dry-run and --no-commit cannot be combined")
-    if given.words and not "".join(given.words).strip():
+    if options.words and not "".join(options.words).strip():
         raise UsageError("the commit message is empty: nothing was done")
     cwd = Path.cwd()
     found = read_index(Path(index))
     outside = found.source.path.startswith("/")
     worktree = None if outside else worktree_of(found, cwd)
     for option in OF_A_COMMIT if outside else ():
-        if is_given(given, option):
+        if is_given(options, option):
             raise UsageError(f"{flag(option)} needs a repository, and {found.source.path} is in none")
-    settings, terminal = session.open(layout(worktree) if worktree is not None else None, parse_check(given))
+    settings, terminal = session.open(
+        layout(worktree) if worktree is not None else None, parse_check(options)
+    )
     _settle(worktree, terminal)
     hush(terminal)
     working = Working(terminal, "")
-    commits = worktree is not None and not given.no_commit
+    commits = worktree is not None and not options.no_commit
     ui = TerminalInterface(terminal, working, yes=True, commits=commits, model=False)
 
     def discards(path: str, clashes: Sequence[Clash], lost: str) -> bool:
         working.quiet()
-        return _discards(terminal, path, clashes, lost, asks=not given.dry_run)
+        return _discards(terminal, path, clashes, lost, asks=not options.dry_run)
 
     try:
         outcome = join(
             Path(index),
             cwd,
-            _request(given, settings),
+            _request(options, settings),
             settings,
             ui,
-            discards=discards if given.force else None,
+            discards=discards if options.force else None,
         )
     finally:
         working.quiet()
-    if given.as_json:
+    if options.as_json:
         _print_json(outcome, terminal)
     else:
         _show(outcome, terminal, ui.said)
@@ -127,7 +129,7 @@ def _settle(worktree: WorkTree | None, terminal: Terminal) -> None:
         settle(worktree, terminal)
 
 
-def _request(given: SimpleNamespace, settings: Settings) -> EditRequest:
+def _request(options: SimpleNamespace, settings: Settings) -> EditRequest:
     from repoagent.edit.request import EditRequest
     from repoagent.tasks.check import check_of
 
@@ -135,17 +137,17 @@ def _request(given: SimpleNamespace, settings: Settings) -> EditRequest:
         **{
             **dict.fromkeys(("no_verify", "edit_message", "signoff"), False),
             **dict.fromkeys(("branch", "sign", "fixup")),
-            "no_commit": given.no_commit,
-            "include_dirty": given.include_dirty,
+            "no_commit": options.no_commit,
+            "include_dirty": options.include_dirty,
         }
     )
-    words = "\n\n".join(given.words).strip("\n")
+    words = "\n\n".join(options.words).strip("\n")
     return EditRequest(
         instruction=f"{words}\n" if words else "",
         targets=(),
         parse_check=settings.switch("edit.parse_check"),
         check=check_of(settings),
-        dry_run=given.dry_run,
+        dry_run=options.dry_run,
         sensitive=settings.texts("edit.sensitive"),
         commit=commit_options(made),
     )

@@ -34,8 +34,8 @@ def undo(session: Session, /, edit_id: str | None, listed: bool, as_json: bool) 
     """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in the Repoagent-Edit trailer of its commit).
 
     The branch moves back if the commit is its tip and on no other branch, tag or remote; otherwise a new commit
-    reverts the edit. Your other work stays, in the same files too; an edit that was changed since on the same lines
-    is refused.
+    reverts the edit. Your other changes stay, even in the same files; if the same lines were changed since, undo
+    refuses.
     """
     from repoagent.edit.undo import undo as undo_edit
 
@@ -82,7 +82,7 @@ def _list(session: Session, *, as_json: bool) -> None:
         terminal.result(json.dumps({"version": 1, "edits": edits}, indent=2) + "\n")
         return
     if not found:
-        raise NothingDone("there is no edit to undo")
+        raise NothingDone("nothing to undo")
     digits = len(str(len(found)))
     for number, one in enumerate(found, start=1):
         when, commit = one.edit.time[:16].replace("T", " "), (one.commit or "-")[:7].ljust(7)
@@ -100,7 +100,7 @@ def _nth(worktree: WorkTree, number: int) -> str:
 
     found = list_undoable(worktree)
     if not 0 < number <= len(found):
-        raise UsageError(f"there is no edit {number}: `repoagent undo --list` shows {len(found)}")
+        raise UsageError(f"no edit {number}: `repoagent undo --list` lists {len(found)}")
     return found[number - 1].edit.id
 
 
@@ -131,10 +131,10 @@ def _change(
         terminal.done(json.dumps(content, indent=2) + "\n")
         return
     if result.edit.no_commit:
-        terminal.done(f"{done} the edit of {', '.join(result.paths)}; it had no commit\n")
+        terminal.done(f"{done} the uncommitted edit of {', '.join(result.paths)}\n")
         return
     what = f'"{subject}" ' if (subject := _subject(worktree, result.edit.commit)) else ""
-    where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commit now"
+    where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commits"
     how = "" if result.moved else " (a new commit)"
     from repoagent.cli.ui.sanitize import clean, fold
 
@@ -143,7 +143,7 @@ def _change(
 
 
 def _subject(worktree: WorkTree, commit: str | None) -> str:
-    """The subject of a commit; "" where git does not have it any more."""
+    """The subject of a commit, "" if git no longer has it."""
     from repoagent.git.process import git_output
 
     log = git_output(worktree.top, "log", "-1", "--format=%s", commit or "", "--", ok=(0, 128))

@@ -76,7 +76,7 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
         ("Nothing to do here.\n", ("-y",), 3, "fix.patch holds no patch"),
         ("\0\1\2", ("-y",), 2, "fix.patch is binary"),
         ("```python\nx = 1\n```\n", ("-y",), 2, "name it with --path FILE"),
-        (GREET, (), 2, "there is no terminal to ask on"),
+        (GREET, (), 2, "cannot ask for confirmation without a terminal"),
         (diff("nope.txt", "@@ -1 +1 @@", "-a", "+b"), ("-y",), 3, "nope.txt"),
         (diff("a.txt", "@@ -1 +1 @@", "-not there", "+b"), ("-y",), 3, "a.txt, hunk 1"),
         (made("../out.txt", "x"), ("-y",), 3, "'..'"),
@@ -107,8 +107,8 @@ def test_what_can_not_be_done_is_one_clear_sentence_and_changes_nothing(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("missing.patch", "missing.patch can't be read: No such file"),
-        ("src", "src can't be read: Is a directory"),
+        ("missing.patch", "cannot read missing.patch: No such file"),
+        ("src", "cannot read src: Is a directory"),
     ],
 )
 def test_a_file_that_can_not_be_read(repo: GitRepo, name: str, said: str) -> None:
@@ -118,7 +118,7 @@ def test_a_file_that_can_not_be_read(repo: GitRepo, name: str, said: str) -> Non
 
 def test_standard_input_is_one_thing_only(repo: GitRepo) -> None:
     done = apply(repo.top, GREET, "-y", "-F", "-")
-    assert (done.code, "both the patch and its message" in done.err) == (2, True)
+    assert (done.code, "cannot both come from standard input" in done.err) == (2, True)
 
 
 def test_what_is_applied_already_is_nothing_done(repo: GitRepo, here: Here) -> None:

@@ -45,5 +45,5 @@ def test_hunk_by_hunk_in_one_colour(repo: GitRepo, tmp_path: Path) -> None:
 
 def test_a_terminal_and_no_patch(repo: GitRepo) -> None:
     with Screen([sys.executable, "-m", "repoagent", "apply"], repo.top) as window:
-        window.expect("say which patch: repoagent apply FILE")
+        window.expect("no patch: use repoagent apply FILE")
         assert window.end() == 2

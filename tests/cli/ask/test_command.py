@@ -127,15 +127,15 @@ def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, echo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say what to ask: repoagent ask"),
+        ([], "no prompt: use repoagent ask"),
         (["  "], "the prompt is empty"),
-        (["a.txt"], "a.txt is a file, and the prompt comes first"),
-        (["-", "-"], "say - only once"),
-        (["-", "--reply", "-"], "say - only once"),
-        (["-F", "gone", "a.txt"], "gone can't be read"),
-        (["hi", "--system", "@gone"], "gone can't be read"),
+        (["a.txt"], "the prompt comes before the file a.txt"),
+        (["-", "-"], "use - only once"),
+        (["-", "--reply", "-"], "use - only once"),
+        (["-F", "gone", "a.txt"], "cannot read gone"),
+        (["hi", "--system", "@gone"], "cannot read gone"),
         (["hi", "-o", "src"], "src"),
-        (["hi", "-o", "nowhere/out.md"], "there is no folder nowhere"),
+        (["hi", "-o", "nowhere/out.md"], "no such directory: nowhere"),
         (["hi", "--record", "src"], "src"),
     ],
 )
@@ -347,7 +347,7 @@ def test_a_reply_that_breaks_off_is_not_in_the_pipe(
     claude([cut("half of a reply"), "the whole of it"])
     done = ask("hi", "--model", "anthropic/claude-test")
     assert (done.code, done.out) == (0, "the whole of it")
-    assert "trying again in 1 s" in done.err and len(done.err.splitlines()) == 1
+    assert "retrying in 1 s" in done.err and len(done.err.splitlines()) == 1
 
 
 def test_a_terminal_is_shown_the_reply_clean_and_what_does_not_count(
@@ -364,9 +364,7 @@ def test_a_terminal_is_shown_the_reply_clean_and_what_does_not_count(
         stream.end("again\r")
     out, err = capsys.readouterr()
     assert out == "one\ntwo ^[[2Jthr\nagain\n"
-    assert err == (
-        "That reply broke off: it does not count.\nthe server is overloaded; trying again in 1 s\n"
-    )
+    assert err == ("The reply broke off and was discarded.\nthe server is overloaded; retrying in 1 s\n")
 
 
 def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
@@ -437,7 +435,7 @@ def test_a_pipe_that_nobody_writes_to_is_spoken_of(
         with os.fdopen(reading) as pipe:
             monkeypatch.setattr("sys.stdin", pipe)
             text_input._say_if_late(Terminal.open())
-            assert "reading standard input to its end; without any: </dev/null" in capsys.readouterr().err
+            assert "waiting for standard input; use </dev/null if there is none" in capsys.readouterr().err
             os.write(writing, b"there")
             text_input._say_if_late(Terminal.open())
             assert capsys.readouterr().err == ""

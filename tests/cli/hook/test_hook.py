@@ -439,7 +439,7 @@ def test_the_program_pre_commit_runs_both_hooks(history: GitRepo, clean_environm
 def test_one_review_can_be_written_in_several_forms(history: GitRepo) -> None:
     stage(history, "a.py")
     wrong = program(history.top, "review", "--also", "text=x")
-    assert wrong.code == 2 and "say FORM=FILE with one of json, sarif" in wrong.err
+    assert wrong.code == 2 and "use FORM=FILE, where FORM is json, sarif" in wrong.err
     done = program(history.top, "review", "--also", "markdown=r.md", "--also", "json=r=1.json")
     assert done.code == 0 and PARTNER in done.out
     assert history.read("r.md").startswith(b"<!-- repoagent-review -->")

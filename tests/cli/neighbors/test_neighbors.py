@@ -57,13 +57,13 @@ def pair(repo: GitRepo) -> GitRepo:
         (["core.py", "--at", "nope"], "there is no commit nope"),
         (["core.py", "--at", "--all"], "there is no commit --all"),
         (["core.py", "--at", "HEAD:core.py"], "there is no commit HEAD:core.py"),
-        (["core.py", "--limit", "0"], "--limit 0 leaves nothing to show"),
+        (["core.py", "--limit", "0"], "--limit must be at least 1, not 0"),
         (["core.py", "--min-score", "1.5"], "--min-score 1.5 is no score"),
         (["core.py", "--min-score", "nan"], "--min-score nan is no score"),
         (["core.py", "-o", "no/folder/x.html"], "there is no folder"),
         (["core.py", "-o", "tests"], "tests is a folder"),
         (["-dash"], "no such option"),
-        ([], "no file given: name one, or use --map for the whole repository"),
+        ([], "no file: name one, or use --map for the whole repository"),
         (["--map", "core.py"], "--map cannot be combined with FILE"),
         (["--map", "--format", "svg"], "--map cannot be combined with --format svg"),
         (["--map", "-z"], "--map cannot be combined with -z"),
@@ -146,7 +146,7 @@ def test_names_of_a_dash_and_a_line_break_can_be_asked_for(pair: GitRepo) -> Non
 
 def test_an_error_is_json_too_where_json_was_asked_for(pair: GitRepo) -> None:
     for arguments, sentence in (
-        (["core.py", "--json", "--format", "svg"], "two forms of the answer"),
+        (["core.py", "--json", "--format", "svg"], "--json cannot be combined with --format svg"),
         (["nope.py", "--json"], "no such file: nope.py"),
     ):
         done = neighbors(pair.top, *arguments)

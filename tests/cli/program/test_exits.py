@@ -89,7 +89,7 @@ def test_a_command_may_return_its_exit_code() -> None:
         (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
         (["--colr=never"], "no such option '--colr'"),
         (["--color=blue"], "'blue' is not one of 'auto', 'always', 'never'"),
-        (["neighbors"], "no file given: name one, or use --map for the whole repository"),
+        (["neighbors"], "no file: name one, or use --map for the whole repository"),
         (["-C", "/nowhere", "config"], "cannot change to '/nowhere': No such file or directory"),
     ],
 )

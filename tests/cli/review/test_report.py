@@ -56,16 +56,16 @@ error security: The name is run by a shell.
    last = 'é😀'
   \\ No newline at end of file
 
-to dismiss one: repoagent review dismiss ID
+hide one with: repoagent review dismiss ID
 1 error in the staged change (0 rules, 2 files; no model asked)
 """
     )
 
 
 def test_nothing_found_is_one_line_that_says_what_was_looked_at() -> None:
-    assert text(report()) == "nothing found in the staged change (0 rules, 2 files; no model asked)\n"
+    assert text(report()) == "no findings in the staged change (0 rules, 2 files; no model asked)\n"
     topic = Report("main..topic", 1, rules=("secret", "fix-prone"))
-    assert text(topic) == "nothing found in main..topic (2 rules, 1 file; no model asked)\n"
+    assert text(topic) == "no findings in main..topic (2 rules, 1 file; no model asked)\n"
 
 
 def test_the_last_line_counts() -> None:
@@ -113,7 +113,7 @@ def test_many_findings_begin_with_a_summary_go_by_file_and_end_with_the_three_th
     ]
     heads = [line for line in shown if line.endswith((" error, 1 note", "2 warnings"))]
     assert heads == ["a.py  1 error, 1 note", "c.py  1 error, 1 note", "b.py  2 warnings"]
-    end = shown.index("the 3 that matter most:")
+    end = shown.index("the 3 most important:")
     assert [line for line in shown[end:] if "title" in line] == [
         "error secret: title 4", "error removed-symbol: title 3", "warning debug-leftover: title 2",
     ]  # fmt: skip
@@ -214,7 +214,7 @@ def test_paths_can_be_opened_from_where_the_person_is(
     show(given, Terminal.open("never"), top=tmp_path)
     out, err = capsys.readouterr()
     assert f"\n  ../src/find.py:4  [{finding().id}]\n" in out
-    assert err == "warning: not looked at: big.c: too large^[\nbe patient\n"
+    assert err == "warning: not reviewed: big.c: too large^[\nbe patient\n"
     assert os.sep + str(tmp_path) not in out
 
 

@@ -123,7 +123,7 @@ def test_from_a_folder_and_with_pathspecs(pair: GitRepo) -> None:
     done = review(pair.top / "deep")
     assert "../api.py" in done.stdout
     assert review(pair.top / "deep", "--", ".").stdout.startswith(
-        "nothing found in the staged change (12 rules, 1 file; no model asked)"
+        "no findings in the staged change (12 rules, 1 file; no model asked)"
     )
     assert findings(pair.top, "--", "*.py")[0]["key"] == "api.md"
     assert findings(pair.top, "api.py")[0]["key"] == "api.md"

@@ -45,13 +45,13 @@ def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None
         shown.send("n\n")
         shown.expect("Why not")
         shown.send("use make\n")
-        shown.expect("allowed=False, always=False, reason='the person said no: use make'")
+        shown.expect("allowed=False, always=False, reason='the user said no: use make'")
 
 
 def test_a_command_longer_than_the_screen_says_so(tmp_path: Path) -> None:
     with screen('Asked("command", "rm -rf x" + chr(10) * 90 + "ls")', tmp_path) as shown:
         shown.expect("[y,n,q,?]? ")
-        assert "it has 91 lines: look at its beginning too" in shown.seen
+        assert "91 lines; scroll up to see the beginning" in shown.seen
         shown.send("n\n")
         shown.expect("Why not")
 
@@ -63,7 +63,7 @@ def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
         shown.expect("[y,a,r,n,q,?]? ")
         assert "    make\n    pytest *\n" in shown.seen and "in a sandbox (landlock)" in shown.seen
         shown.send("?\n")
-        shown.expect("in this repository from now on without a\nquestion: make; pytest *")
+        shown.expect("do not ask again in this repository: make;")
         shown.send("a\n")
         shown.expect("allowed=True, always=True")
         shown.expect("keep=False")

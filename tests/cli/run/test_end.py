@@ -54,7 +54,7 @@ def test_the_end_says_what_changed_what_the_check_said_and_what_is_left_out(
     assert "\ncheck `echo ==== 7 passed ====` passed in 0." in end and " s: 7 passed\n" in end
     assert "] Greet well · 1 file +1 -1\n src/app.py | 2 +-\n" in end
     assert (
-        "new, and not in the commit: a.csv, b c.csv\n  to add: git add -- a.csv 'b c.csv' && git commit --amend"
+        "new files not in the commit: a.csv, b c.csv\n  add them with: git add -- a.csv 'b c.csv' && git commit --amend"
         in end
     )
     repo.git("add", "--", "a.csv", "b c.csv")  # as it says

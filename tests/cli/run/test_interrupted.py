@@ -20,7 +20,7 @@ def screen(repo: GitRepo, script: Script, *args: str, **env: str) -> Screen:
 @pytest.mark.parametrize(
     ("reply", "question", "how"),
     [
-        (GREET, "Apply this change", "stopped at a change, which was not made"),
+        (GREET, "Apply this change", "stopped at a rejected change"),
         ("<run>make</run>", "Run this command", 'stopped at the question "run this command"'),
     ],
 )

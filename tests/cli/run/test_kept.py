@@ -54,7 +54,7 @@ def test_what_narrows_a_run_holds_on_and_what_gives_it_power_does_not(repo: GitR
     assert (options.check, options.no_commit, options.mode) == ("make test", True, None)
     assert (options.network, options.allow) == (False, ())
     assert sentence == (
-        "as before: --check 'make test', --no-commit; not as before, unless you say it again: --mode auto, --network, "
+        "options used again: --check 'make test', --no-commit; options to repeat if you still want them: --mode auto, --network, "
         "--allow 'make *' --allow ls"
     )
 
@@ -91,12 +91,12 @@ def test_only_what_is_no_wider_than_the_configuration_holds_on(
 ) -> None:
     options, sentence = gone_on(repo, {name: value}, max_turns=None, max_cost=None)
     assert getattr(options, name) == (value if holds else given().__dict__.get(name))
-    assert sentence.startswith("as before" if holds else "not as before")
+    assert sentence.startswith("options used again" if holds else "options to repeat")
 
 
 def test_a_command_is_not_taken_from_another_machine(repo: GitRepo) -> None:
     options, sentence = gone_on(repo, {"check": "rm -r ~"}, of="elsewhere")
-    assert (options.check, sentence) == (None, "not as before, unless you say it again: --check 'rm -r ~'")
+    assert (options.check, sentence) == (None, "options to repeat if you still want them: --check 'rm -r ~'")
 
 
 @pytest.mark.parametrize("before", [[], {"odd": 1}, {"\x1b": True}, None])
@@ -116,7 +116,7 @@ def test_a_run_is_gone_on_with_as_it_was_told(repo: GitRepo, run: Run, script: S
     (say,) = [line["text"] for line in map(json.loads, done.out.splitlines()) if line["event"] == "say"]
     assert (
         say
-        == "as before: --mode read-only, --check true; not as before, unless you say it again: --no-sandbox"
+        == "options used again: --mode read-only, --check true; options to repeat if you still want them: --no-sandbox"
     )
     (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
     assert json.loads(record.read_text())["said"] == {"mode": "read-only", "check": "true"}

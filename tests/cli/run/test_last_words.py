@@ -32,7 +32,7 @@ def test_words_after_a_change_are_exit_1(repo: GitRepo, run: Run, script: Script
     script.replies(GREET, "Half of it.", "I stop here.")
     done = run("run", "greet", "--mode", "auto-edit")
     assert (done.code, done.out) == (1, "I stop here.\n")
-    assert "not finished: the model stopped with words." in done.err
+    assert "not finished: the model stopped with a message." in done.err
     assert "unfinished" in run("runs", "show", "last").out
     script.replies("<commit>\nGreet\n</commit>\nb.py is left.\n<finish>greets</finish>")
     found = json.loads(run("run", "--continue", "finish", "--mode", "auto-edit", "--json").out)
