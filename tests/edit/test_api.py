@@ -110,7 +110,7 @@ def test_the_provider_counts_the_prompt(repo: GitRepo, run: Run) -> None:
             env={**server.environment, "REPOAGENT_MODEL": "fast"},
         )  # fmt: skip
     assert done.code == 0
-    assert "4,321  as the provider counts" in done.err
+    assert "4,321  as counted by the provider" in done.err
     silent = run("edit", "src/app.py", "x", "--show-prompt", "--count")
     assert "the provider of this model does not count" in silent.err
 

@@ -1,7 +1,4 @@
-"""`repoagent context`: the prompt that an edit would send, block by block.
-
-The prompt of an edit as a person looks at it: its blocks and their tokens, or its whole text. Nothing is sent.
-"""
+"""`repoagent context`: the prompt that an edit would send, as a table of its blocks, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -45,10 +42,10 @@ Examples:
 @json_option
 @pass_session
 def command(session: Session, /, arguments: tuple[str, ...], **options: Any) -> Exit:
-    """Show the prompt that an edit of FILES would send: its blocks, their tokens, what is cached.
+    """Show the prompt that an edit of FILEs would send: its blocks, their tokens, what is cached.
 
-    It needs no model and no key, and sends nothing but with --count. Without an INSTRUCTION a long file is shown as
-    it is when nothing says which part matters.
+    It needs no model and no key, and sends nothing except with --count. An INSTRUCTION selects the relevant parts of
+    long files.
     """
     from dataclasses import replace
 
@@ -57,12 +54,12 @@ def command(session: Session, /, arguments: tuple[str, ...], **options: Any) -> 
 
     cwd = Path.cwd()
     if not arguments:
-        raise UsageError('say which file: repoagent context FILE ["INSTRUCTION"]')
+        raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
     worktree = open_worktree(cwd)
     settings, terminal = session.open(layout(worktree), {"model": options["model"]})
     files, text = split_arguments(arguments, instruction_elsewhere=False, cwd=cwd, create=options["create"])
     if not files:
-        raise UsageError('say which file it is about: repoagent context FILE ["INSTRUCTION"]')
+        raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
     named = [parse_target(file, cwd) for file in files]
     request = EditRequest(
         instruction=(text or "").strip(),
@@ -104,7 +101,7 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class Block:
-    """One block: who speaks, its part of the prompt, and whether it lies before the last cache breakpoint."""
+    """A block: its role, its text, and whether it is before the last cache breakpoint."""
 
     role: str
     part: Part
@@ -133,7 +130,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Shown:
-    """The blocks of what the first call would send to `model`, in order. `counted`: as its provider counts them."""
+    """The blocks that the first call would send to `model`, in order. `counted`: tokens as counted by the provider."""
 
     model: str
     window: int | None
@@ -148,7 +145,7 @@ class Shown:
 
     @property
     def masked(self) -> int:
-        """How many different keys and tokens are masked; of a private key each line."""
+        """The number of distinct masked keys and tokens; each line of a private key counts."""
         from repoagent.storage.secrets import placeholders, unmask
 
         return len(
@@ -170,7 +167,7 @@ class Shown:
 
 
 def blocks_of(request: Request) -> tuple[Block, ...]:
-    """The blocks of a request. An image or PDF is a line that says what it is."""
+    """The blocks of a request; images and PDFs as lines that describe them."""
     from dataclasses import replace
 
     from repoagent.llm.model import Part, tools_text
@@ -189,9 +186,9 @@ def blocks_of(request: Request) -> tuple[Block, ...]:
 
 
 def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> Shown:
-    """What the first call for `request` would send, tokens estimated; with `count` in all as the provider counts them.
+    """What the first call for `request` would send, with estimated tokens; `count` asks the provider for the total.
 
-    Raises what preparing the edit does.
+    Raises what preparing the edit raises.
     """
     from dataclasses import replace
 
@@ -223,7 +220,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
 
 
 def show_texts(found: Shown, terminal: Terminal, *, as_json: bool, count: bool) -> None:
-    """Write the exact texts to standard output, and what they are to standard error."""
+    """Write the exact texts to standard output, and a list of the blocks to standard error."""
     _warn(found, terminal)
     if as_json:
         terminal.result(json.dumps(found.as_object(), indent=2) + "\n")
@@ -234,13 +231,13 @@ def show_texts(found: Shown, terminal: Terminal, *, as_json: bool, count: bool) 
     for block in found.blocks:
         breakpoint_ = "  cache breakpoint" if block.part.cache else ""
         terminal.note(f"{block.tokens:>8,}  {block.role:<6}  {block.part.name}{breakpoint_}")
-    terminal.note(f"{found.tokens:>8,}  tokens in all, estimated")
+    terminal.note(f"{found.tokens:>8,}  total tokens, estimated")
     if count:
         terminal.note(_counted(found))
 
 
 def show_table(found: Shown, terminal: Terminal, *, count: bool) -> None:
-    """Write the blocks as a table: tokens, also as a bar, what of it a provider can cache, where it comes from."""
+    """Write the blocks as a table: tokens, what a provider can cache, and the sources."""
     from repoagent.cli.ui.sanitize import clean, paint
     from repoagent.cli.ui.table import bar, columns, shorten
     from repoagent.cli.ui.terminal import has_utf8
@@ -278,14 +275,14 @@ def show_table(found: Shown, terminal: Terminal, *, count: bool) -> None:
             label = "cache breakpoint"
             mark = "-" if plain else "─"
             write(f"{mark * 2} {label} {mark * max(2, min(width, 60) - len(label) - 4)}", "dim")
-    share = f", {_share(found.tokens / found.window)} of what it takes" if found.window else ""
-    write(line("in all", f"{found.tokens:,}", " " * BAR, "", ""), "bold")
+    share = f", {_share(found.tokens / found.window)} of its context window" if found.window else ""
+    write(line("total", f"{found.tokens:,}", " " * BAR, "", ""), "bold")
     if found.asks_first:
-        terminal.note("This small model is asked first which part of the file it is about.", "dim")
+        terminal.note("This small model first chooses the part of the file that matters.", "dim")
     terminal.note(f"estimated for {found.model}{share}", "dim")
     if masked := found.masked:
-        what = "1 key or token is" if masked == 1 else f"{masked} keys and tokens are"
-        terminal.note(f"{what} masked; in the diff each is put back", "dim")
+        what = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
+        terminal.note(f"{what} masked here, and restored in the diff of the model", "dim")
     if count:
         terminal.note(_counted(found).strip(), "dim")
 
@@ -301,8 +298,8 @@ def _warn(found: Shown, terminal: Terminal) -> None:
 
 def _counted(found: Shown) -> str:
     if not found.counted:
-        return "the provider of this model does not count"
-    return f"{found.counted:>8,}  as the provider counts"
+        return "the provider of this model does not count tokens"
+    return f"{found.counted:>8,}  as counted by the provider"
 
 
 def _by_provider(settings: Settings, blocks: list[Block], tools: tuple[Schema, ...]) -> int | None:
@@ -315,7 +312,7 @@ def _by_provider(settings: Settings, blocks: list[Block], tools: tuple[Schema, .
 
 
 def spec_of(settings: Settings) -> str:
-    """The model whose prompt is shown: nothing is sent, so it needs no key."""
+    """The model whose prompt is shown; it needs no key, since nothing is sent."""
     from repoagent.llm.registry import DEFAULT_MODEL, chosen
 
     try:

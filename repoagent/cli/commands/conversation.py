@@ -1,16 +1,6 @@
-"""`repoagent conversation`: the group of its commands, a module for each.
+"""`repoagent conversation`: the group, what its commands share, and branch, delete, load, save, undo and redo.
 
-What the commands of the group share: the place where they are run, the names they take, the answers they give.
-
-`repoagent conversation branch`: a new conversation that begins as another does.
-
-`repoagent conversation delete`: put a conversation away.
-
-`repoagent conversation load`: make a saved conversation that of a file.
-
-`repoagent conversation save`: keep a copy of a conversation under a name.
-
-`repoagent conversation undo` and `redo`: take the last change of a conversation back, and make it again.
+The other commands are in conversation_list (list, show) and conversation_edit (edit, summarize).
 """
 
 from __future__ import annotations
@@ -40,27 +30,30 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# name: (where its click command stands, what it does in one line)
+# name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("repoagent.cli.commands.conversation_list:list_command", "List the saved conversations."),
     "show": ("repoagent.cli.commands.conversation_list:show_command", "Show a conversation."),
-    "save": ("repoagent.cli.commands.conversation:save_command", "Save a copy under a name."),
-    "load": ("repoagent.cli.commands.conversation:load_command", "Load a saved one for a file."),
+    "save": ("repoagent.cli.commands.conversation:save_command", "Save a conversation under a name."),
+    "load": ("repoagent.cli.commands.conversation:load_command", "Load a saved conversation for a file."),
     "branch": (
         "repoagent.cli.commands.conversation:branch_command",
-        "Start a new one with the turns of another.",
+        "Start a conversation with the turns of another.",
     ),
     "summarize": (
         "repoagent.cli.commands.conversation_edit:summarize_command",
-        "Summarize one with a model.",
+        "Summarize a conversation with a model.",
     ),
     "edit": (
         "repoagent.cli.commands.conversation_edit:edit_command",
-        "Rewrite one, with a model or in your editor.",
+        "Rewrite a conversation, with a model or in your editor.",
     ),
-    "undo": ("repoagent.cli.commands.conversation:undo", "Undo the last change of one."),
-    "redo": ("repoagent.cli.commands.conversation:redo", "Redo a change that you undid."),
-    "delete": ("repoagent.cli.commands.conversation:delete_command", "Delete one; undo restores it."),
+    "undo": ("repoagent.cli.commands.conversation:undo", "Undo the last change of a conversation."),
+    "redo": ("repoagent.cli.commands.conversation:redo", "Redo the change that you undid last."),
+    "delete": (
+        "repoagent.cli.commands.conversation:delete_command",
+        "Delete a conversation; undo restores it.",
+    ),
 }
 
 EXAMPLES = """\b
@@ -70,8 +63,8 @@ Examples:
   repoagent conversation edit parser-2 "drop the talk about names"
   repoagent conversation load parser-2 --into src/parse.py
 
-A conversation is named by its NAME, or as file:PATH: what was said about that
-file. Each is a plain file that you may read and change by hand."""
+A conversation is given by its NAME, or as file:PATH for the one about that
+file. Each is a plain file, which you may read and edit."""
 
 
 class ConversationGroup(LazyGroup):
@@ -80,7 +73,7 @@ class ConversationGroup(LazyGroup):
 
 @click.group(cls=ConversationGroup, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
-    """Keep, branch, rewrite and put away what was said, by name."""
+    """Save, branch, rewrite and delete conversations by name."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,13 +82,13 @@ GROUP = "repoagent conversation"
 
 
 def examples(*lines: str, more: str = "") -> str:
-    """The end of a command's help: what comes behind `repoagent conversation` in each example, and `more`."""
+    """The epilog of a command: examples, each without `repoagent conversation`, and `more`."""
     shown = "\n".join(f"  {GROUP} {line}" for line in lines)
     return f"\b\nExamples:\n{shown}{more}"
 
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names that begin so; nothing where there is no repository, for a shell has no use for errors."""
+    """The names with this prefix; none outside a repository, since a shell has no use for errors."""
     from repoagent.cli.session import find_layout
     from repoagent.memory.conversations import names
 
@@ -107,13 +100,13 @@ def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def name_argument(parameter: str = "name", metavar: str = "NAME") -> Callable[[F], F]:
-    """The argument that names a conversation that is there."""
+    """The argument that names an existing conversation."""
     return click.argument(parameter, metavar=metavar, shell_complete=complete_name)
 
 
 @dataclass(frozen=True)
 class ConversationContext:
-    """Where a command is run, with the terminal and the settings that hold there."""
+    """The repository, settings and terminal of a command."""
 
     worktree: WorkTree
     layout: Layout
@@ -123,7 +116,7 @@ class ConversationContext:
 
 
 def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> ConversationContext:
-    """Open the repository that we are in. Raises UsageError outside of one."""
+    """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.memory.conversations import here
 
@@ -151,7 +144,7 @@ def say_change(
     as_json: bool,
     **more: object,
 ) -> None:
-    """What a command has done: a sentence, or JSON data."""
+    """Report what a command did: a sentence, or JSON."""
     if as_json:
         value = {
             "version": VERSION,
@@ -175,7 +168,7 @@ def turns(count: int) -> str:
 
 
 def word(name: str) -> str:
-    """A name as it can be typed in a shell."""
+    """A name, quoted for a shell."""
     import shlex
 
     return shlex.quote(name)
@@ -184,13 +177,13 @@ def word(name: str) -> str:
 @click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))
 @name_argument()
 @click.argument("new", metavar="NEW")
-@click.option("--at", type=int, metavar="TURN", help="Take the turns up to TURN, from 1.  [default: all]")
+@click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
 @json_option
 @pass_session
 def branch_command(session: Session, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:
-    """Begin the conversation NEW with the turns of NAME, up to TURN as `show` numbers them.
+    """Start the conversation NEW with the turns of NAME, up to TURN as `show` numbers them.
 
-    NAME stays as it is.
+    NAME does not change.
     """
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversations import find, named
@@ -202,7 +195,7 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     count = len(found.conversation.turns)
     taken = count if at is None else at
     of = "" if taken == count else f" of {count:,}"
-    sentence = f"{place.name} begins with {turns(taken)}{of} of {found.place.name}"
+    sentence = f"{place.name} starts with {turns(taken)}{of} of {found.place.name}"
     say_change(
         context,
         "branch",
@@ -220,10 +213,7 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
 @json_option
 @pass_session
 def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) -> None:
-    """Put NAME away. Its text is kept, and `undo NAME` brings it back.
-
-    A broken one can be put away too.
-    """
+    """Delete NAME, even if its file is broken. `undo NAME` restores it."""
     from repoagent.errors import Refused
     from repoagent.memory.conversation_changes import change
     from repoagent.memory.conversations import missing, parsed
@@ -237,28 +227,28 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
     try:
         what = turns(len(parsed(place, data).conversation.turns))
     except Refused:
-        what = f"{len(data):,} bytes that are no conversation"
+        what = f"{len(data):,} bytes, not a valid conversation"
     if not yes:
         if not context.terminal.can_ask:
-            raise UsageError(f"say --yes to put {place.name} away ({what})")
-        if context.terminal.ask(f"Put {place.name} away ({what})", {"y": "do it", "n": "leave it"}) == "n":
-            raise NothingDone(f"{place.name} stays")
+            raise UsageError(f"use --yes to delete {place.name} ({what})")
+        if context.terminal.ask(f"Delete {place.name} ({what})", {"y": "delete it", "n": "keep it"}) == "n":
+            raise NothingDone(f"{place.name} was not deleted")
     done = change(context.layout, place, data, None, "delete")
-    sentence = f"put {place.name} away; `{GROUP} undo {word(place.name)}` brings it back"
+    sentence = f"deleted {place.name}; restore it with `{GROUP} undo {word(place.name)}`"
     say_change(context, "delete", place, done, sentence, as_json=as_json)
 
 
 @click.command(
-    epilog=examples("load decimal --into src/app.py", "load money        into the file it was saved from")
+    epilog=examples("load decimal --into src/app.py", "load money        for the file it was saved from")
 )
 @name_argument()
-@click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the one it was saved from]")
+@click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the file it was saved from]")
 @json_option
 @pass_session
 def load_command(session: Session, /, *, name: str, into: str | None, as_json: bool) -> None:
-    """Make a copy of NAME what was said about FILE: the next edit of FILE goes on from there.
+    """Replace the conversation about FILE by a copy of NAME; the next edit of FILE continues it.
 
-    What was said about it until now is kept, and `undo file:FILE` brings it back.
+    `undo file:FILE` restores the former conversation.
     """
     from repoagent.memory.conversation_changes import load
     from repoagent.memory.conversations import about_of, find
@@ -268,16 +258,16 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     if into is None:
         about = about_of(found.text)
         if not about:
-            raise UsageError(f"{found.place.name} does not say which file it is about: say --into FILE")
+            raise UsageError(f"{found.place.name} does not name its file; use --into FILE")
         into = str(context.worktree.top / about)
     place = context.here.file(into, make=True)
     if place.key == found.place.key:
-        raise UsageError(f"{place.name} would be a copy of itself: name another conversation")
+        raise UsageError(f"{place.name} cannot be loaded into itself; name another conversation")
     done = load(context.layout, found, place)
     count = len(found.conversation.turns)
     sentence = f"{place.about} now has the {turns(count)} of {found.place.name}"
     if done.before:
-        sentence += f"; `{GROUP} undo {word(place.name)}` brings back what it had"
+        sentence += f"; restore its former ones with `{GROUP} undo {word(place.name)}`"
     say_change(
         context, "load", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
     )
@@ -291,16 +281,16 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
 @click.argument("name", metavar="NAME")
 @click.option(
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
-    help="What to copy; - reads a conversation file from standard input.  [default: of the file spoken about last]",
+    help="What to copy; - reads a conversation file from standard input.  [default: the last one about a file]",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an existing one; undo restores it.")
 @json_option
 @pass_session
 def save_command(session: Session, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:
-    """Keep a copy of a conversation as NAME.
+    """Save a copy of a conversation as NAME.
 
-    It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line says which
-    file it is about; all else is as it was said.
+    It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the file
+    that it is about; the rest is unchanged.
     """
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversations import named
@@ -312,7 +302,7 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     count = len(found.conversation.turns)
     sentence = f"saved {turns(count)} of {found.place.name} as {place.name}"
     if done.before and done.before != done.after:
-        sentence += f"; `{GROUP} undo {word(place.name)}` brings back what was there"
+        sentence += f"; restore what it replaced with `{GROUP} undo {word(place.name)}`"
     say_change(
         context, "save", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
     )
@@ -332,7 +322,7 @@ def _source(context: ConversationContext, source: str | None) -> Held:
     last = last_spoken(context.layout, warn=context.terminal.warn)
     found = None if last is None else held(last)
     if found is None:
-        raise NothingDone("nothing was said about any file yet: say what to copy with --from")
+        raise NothingDone("no conversation about a file yet; use --from to name what to copy")
     return found
 
 
@@ -341,19 +331,18 @@ def _source(context: ConversationContext, source: str | None) -> Held:
 @json_option
 @pass_session
 def undo(session: Session, /, *, name: str, as_json: bool) -> None:
-    """Take the last change of NAME by a command back: save, load, branch, edit, delete, compact.
+    """Undo the last save, load, branch, edit, delete or compact of NAME.
 
-    What was said or written since stays, where both fit together; where they do not, nothing is done.
+    What was added since stays if it merges cleanly; otherwise undo refuses.
     """
     from repoagent.memory.conversation_changes import undo
 
     context = open_desk(session)
     place = context.here.place(name, own=True)
     found = undo(context.layout, context.worktree, place, warn=context.terminal.warn)
-    how = "as it was before" if found.present else "put away again"
-    how += ", and what was written since is in it" if found.merged else ""
-    again = f"`{GROUP} redo {word(place.name)}` makes it again"
-    sentence = f"took the {found.change.command} back: {place.name} is {how}; {again}"
+    how = "" if found.present else ", which deletes it"
+    how += "; what was written since is merged" if found.merged else ""
+    sentence = f"undid the {found.change.command} of {place.name}{how}; redo it with `{GROUP} redo {word(place.name)}`"
     say_change(context, "undo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 
@@ -362,14 +351,14 @@ def undo(session: Session, /, *, name: str, as_json: bool) -> None:
 @json_option
 @pass_session
 def redo(session: Session, /, *, name: str, as_json: bool) -> None:
-    """Make the change of NAME again that was taken back last."""
+    """Redo the change of NAME that was undone last."""
     from repoagent.memory.conversation_changes import redo
 
     context = open_desk(session)
     place = context.here.place(name, own=True)
     found = redo(context.layout, context.worktree, place, warn=context.terminal.warn)
-    sentence = f"made the {found.change.command} of {place.name} again"
-    sentence += ", and what was written since is in it" if found.merged else ""
+    sentence = f"redid the {found.change.command} of {place.name}"
+    sentence += "; what was written since is merged" if found.merged else ""
     say_change(context, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 

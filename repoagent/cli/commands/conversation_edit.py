@@ -1,7 +1,4 @@
-"""`repoagent conversation edit`: a model, or a person in the editor, rewrites a conversation.
-
-`repoagent conversation summarize`: what was said, in a few sentences of a model.
-"""
+"""`repoagent conversation edit` and `summarize`: rewrite a conversation, or summarize it with a model."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ EPILOG = examples(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
     "edit parser          in your editor",
-    more="\n4 and 5 are about the model, as for an edit.",
+    more="\nThe exit codes 4 and 5 are about the model, as for an edit.",
 )
 
 
@@ -65,8 +62,8 @@ EPILOG = examples(
 def edit_command(session: Session, /, **values: Any) -> None:
     """Rewrite NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
 
-    Your own words stay as they are unless you say --user-turns. REQUEST may be - for standard input; without one your
-    editor opens. `undo` takes it back.
+    Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input; without a REQUEST
+    your editor opens. `undo` undoes the change.
     """
     from repoagent.edit.conversation_edit import Rewrite, land
     from repoagent.memory.conversations import find
@@ -92,17 +89,17 @@ def edit_command(session: Session, /, **values: Any) -> None:
 
 
 def _request(options: SimpleNamespace, context: ConversationContext, found: Held) -> str:
-    """The words of the request, "" for the editor. Raises UsageError where nobody can answer."""
+    """The request, "" for the editor. Raises UsageError if no terminal can answer."""
     text = options.request
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if text is not None and not text.strip():
-        raise UsageError("the request is empty: nothing was done")
+        raise UsageError("the request is empty")
     if text is None and (options.show_prompt or not context.terminal.can_ask):
-        raise UsageError(f'say what to change in {found.place.name}: {GROUP} edit NAME "REQUEST"')
+        raise UsageError(f'no request for {found.place.name}: use {GROUP} edit NAME "REQUEST"')
     if not (options.yes or options.dry_run or options.show_prompt or context.terminal.can_ask):
         raise UsageError(
-            "there is no terminal to ask on: say --yes to write it without a question, or --dry-run to see"
+            "cannot ask for confirmation without a terminal; use --yes to write it, or --dry-run to preview"
         )
     return (text or "").strip()
 
@@ -126,19 +123,19 @@ def _by_model(
             working.quiet()
         listening = Listening(
             text=working.text if terminal.verbose else lambda piece: None,
-            void=lambda text: working.note("(that reply broke off and does not count)"),
-            wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+            void=lambda text: working.note("(the reply broke off and was discarded)"),
+            wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
             again=lambda why: _again(context, why, working.note, working.label),
         )
         return rewrite(context.layout, asked, ready, listening), ready
 
 
 def _again(context: ConversationContext, why: str, note: Any, label: Any) -> None:
-    """Say that the model is asked once more, and why, where somebody reads it."""
+    """Report why the model is asked again."""
     if context.terminal.tells or context.terminal.verbose:
         lines = [line for line in why.split("\n") if line.strip()]
         note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
-        label("asking once more")
+        label("asking again")
 
 
 def _by_hand(context: ConversationContext, found: Held) -> Rewritten:
@@ -148,13 +145,13 @@ def _by_hand(context: ConversationContext, found: Held) -> Rewritten:
     while True:
         text = context.terminal.edit_text(text, ".md") or ""
         if not text:
-            raise NothingDone(f"the editor left nothing: {found.place.name} is as it was")
+            raise NothingDone(f"the editor saved an empty text; {found.place.name} was not changed")
         try:
             return by_hand(found, text)
         except Refused as error:
             context.terminal.note(str(error))
             if (
-                context.terminal.ask("Go on editing", {"y": "open it again", "n": "leave it as it was"})
+                context.terminal.ask("Continue editing", {"y": "open it again", "n": "discard your changes"})
                 == "n"
             ):
                 raise
@@ -167,8 +164,8 @@ def _agree(context: ConversationContext, done: Rewritten) -> None:
     if done.words:
         terminal.note(f"\n{done.words}\n", "dim")
     name = done.found.place.name
-    if terminal.ask(f"Write this to {name}", {"y": "write it", "n": "leave it as it is"}) == "n":
-        raise NothingDone("nothing was changed, as you said")
+    if terminal.ask(f"Write this to {name}", {"y": "write it", "n": "discard it"}) == "n":
+        raise NothingDone("nothing was changed")
 
 
 def _answer(
@@ -203,14 +200,14 @@ def _answer(
     if written is None:
         terminal.diff(done.diff)
         if terminal.tells:
-            terminal.note("nothing was written (--dry-run)", "dim")
+            terminal.note("--dry-run: nothing was written", "dim")
     else:
         added, removed = (
             sum(line.startswith(mark) and not line.startswith(mark * 3) for line in done.diff.split("\n"))
             for mark in "+-"
         )
         stat = f"+{added} -{removed}"
-        terminal.result(f"changed {place.name} ({stat}); `{GROUP} undo {word(place.name)}` takes it back\n")
+        terminal.result(f"changed {place.name} ({stat}); undo it with `{GROUP} undo {word(place.name)}`\n")
     if ready is not None:
         report(terminal, ready)
 
@@ -239,7 +236,7 @@ def _show_prompt(context: ConversationContext, asked: Rewrite, *, as_json: bool)
     show_texts(Shown(display_name(spec), window, blocks), context.terminal, as_json=as_json, count=False)
 
 
-FEW = 5  # calls that are made without a question
+FEW = 5  # model calls that need no confirmation
 LEAST_WORDS, MOST_WORDS = 20, 1_000
 WIDEST = 100  # columns of a line of prose
 
@@ -248,7 +245,7 @@ WIDEST = 100  # columns of a line of prose
     epilog=examples(
         "summarize money",
         "summarize file:src/app.py --words 60",
-        more="\n4 and 5 are about the model, as for an edit.",
+        more="\nThe exit codes 4 and 5 are about the model, as for an edit.",
     )
 )
 @name_argument()
@@ -257,7 +254,7 @@ WIDEST = 100  # columns of a line of prose
     help="The length of the summary, roughly.",
 )  # fmt: skip
 @model_option
-@click.option("--refresh", is_flag=True, help="Ask again for what a model wrote; keep your corrections.")
+@click.option("--refresh", is_flag=True, help="Replace summaries by a model; keep your corrections.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
 @max_cost_option
 @record_option
@@ -265,9 +262,9 @@ WIDEST = 100  # columns of a line of prose
 @json_option
 @pass_session
 def summarize_command(session: Session, /, **values: Any) -> None:
-    """Say what was wanted in NAME, what was decided, what did not work and what is open.
+    """Summarize NAME: what was wanted, what was decided, what did not work and what is open.
 
-    The answer is kept under the hash of what was summarized: asked again, nothing is paid until more was said.
+    The summary is cached by the hash of the text, so the same text is paid for once.
     """
     from repoagent.memory.conversation_summary import plan
     from repoagent.memory.conversations import find
@@ -282,7 +279,7 @@ def summarize_command(session: Session, /, **values: Any) -> None:
         context.layout, found, words=options.words, refresh=options.refresh, warn=context.terminal.warn
     )
     if not todo.pieces:
-        raise NothingDone(f"nothing is said in {found.place.name}: there is nothing to summarize")
+        raise NothingDone(f"nothing to summarize: {found.place.name} is empty")
     if todo.summary is not None and not todo.calls:
         _show(context, found, todo, todo.summary, None, as_json=options.as_json)
         return
@@ -312,7 +309,7 @@ def _ask(context: ConversationContext, found: Held, todo: Plan, options: SimpleN
             context.layout, found, todo, ready.model, ready.meter,
             words=options.words,
             on_piece=lambda number, of: working.label(_doing(found.place.name, number, of)),
-            on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+            on_wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
         )  # fmt: skip
     paid = {"model": display_name(ready.model.spec), **as_object(ready)}
     _show(context, found, todo, summary, paid, as_json=options.as_json)
@@ -357,8 +354,8 @@ def _show(
     lines = [folded(line, wide) for line in text.split("\n")] if terminal.shows else [text]
     terminal.styled("\n".join(lines) + "\n")
     if terminal.tells or terminal.verbose:
-        state = "asked" if paid else f"known since {summary.date[:10]}"
+        state = "new" if paid else f"cached on {summary.date[:10]}"
         if summary.edited:
-            state += ", corrected by a person"
+            state += ", corrected by you"
         place = "" if summary.place is None else f"; to correct it, edit {os.path.relpath(summary.place)}"
         terminal.note(f"{found.place.name}: {state}{place}", "dim")

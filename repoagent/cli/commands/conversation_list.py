@@ -1,7 +1,4 @@
-"""`repoagent conversation list`: what is kept, at a glance.
-
-`repoagent conversation show`: what was said, turn by turn.
-"""
+"""`repoagent conversation list` and `show`: the saved conversations, and the turns of one."""
 
 from __future__ import annotations
 
@@ -43,10 +40,9 @@ _BRIEF = 76  # columns, below which it says "2h", not "2 hours ago"
 @json_option
 @pass_session
 def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> int:
-    """List the conversations that are kept: what each is, how long, when it was spoken in.
+    """List the saved conversations, with their kind, length and last turn.
 
-    Of kind file is what was said about one file, edit what an edit at work, or one that did not come to its end, has
-    said so far, run what a task said; all else is general.
+    The kinds: file, about one file; edit, of an unfinished edit; run, of a task; general, everything else.
     """
     from repoagent.memory.conversations import entries, entries_of_files
 
@@ -55,7 +51,7 @@ def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool)
     if files:
         found += entries_of_files(context.layout, warn=context.terminal.warn)
     if zero and as_json:
-        raise UsageError("-z and --json are two forms of one list: say one of them")
+        raise UsageError("-z cannot be combined with --json")
     if zero:
         context.terminal.result("".join(f"{entry.place.name}\0" for entry in found))
     elif as_json:
@@ -63,7 +59,7 @@ def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool)
         context.terminal.result(json.dumps(value, indent=2) + "\n")
     elif not found:
         more = "" if files else "; --files lists those of files"
-        raise NothingDone(f"no conversation is kept under a name yet{more}")
+        raise NothingDone(f"no saved conversations{more}")
     else:
         _show_list(found, context.terminal)
     return Exit.DONE if found else Exit.NOTHING
@@ -136,21 +132,24 @@ _FIRST = ("time", "model", "state", "commit")  # of the meta data of a turn: wha
 )
 @name_argument()
 @click.option(
-    "--turns", "which", metavar="A..B", help="Show only these: 3, 2..5, 4.., ..2, or -2.. for the last two."
+    "--turns",
+    "which",
+    metavar="A..B",
+    help="Show only these turns: 3, 2..5, 4.., ..2, or -2.. for the last two.",
 )
-@click.option("--raw", is_flag=True, help="Print the file as it is, byte for byte.")
+@click.option("--raw", is_flag=True, help="Print the file, byte for byte.")
 @json_option
 @pass_session
 def show_command(session: Session, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:
-    """Show what was said in NAME, with the numbers of its turns.
+    """Show the turns of NAME, numbered.
 
-    What is said stands indented: no text can pass for the heading of a turn.
+    The text of each turn is indented, so that no text can look like the heading of a turn.
     """
     from repoagent.memory.conversations import find, missing
     from repoagent.storage.atomic import read_regular
 
     if raw and (which is not None or as_json):
-        raise UsageError("--raw is for the whole file: leave --turns and --json out")
+        raise UsageError("--raw cannot be combined with --turns or --json")
     context = open_desk(session)
     if raw:  # a broken one too
         place = context.here.place(name)
@@ -170,14 +169,14 @@ def show_command(session: Session, /, *, name: str, which: str | None, raw: bool
             context.terminal.styled("\n")
         _show_turn(number, turns[number - 1], context.terminal)
     if not turns:
-        context.terminal.note(f"nothing is said in {found.place.name}")
+        context.terminal.note(f"{found.place.name} has no turns")
 
 
 def _chosen(text: str, count: int, name: str) -> range:
     """The numbers of the turns that `text` asks for. Raises UsageError."""
     match = _RANGE.fullmatch(text)
     if match is None or text in ("", "..") or (match[3] and not match[2]):
-        raise UsageError(f"--turns {text} is no range of turns: say 3, 2..5, 4.., ..2 or -2..")
+        raise UsageError(f"--turns {text}: use 3, 2..5, 4.., ..2 or -2..")
     first = int(match[1]) if match[1] else 1
     last = first if not match[2] else int(match[3]) if match[3] else count
     first, last = (count + 1 + end if end < 0 else end for end in (first, last))

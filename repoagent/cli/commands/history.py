@@ -1,7 +1,4 @@
-"""`repoagent history`: who works on a file, and what each commit did to it.
-
-A file's history as a person reads it: who, then step by step; fitted to the width of the terminal.
-"""
+"""`repoagent history`: who works on a file, and what each commit did to it."""
 
 from __future__ import annotations
 
@@ -47,24 +44,24 @@ file_path = click.Path(path_type=Path)
     help="Show at most N commits.",
 )
 @click.option("--at", "revision", metavar="REV", default="HEAD", help="Start at REV instead of HEAD.")
-@click.option("--model", metavar="SPEC", help="Let this model summarize the commits that have no summary.")
-@click.option("--summarize", is_flag=True, help="Let the configured model summarize them.")
+@click.option("--model", metavar="SPEC", help="Summarize the commits without a summary with this model.")
+@click.option("--summarize", is_flag=True, help="Summarize them with the configured model.")
 @click.option("--share", is_flag=True, help="Read summaries from git notes, and add new ones there.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many commits are summarized.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before summarizing many commits.")
 @max_cost_option
 @record_option
 @click.option(
     "--budget",
     type=click.IntRange(1),
     metavar="TOKENS",
-    help="Print the history as a prompt shows it, in so many tokens.",
+    help="Print the history as prompts show it, in at most this many tokens.",
 )
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> None:
-    """Show who works on FILE and, step by step, what each commit did to it: definitions touched, lines, moves.
+    """Show who works on FILE and what each commit did to it: changed definitions, lines, moves.
 
-    FILE may be a directory. A model is only asked with --model or --summarize; its line for a commit is kept, and
+    FILE may be a directory. A model is asked only with --model or --summarize; its summary of a commit is saved and
     never paid for again.
     """
     from repoagent.git.worktree import layout, open_worktree, relative
@@ -72,7 +69,7 @@ def command(session: Session, /, **values: Any) -> None:
 
     options = SimpleNamespace(**values)
     if options.budget is not None and options.as_json:
-        raise UsageError("--budget prints a text: leave out --json")
+        raise UsageError("--budget cannot be combined with --json")
     worktree = open_worktree(Path.cwd())
     flags = {"model": options.model, "max_cost": options.max_cost}
     settings, terminal = session.open(layout(worktree), flags)
@@ -99,7 +96,7 @@ def command(session: Session, /, **values: Any) -> None:
             raise
         except KeyboardInterrupt:
             if count := len(work.outcome.summaries):
-                terminal.note(f"stopped; what the model said of {count} commit{'s' * (count > 1)} is kept")
+                terminal.note(f"interrupted; the summaries of {count} commit{'s' * (count > 1)} are saved")
             raise
         finally:
             work.shared()
@@ -137,7 +134,7 @@ _ASCII = str.maketrans("█−…", "#-.")  # one column each, as they are
 
 
 def show(past: Past, terminal: Terminal) -> None:
-    """Print it; what is not whole is said on standard error."""
+    """Print the history, with notes about what is missing on standard error."""
     wide = max(LEAST, min(MOST, terminal.width if terminal.shows else PIPE_WIDTH))
     lines = [*_people(past, wide, terminal.color), "", *_steps(past.steps, past.path, wide, terminal.color)]
     text = "".join(f"{line.rstrip()}\n" for line in lines)
@@ -146,7 +143,7 @@ def show(past: Past, terminal: Terminal) -> None:
         terminal.note(note, "dim")
     left = past.people.commits - len(past.steps)
     if left > 0:
-        terminal.note(f"{left:,} older commit{'s' * (left > 1)}: say --limit to see more", "dim")
+        terminal.note(f"{left:,} older commit{'s' * (left > 1)}; show more with --limit", "dim")
 
 
 def fitted(text: str, room: int) -> str:

@@ -1,4 +1,4 @@
-"""The part of `repoagent history` that has summaries written: what is known, what it would cost, the question."""
+"""The summaries of `repoagent history`: the saved ones, the cost and confirmation of new ones, sharing in git notes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from repoagent.history.commit_summaries import Plan
     from repoagent.history.file_history import Past
 
-FEW = 5  # commits that are asked about without a question
+FEW = 5  # commits that need no confirmation
 
 
 @dataclass
 class Summarizing:
-    """The summaries of one run. `share`: git notes are read and written; `yes`: nobody is asked what it may cost."""
+    """The summaries of one command. `share`: read and write git notes; `yes`: do not ask about the cost."""
 
     worktree: WorkTree
     settings: Settings
@@ -41,13 +41,13 @@ class Summarizing:
     _known: Known = field(default_factory=lambda: Known({}, {}, {}))
 
     def known(self, found: Past, *, thorough: bool) -> Past:
-        """`found` with the lines that are kept, or that the notes have."""
+        """`found` with the summaries that are saved or in the notes."""
         if self.share:
             try:
                 for ref in merge_fetched(self.worktree.top):
-                    self.terminal.note(f"took over the notes of {ref}", "dim")
+                    self.terminal.note(f"merged the notes of {ref}", "dim")
             except GitError as error:
-                self.terminal.warn(f"the notes that were fetched could not be merged: {error}")
+                self.terminal.warn(f"could not merge the fetched notes: {error}")
         place = layout(self.worktree)
         self._known = find_known(
             self.worktree.top, place, found.steps,
@@ -56,11 +56,10 @@ class Summarizing:
         return self.told(found)
 
     def ask(self, found: Past) -> tuple[Past, dict[str, object] | None]:
-        """Have the model write the lines that are missing: `found` with them, and what was paid (None: nobody was
-        asked, nothing was missing).
+        """`found` with the missing summaries written by the model, and what that cost (None: none was missing).
 
-        Raises UsageError where nobody can say yes to the cost, NothingDone where somebody says no, and what the
-        model and the limits raise.
+        Raises UsageError if the cost cannot be confirmed, NothingDone if it is declined, and what the model and the
+        limits raise.
         """
         from repoagent.edit.guards.scope import gate
         from repoagent.history.commit_summaries import plan, summarize
@@ -83,27 +82,27 @@ class Summarizing:
                 todo, ready.model, ready.meter, layout(self.worktree),
                 outcome=self.outcome,
                 on_batch=lambda done, of: working.label(f"summarizing: {done} of {of} commits"),
-                on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+                on_wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
             )  # fmt: skip
         self._report(todo, ready)
         return self.told(found), self._paid(ready)
 
     def told(self, found: Past) -> Past:
-        """`found` with all lines that there are by now."""
+        """`found` with all summaries so far."""
         return with_summaries(found, as_lines(self._all(), found.steps))
 
     def shared(self) -> None:
-        """Add what is known to the notes, where that is wanted. What is kept here is not lost when that fails."""
+        """With `share`, add the summaries to the notes. A failure is a warning: they are saved here too."""
         if not self.share:
             return
         try:
             count = write_notes(self.worktree.top, self._all().values())
         except (GitError, UsageError, Busy) as error:
-            self.terminal.warn(f"the summaries are kept here and not shared: {error}")
+            self.terminal.warn(f"could not share the summaries, which are saved here: {error}")
             return
         if count:
             self.terminal.note(
-                f"added to {count} note{'s' * (count > 1)}; to share: git push REMOTE refs/notes/repoagent",
+                f"updated {count} note{'s' * (count > 1)}; share them with: git push REMOTE refs/notes/repoagent",
                 "dim",
             )
 
@@ -119,19 +118,19 @@ class Summarizing:
         return {**self._known.summaries, **self.outcome.summaries}
 
     def _agree(self, todo: Plan, ready: ModelSetup) -> None:
-        """Say what it will cost; ask, where that is worth a question."""
+        """Show the cost, and ask if there are many commits."""
         cost = todo.cost(ready.meter.price_of(ready.model.spec))
         sentence = f"{display_name(ready.model.spec)} would summarize {todo.commits} commits "
         sentence += about(len(todo.batches), todo.usage, cost)
-        agree(self.terminal, sentence, few=self.yes or todo.commits <= FEW, less="a lower --limit")
+        agree(self.terminal, sentence, few=self.yes or todo.commits <= FEW, less="use a lower --limit")
 
     def _report(self, todo: Plan, ready: ModelSetup) -> None:
-        """What came of it. Raises ModelError where no line could be used."""
+        """Report the result. Raises ModelError if no summary is usable."""
         garbled = len(self.outcome.garbled)
         if garbled == todo.commits:
-            raise ModelError(f"{display_name(ready.model.spec)} gave no usable line; try another --model")
+            raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; try another --model")
         if garbled:
             self.terminal.warn(
-                f"of {garbled} commit{'s' * (garbled > 1)} the lines were missing or garbled: nothing is kept of them"
+                f"dropped the missing or unusable summaries of {garbled} commit{'s' * (garbled > 1)}"
             )
         report(self.terminal, ready)

@@ -1,12 +1,6 @@
-"""`repoagent memory`: the group of its commands, a module for each.
+"""`repoagent memory`: the group, what its commands share, and `note`, `relink` and `status`.
 
-What the commands of `repoagent memory` have in common.
-
-`repoagent memory note`: note something about a file.
-
-`repoagent memory relink`: tie a memory to another file, or back to the one it had.
-
-`repoagent memory status`: how much there is, and whether it is in order.
+The other commands are in memory_show (list, show), memory_edit (edit, clear) and memory_archive.
 """
 
 from __future__ import annotations
@@ -38,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# name: (where its click command stands, what it does in one line)
+# name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("repoagent.cli.commands.memory_show:list_command", "List what is remembered, file by file."),
-    "show": ("repoagent.cli.commands.memory_show:show_command", "Show what is known about a file."),
+    "show": ("repoagent.cli.commands.memory_show:show_command", "Show what is remembered about a file."),
     "edit": (
         "repoagent.cli.commands.memory_edit:edit_command",
         "Change the notes or the conversation in an editor.",
@@ -49,22 +43,22 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "note": ("repoagent.cli.commands.memory:note_command", "Add a note about a file."),
     "clear": (
         "repoagent.cli.commands.memory_edit:clear_command",
-        "Clear what is known about files, or restore it.",
+        "Clear what is remembered about files, or restore it.",
     ),
     "compact": (
         "repoagent.cli.commands.memory_archive:compact_command",
-        "Archive old exchanges, and keep a line of each.",
+        "Archive old exchanges and keep a line of each.",
     ),
     "relink": (
         "repoagent.cli.commands.memory:relink_command",
-        "Tie a memory to another file, or back to its own.",
+        "Attach a memory to another file, or undo that.",
     ),
     "export": (
         "repoagent.cli.commands.memory_archive:export_command",
-        "Export memories as one archive, to share them.",
+        "Export memories to an archive.",
     ),
-    "import": ("repoagent.cli.commands.memory_archive:import_command", "Import the memories of an archive."),
-    "gc": ("repoagent.cli.commands.memory_archive:gc_command", "Archive memories whose file is gone."),
+    "import": ("repoagent.cli.commands.memory_archive:import_command", "Import memories from an archive."),
+    "gc": ("repoagent.cli.commands.memory_archive:gc_command", "Archive memories whose files are gone."),
     "status": (
         "repoagent.cli.commands.memory:status_command",
         "Show how much is remembered, and any problems.",
@@ -77,8 +71,8 @@ Examples:
   repoagent memory show src/app.py
   repoagent memory note src/app.py "the order of the results is relied on"
 
-A FILE is a path, also of a file that is gone, or the name or id of a memory
-as `memory list --json` and `memory show` say it."""
+FILE is a path, even of a file that is gone, or the name or id of a memory as
+`memory list --json` and `memory show` print it."""
 
 
 class MemoryGroup(LazyGroup):
@@ -87,7 +81,7 @@ class MemoryGroup(LazyGroup):
 
 @click.group(cls=MemoryGroup, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
-    """Show, correct and clear what is remembered of files: notes, conversations, edits."""
+    """Show, correct and clear what is remembered about files: notes, conversations, edits."""
 
 
 VERSION = 1
@@ -96,7 +90,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 class Here(NamedTuple):
-    """The repository a command is run in, and who it speaks to."""
+    """The repository, settings and terminal of a command."""
 
     worktree: WorkTree
     layout: Layout
@@ -105,19 +99,19 @@ class Here(NamedTuple):
     cwd: Path
 
     def named(self, name: str, *, rekey: bool = False) -> Named:
-        """What the person means by `name`; see `memory.overview.find.named`."""
+        """The memory that `name` names; see `memory.lookup.named`."""
         from repoagent.memory.lookup import named
 
         return named(self.layout, self.worktree, name, self.cwd, warn=self.terminal.warn, rekey=rekey)
 
     def shown(self, path: Path) -> str:
-        """A file of ours as the person can name it: from where they are, or whole where that is longer."""
+        """The path of one of our files: relative to the current folder or, if shorter, absolute."""
         near = os.path.relpath(path, self.cwd)
         return near if len(near) < len(str(path)) else str(path)
 
 
 def opened(session: Session, flags: Mapping[str, object] | None = None) -> Here:
-    """Open the repository here. Raises UsageError where there is none."""
+    """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
 
     cwd = Path.cwd()
@@ -127,9 +121,9 @@ def opened(session: Session, flags: Mapping[str, object] | None = None) -> Here:
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Remembered paths that begin like this, as somebody in this folder writes them; any file where there are none.
+    """Remembered paths with this prefix, relative to the current folder; any file if there are none.
 
-    Nothing is said of what is wrong: a shell would show it in the middle of what is being typed.
+    Errors are silent: a shell would print them into the command line.
     """
     from click.shell_completion import CompletionItem
 
@@ -187,11 +181,11 @@ Examples:
   repoagent memory note src/app.py - < lessons.md
   repoagent memory note src/copy.py --from src/app.py
 
-From standard input each bullet and each paragraph is a note. Name code in
-`backticks`: when it is gone from the file, the note is marked as out of date.
-With --from what was learned of another file is noted, as it is there.
+From standard input, each bullet and each paragraph becomes a note. Name code
+in `backticks`: when it disappears from the file, the note is marked as stale.
+--from copies the notes of another file.
 
-1 also when all of it was noted before."""
+The exit code is 1 if all of the notes exist already."""
 
 
 @click.command("note", epilog=NOTE_EXAMPLES)
@@ -207,10 +201,10 @@ With --from what was learned of another file is noted, as it is there.
 @json_option
 @pass_session
 def note_command(session: Session, /, file: str, text: str | None, source: str | None, as_json: bool) -> int:
-    """Note something about FILE, for every later edit of it. `-` reads it from standard input.
+    """Add a note about FILE, which every later edit of it sees. `-` reads it from standard input.
 
-    The note has your mark, today's date and the version of the file that it is about. It is never rewritten or put
-    away. Keys and tokens in it are masked.
+    The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
+    tokens in it are masked.
     """
     from repoagent.git.worktree import open_at_head
     from repoagent.memory.identity.store import remember
@@ -224,7 +218,7 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
         other = needed(here.layout, here.worktree, here.named(source), warn=here.terminal.warn)
     found = here.named(file, rekey=True)
     if other is not None and found.memory is not None and other.folder == found.memory.folder:
-        raise UsageError(f"{source} is the same memory: name that of another file")
+        raise UsageError(f"{source} and FILE have the same memory; name another file")
     memory = found.memory
     if memory is None or (
         found.data is not None and memory.identity.path_in(str(here.worktree.top)) != found.path
@@ -237,7 +231,7 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
         take_notes(memory, here.worktree, texts, found.data) if other is None else copy_notes(memory, other)
     )
     if noted.masked:
-        here.terminal.warn("the note held what looks like a key or a token: that is masked in what was kept")
+        here.terminal.warn("masked what looks like a key or token in the note")
     if as_json:
         notes = [vars(note) for note in noted.notes]
         content = {"version": VERSION, "notes": notes, "new": noted.new, "file": str(memory.notes)}
@@ -248,7 +242,7 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
     if noted.new:
         return Exit.DONE
     if not as_json:
-        here.terminal.note(f"that is noted already: {one_line(noted.notes[0].text)}")
+        here.terminal.note(f"already noted: {one_line(noted.notes[0].text)}")
     return Exit.NOTHING
 
 
@@ -258,10 +252,10 @@ def _texts(text: str | None, source: str | None) -> list[str]:
 
     if source is not None:
         if text is not None:
-            raise UsageError("--from copies the notes of another file: leave the words out")
+            raise UsageError("--from cannot be combined with TEXT")
         return []
     if text is None:
-        raise UsageError('say what to remember, `repoagent memory note FILE "..."`, or --from another file')
+        raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
     piped = text == "-"
     given = sys.stdin.buffer.read().decode("utf-8", "replace") if piped else text
     texts = written_notes(given) if piped else [given]
@@ -271,33 +265,33 @@ def _texts(text: str | None, source: str | None) -> list[str]:
 
 RELINK_EXAMPLES = """\b
 Examples:
-  repoagent memory relink src/new.py                    what can be taken back
+  repoagent memory relink src/new.py                    list earlier relinks
   repoagent memory relink src/new.py --from src/old.py
-  repoagent memory relink a.py --from b.py --swap       each gets the other's
-  repoagent memory relink src/new.py --undo             back to where it was
+  repoagent memory relink a.py --from b.py --swap       exchange two memories
+  repoagent memory relink src/new.py --undo             undo the last relink
 
-The memory that --from names goes to FILE, and the file that it had until now
-is a stranger to it from then on. It is recorded with its reason and can be
-taken back. Where FILE has another text, older notes say so from then on."""
+The memory that --from names is attached to FILE and detached from its former
+file. The relink is recorded with its reason and can be undone. If FILE has
+another text, older notes are marked as being about an older text."""
 
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
 @click.argument("file", metavar="FILE", shell_complete=complete)
 @click.option(
     "--from", "source", metavar="PATH|ID", shell_complete=complete,
-    help="The memory, by the path of its file, or by its name or id.",
+    help="The memory to attach: the path of its file, or its name or id.",
 )  # fmt: skip
-@click.option("--swap", is_flag=True, help="If FILE has a memory, give it to the other file.")
+@click.option("--swap", is_flag=True, help="Give the memory of FILE, if any, to the other file.")
 @click.option("--undo", is_flag=True, help="Undo the last relink of FILE.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @json_option
 @pass_session
 def relink_command(session: Session, /, file: str, **options: Any) -> int:
-    """Tie a memory to FILE, or take back that it was. Alone, it shows what can be taken back."""
+    """Attach a memory to FILE, or undo that. Without options, list the relinks of FILE."""
     if options["undo"] and (options["source"] or options["swap"]):
-        raise UsageError("--undo takes back the last re-keying: leave --from and --swap out")
+        raise UsageError("--undo cannot be combined with --from or --swap")
     if options["swap"] and not options["source"]:
-        raise UsageError("--swap needs --from: say whose memory FILE is to have")
+        raise UsageError("--swap needs --from")
     here = opened(session)
     if options["source"]:
         return _link(here, file, options)
@@ -312,7 +306,7 @@ def _link(here: Here, file: str, options: dict[str, Any]) -> int:
     memory = needed(here.layout, here.worktree, here.named(options["source"]), warn=here.terminal.warn)
     path = relative(here.worktree, file, here.cwd)
     if memory.identity.path_in(str(here.worktree.top)) == path and here.named(file).memory is not None:
-        raise NothingDone(f"{path} has that memory already")
+        raise NothingDone(f"{path} already has that memory")
     return _relink(here, memory, path, options, swap=options["swap"])
 
 
@@ -323,9 +317,7 @@ def _take_back(here: Here, found: Named, options: dict[str, Any]) -> int:
     memory = needed(here.layout, here.worktree, found, warn=here.terminal.warn)
     step = last_step(memory.identity, here.worktree)
     if step is None:
-        raise NothingDone(
-            f"there is no re-keying of {found.path} to take back: its memory has been there from the first"
-        )
+        raise NothingDone(f"nothing to undo: the memory of {found.path} was never relinked")
     swap = is_swapped(here.layout, here.worktree, step, warn=here.terminal.warn)
     return _relink(here, memory, step.before, options, swap=swap)
 
@@ -351,20 +343,20 @@ def _relink(here: Here, memory: Memory, path: str, options: dict[str, Any], *, s
     if options["as_json"]:
         here.terminal.result(json.dumps(content, indent=2) + "\n")
         return Exit.DONE
-    would = "would be" if options["dry_run"] else "is"
-    here.terminal.result(f"the memory of {name(before)} {would} that of {name(path)} now\n")
+    verb = "would attach" if options["dry_run"] else "attached"
+    here.terminal.result(f"{verb} the memory of {name(before)} to {name(path)}\n")
     if swap:
-        here.terminal.result(f"and the one that {name(path)} had {would} that of {name(before)}\n")
+        here.terminal.result(f"{verb} the memory of {name(path)} to {name(before)}\n")
     if reason.startswith("linked by hand to another text"):
-        here.terminal.note("the text is another one: notes from before say so from now on", "dim")
+        here.terminal.note("the file has another text, so older notes are marked", "dim")
     if not options["dry_run"]:
         word = shlex.quote(path) if path.isprintable() else memory.folder.name
-        here.terminal.note(f"to take that back: repoagent memory relink --undo {word}", "dim")
+        here.terminal.note(f"undo it with: repoagent memory relink --undo {word}", "dim")
     return Exit.DONE
 
 
 def _show(here: Here, found: Named, options: dict[str, Any]) -> int:
-    """Which re-keyings moved the memory, and which one can be taken back."""
+    """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.relink import last_step, steps
     from repoagent.memory.lookup import needed
 
@@ -381,9 +373,7 @@ def _show(here: Here, found: Named, options: dict[str, Any]) -> int:
         here.terminal.result(json.dumps(content, indent=2) + "\n")
         return Exit.DONE
     if not known:
-        here.terminal.note(
-            f"the memory of {name(found.path)} has been there from the first: nothing to take back"
-        )
+        here.terminal.note(f"the memory of {name(found.path)} was never relinked")
         return Exit.NOTHING
     for step in known:
         mark = "*" if step == last else " "
@@ -393,7 +383,7 @@ def _show(here: Here, found: Named, options: dict[str, Any]) -> int:
         )
     if last is not None:
         here.terminal.note(
-            f"--undo takes back the one with the mark: to {name(last.before)}; --dry-run says what would be done",
+            f"--undo undoes the marked one, back to {name(last.before)}; preview it with --dry-run",
             "dim",
         )
     return Exit.DONE
@@ -406,19 +396,19 @@ Examples:
   repoagent memory status
   repoagent memory status --json | jq .states
 
-What is set aside (NAME.broken-N) could not be read, and is never deleted: mend
-it and give it its name back, or remove it."""
+Files that could not be read are set aside as NAME.broken-N and never deleted:
+repair and rename them, or remove them."""
 
 
 @click.command("status", epilog=STATUS_EXAMPLES)
 @json_option
 @pass_session
 def status_command(session: Session, /, as_json: bool) -> None:
-    """Show how many memories there are and of which state, their size, what is set aside, and whether locks work."""
+    """Show the number, states and size of memories, the files that are set aside, and whether locks work."""
     from repoagent.memory.lookup import totals
 
     here = opened(session)
-    with here.terminal.working("looking at all memories") as working:
+    with here.terminal.working("reading all memories") as working:
         found = totals(here.layout, here.worktree, here.terminal.warn)
         working.quiet()
     if as_json:
@@ -440,19 +430,19 @@ def _parts(found: Totals, here: Here) -> list[tuple[str, list[str]]]:
     parts = [
         ("memories", [f"{found.count:,}" + (f": {states}" if states else "")]),
         ("hold", [f"{count(found.notes, 'note')}, {count(found.edits, 'edit')}"]),
-        ("size", [f"{amount(found.size)}, and {amount(found.sent)} of requests as they were sent"]),
+        ("size", [f"{amount(found.size)}, and {amount(found.sent)} of sent requests"]),
         ("where", [name(here.shown(here.layout.memory))]),
         ("index", [found.index]),
         ("kept", [f"{key} = {value}" for key, value in _options(here)]),
         ("set aside", _few([name(here.shown(path)) for path in found.set_aside])),
-        ("locks", held or ["none is held" + ("" if found.locks else ", and they work here")]),
+        ("locks", held or ["none held" + ("" if found.locks else "; locking works here")]),
     ]
     if found.lacking:
         parts.insert(
             1,
             (
                 "unusable",
-                _few([f"{name(one)} has no identity.json that can be read" for one in found.lacking]),
+                _few([f"{name(one)} has no readable identity.json" for one in found.lacking]),
             ),
         )
     return parts

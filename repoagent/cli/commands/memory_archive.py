@@ -1,11 +1,4 @@
-"""`repoagent memory export`: write memories into one archive.
-
-`repoagent memory import`: take the memories of an archive in.
-
-`repoagent memory gc`: put away memories that have lost their file.
-
-`repoagent memory compact`: put old exchanges away, so that a line of each stays.
-"""
+"""`repoagent memory export`, `import`, `gc` and `compact`: memories and old exchanges go to archives and come back."""
 
 from __future__ import annotations
 
@@ -44,10 +37,10 @@ Examples:
   repoagent memory export src docs/guide.md -o team.tar.gz
   repoagent memory export --no-conversations | ssh host 'cat > notes.tar.gz'
 
-The archive holds plain files and a manifest.json: read it with tar. The same
-memories make the same bytes, so it can be committed. It has nothing of this
-machine and nothing of the files themselves; keys and tokens are masked.
-`repoagent memory import` takes it in."""
+The archive is a tar of plain files and a manifest.json. The same memories make
+the same bytes, so you can commit it. It contains nothing about this machine
+and no file contents; keys and tokens are masked. Import it with `repoagent
+memory import`."""
 
 
 @click.command("export", epilog=EXPORT_EXAMPLES)
@@ -65,7 +58,7 @@ def export_command(
     no_conversations: bool,
     as_json: bool,
 ) -> int:
-    """Write the memories of files, and of those in folders, into one archive; all of them for no PATH."""
+    """Export the memories of the files and folders PATH, or all of them, to one archive."""
     from repoagent.git.worktree import relative
     from repoagent.memory.archive.export import export
     from repoagent.storage.atomic import write_whole
@@ -73,7 +66,7 @@ def export_command(
     here = opened(session)
     piped = output in (None, "-")
     if piped and (as_json or (here.terminal.shows and output is None)):
-        raise UsageError("say where to write the archive: -o FILE")
+        raise UsageError("no file for the archive: use -o FILE")
     target = here.cwd / (output or "-")
     if not piped:
         _check(target)
@@ -105,13 +98,13 @@ def _is_path(here: Here, given: str) -> bool:
 
 def _check(target: Path) -> None:
     if not target.parent.is_dir():
-        raise UsageError(f"there is no folder {target.parent}: make it, or name another")
+        raise UsageError(f"no such directory: {target.parent}; create it first")
     try:
         mode = target.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        raise Refused(f"{target} is not a regular file: name another, or `-` for standard output")
+        raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
 
 
 def _tell(here: Here, found: Exported, target: Path | None) -> None:
@@ -131,11 +124,11 @@ def _tell(here: Here, found: Exported, target: Path | None) -> None:
         sum(getattr(one, what) for one in found.packed) for what in ("broken", "lines", "masked")
     )
     if broken:
-        here.terminal.warn(f"left out: {count(broken, 'file')} that can't be read or was set aside as broken")
+        here.terminal.warn(f"left out {count(broken, 'unreadable file')}")
     if lines:
-        here.terminal.warn(f"left out: {count(lines, 'line')} of edits that this repoagent does not know")
+        here.terminal.warn(f"left out {count(lines, 'line')} of edits in a format of a newer repoagent")
     if masked:
-        here.terminal.note(f"masked: {masked} of what looks like a key or a token")
+        here.terminal.note(f"masked {masked} of what looks like a key or token")
 
 
 def _export_json(found: Exported, target: Path) -> str:
@@ -164,16 +157,16 @@ Examples:
   ssh host cat notes.tar.gz | repoagent memory import -
 
 A memory goes to the file at its path, if the memory or git knows that file.
-Otherwise it is kept without a file: `repoagent memory relink` ties it by hand.
-Where there is a memory already, what is new is added, nothing twice. What
-arrives is marked as imported; keys and tokens in it are masked.
+Otherwise it is imported without a file; attach it with `repoagent memory
+relink`. What an existing memory lacks is added to it, without duplicates.
+Imported entries are marked; keys and tokens in them are masked.
 
-1 when all of it is here already."""
+The exit code is 1 if everything is here already."""
 
 _MEANING = {
     "new": "new",
     "orphaned": "no file",
-    "merged": "united",
+    "merged": "merged",
     "same": "known",
     "kept": "ours kept",
     "replaced": "replaced",
@@ -188,11 +181,11 @@ _STYLES = {"new": "green", "merged": "green", "orphaned": "yellow", "replaced": 
     "--merge", "mode", flag_value="merge", default=True, help="Merge theirs into ours (the default)."
 )
 @click.option("--ours", "mode", flag_value="ours", help="Skip files that have a memory here.")
-@click.option("--theirs", "mode", flag_value="theirs", help="Archive ours where theirs is imported.")
+@click.option("--theirs", "mode", flag_value="theirs", help="Replace ours by theirs; ours go to the archive.")
 @json_option
 @pass_session
 def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode, as_json: bool) -> int:
-    """Take the memories of an archive in, each to the file here that it is about."""
+    """Import the memories of an archive, each for the file that it is about."""
     from repoagent.memory.archive.import_archive import Import, bring
     from repoagent.memory.archive.merge import called
 
@@ -200,7 +193,7 @@ def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode,
     archive, own = _read(here, file)
     if archive.object_format != here.worktree.object_format:
         here.terminal.warn(
-            f"the archive is of a repository with {archive.object_format}, so its memories come in without a file"
+            f"the archive comes from a {archive.object_format} repository, so its memories are imported without a file"
         )
     source = "" if own else called("" if file == "-" else Path(file).name)
     how = Import(source, mode, dry_run)
@@ -214,13 +207,13 @@ def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode,
 
 
 def _read(here: Here, file: str) -> tuple[Archive, bool]:
-    """The archive, and whether it was put away here."""
+    """The archive, and whether `gc` of this repository wrote it."""
     from repoagent.memory.archive.format import read_archive
     from repoagent.memory.archive.gc import archive_folder
 
     if file == "-":
         if here.terminal.reads:
-            raise UsageError("there is no archive on standard input: pipe one in, or name a file")
+            raise UsageError("no archive on standard input; pipe one in, or name a file")
         return read_archive(sys.stdin.buffer, "standard input"), False
     path = here.cwd / file
     own = os.path.realpath(path.parent) == os.path.realpath(archive_folder(here.layout))
@@ -232,7 +225,7 @@ def _read(here: Here, file: str) -> tuple[Archive, bool]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"no such file: {file}") from error
     except IsADirectoryError as error:
-        raise UsageError(f"{file} is a folder: name an archive") from error
+        raise UsageError(f"{file} is a directory; name an archive") from error
 
 
 def _show_arrivals(here: Here, arrivals: list[Arrival], *, dry_run: bool) -> None:
@@ -253,19 +246,17 @@ def _show_arrivals(here: Here, arrivals: list[Arrival], *, dry_run: bool) -> Non
     said = ", ".join(
         f"{counts[outcome]} {meaning}" for outcome, meaning in _MEANING.items() if counts[outcome]
     )
-    would = "would come in: " if dry_run else ""
+    would = "would import " if dry_run else ""
     terminal.note(f"{would}{count(len(arrivals), 'memory')}: {said}" if arrivals else "the archive is empty")
     if counts["orphaned"] and not dry_run:
-        terminal.note(
-            "those without a file: `repoagent memory relink FILE --from NAME` ties one by hand", "dim"
-        )
+        terminal.note("attach one without a file with: repoagent memory relink FILE --from NAME", "dim")
 
 
 def _import_remarks(one: Arrival) -> str:
     """What is new, and why it has no file here."""
     numbers = [(one.counts.notes, "note"), (one.counts.edits, "edit"), (one.counts.exchanges, "exchange")]
     new = ", ".join(count(number, thing) for number, thing in numbers if number)
-    moved = one.why or (f"there {one.path}" if one.at and one.at != one.path else "")
+    moved = one.why or (f"from {one.path}" if one.at and one.at != one.path else "")
     named = f"as {one.folder}" if one.outcome == "orphaned" else ""
     return "; ".join(filter(None, [new, moved, named]))
 
@@ -289,31 +280,29 @@ def _import_json(arrivals: list[Arrival], *, dry_run: bool) -> str:
 
 GC_EXAMPLES = """\b
 Examples:
-  repoagent memory gc                     says what would be put away
+  repoagent memory gc                     list what would be archived
   repoagent memory gc --apply
   repoagent memory gc --older-than 0 --apply
-  repoagent memory import .repoagent/archive/NAME.tar.gz    brings one back
+  repoagent memory import .repoagent/archive/NAME.tar.gz    restore one
 
-A memory stays as long as its file, or one like it, is in any work tree, at the
-tip of any branch or in a stash. Nothing is deleted: each memory that is put
-away becomes an archive in .repoagent/archive/.
+A memory stays as long as its file, or a similar one, is in any work tree, at
+the tip of any branch or in a stash. gc deletes no memory: it moves each one to
+an archive in .repoagent/archive/.
 
-Where conversations.keep_days is set, what was said before that goes too, and
-of it a line each stays among the notes. That can't be brought back."""
+If conversations.keep_days is set, gc also deletes older exchanges, for good;
+a line of each stays among the notes."""
 
 
 @click.command("gc", epilog=GC_EXAMPLES)
 @click.option(
     "--older-than", metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
-    help="Take only those unchanged for so many days.",
+    help="Only memories unchanged for this many days.",
 )  # fmt: skip
-@click.option(
-    "--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them; without it they are only listed."
-)
+@click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them instead of listing them.")
 @json_option
 @pass_session
 def gc_command(session: Session, /, *, older_than: int, apply: bool, as_json: bool) -> int:
-    """Put away memories whose file is gone everywhere. Without --apply it is only said which these are."""
+    """Archive memories whose file is gone everywhere. Without --apply, only list them."""
     from repoagent.cli.app import settle
     from repoagent.memory.archive.gc import Forgotten, collect, forget_conversations
 
@@ -352,14 +341,14 @@ def _show_collected(here: Here, found: Collected, *, apply: bool) -> None:
     chosen = [one for one in found.judged if one.verdict == ("put away" if apply else "orphan")]
     size = amount(sum(one.size for one in chosen))
     if chosen and apply:
-        terminal.note(f"{count(len(chosen), 'memory')} ({size}) put away in .repoagent/archive/")
+        terminal.note(f"archived {count(len(chosen), 'memory')} ({size}) in .repoagent/archive/")
     elif chosen:
         terminal.note(
-            f"{count(len(chosen), 'memory')} ({size}) to be put away: `repoagent memory gc --apply` does it"
+            f"would archive {count(len(chosen), 'memory')} ({size}); do it with `repoagent memory gc --apply`"
         )
     else:
-        kept = f"; {len(rows)} without a file here, kept" if rows else ""
-        terminal.note(f"nothing to put away among {count(found.memories, 'memory')}{kept}")
+        kept = f"; kept {len(rows)} without a file here" if rows else ""
+        terminal.note(f"nothing to archive in {count(found.memories, 'memory')}{kept}")
 
 
 def _show_said(here: Here, said: Forgotten, days: int | None, *, apply: bool) -> None:
@@ -376,8 +365,8 @@ def _show_said(here: Here, said: Forgotten, days: int | None, *, apply: bool) ->
         for number, thing in inside
         if number
     )
-    verb = "let go" if apply else "to be let go"
-    here.terminal.note(f"older than {days} days, {verb}: {what}, {amount(said.bytes)}")
+    verb = "deleted" if apply else "would delete"
+    here.terminal.note(f"{verb} what is older than {days} days: {what}, {amount(said.bytes)}")
 
 
 def _several(number: int, thing: str) -> str:
@@ -398,7 +387,7 @@ def _day(one: Judged) -> str:
 def _gc_remarks(here: Here, one: Judged) -> str:
     if one.verdict == "kept":
         return f"kept: {one.why}"
-    return "orphan" if one.archive is None else f"put away: {here.shown(one.archive)}"
+    return "orphan" if one.archive is None else f"archived: {here.shown(one.archive)}"
 
 
 def _gc_json(found: Collected, said: Forgotten, *, apply: bool) -> str:
@@ -423,19 +412,19 @@ def _gc_json(found: Collected, said: Forgotten, *, apply: bool) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-FEW = 3  # calls of a model that are made without a question
+FEW = 3  # model calls that need no confirmation
 COMPACT_EXAMPLES = """\b
 Examples:
   repoagent memory compact src/app.py
   repoagent memory compact --all --dry-run
   repoagent memory compact src/app.py --model anthropic/claude-haiku-4-5
 
-The oldest exchanges go to the memory's archive/ folder, byte for byte, and each
-leaves a line among the notes; the last two stay. With a model (--model, or the
-option summary.model) what is worth keeping of them is noted too. It is done by
-itself above `memory.limit` bytes.
+The oldest exchanges move to the memory's archive/ folder, byte for byte, and
+each leaves a line among the notes; the last two stay. A model (--model or
+summary.model) also notes what is worth keeping. Above memory.limit bytes this
+happens automatically.
 
-4 and 5 are about the model, as for an edit."""
+The exit codes 4 and 5 are about the model, as for an edit."""
 
 
 @click.command("compact", epilog=COMPACT_EXAMPLES)
@@ -450,15 +439,13 @@ itself above `memory.limit` bytes.
 @json_option
 @pass_session
 def compact_command(session: Session, /, files: tuple[str, ...], **options: Any) -> int:
-    """Put the old exchanges about FILES away; all of them stay on disk."""
+    """Archive the old exchanges about FILES."""
     if bool(files) == options["everything"]:
         raise UsageError(
-            "name the files to compact, or say --all, not both"
-            if files
-            else "name the files to compact, or say --all"
+            "--all cannot be combined with files" if files else "no files: name them, or use --all"
         )
     if options["plain"] and options["model"]:
-        raise UsageError("--plain asks no model: leave --model out")
+        raise UsageError("--plain cannot be combined with --model")
     flags = {"model": options["model"], "max_cost": options["max_cost"]}
     here = opened(session, flags)
     model = options["model"] or here.settings.text_or_none("summary.model")
@@ -466,7 +453,7 @@ def compact_command(session: Session, /, files: tuple[str, ...], **options: Any)
         here = opened(session, {**flags, "model": model})
     todo = _todo(here, files, rekey=not options["dry_run"])
     if not todo:
-        raise NothingDone("there is nothing to compact: the last two exchanges of a file always stay")
+        raise NothingDone("nothing to compact: the last two exchanges about a file always stay")
     if options["dry_run"]:
         _show_compaction(here, [(memory, None, number) for memory, number in todo], None, options)
         return Exit.DONE
@@ -495,7 +482,7 @@ def compact_command(session: Session, /, files: tuple[str, ...], **options: Any)
 
 
 def _todo(here: Here, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memory, int]]:
-    """The memories with old exchanges, and how many these are."""
+    """The memories with old exchanges, and the number of these."""
     from repoagent.memory.compaction import old_exchanges
     from repoagent.memory.identity.store import memories
     from repoagent.memory.lookup import needed
@@ -524,7 +511,7 @@ def _ready(here: Here, calls: int, options: dict[str, Any]) -> ModelSetup:
 
     waiting = here.terminal.working("asking the model")
     ready = ready_for(here.settings, here.terminal, waiting, record=options["record"])
-    sentence = f"{display_name(ready.model.spec)} would be asked what to keep, in {count(calls, 'call')}"
+    sentence = f"{display_name(ready.model.spec)} would choose what to keep, in {count(calls, 'call')}"
     agree(here.terminal, sentence, few=options["yes"] or calls <= FEW, less="name fewer files")
     return ready
 
@@ -535,7 +522,7 @@ def _compact(here: Here, memory: Memory, ready: ModelSetup | None) -> Compacted 
 
     if ready is None:
         return compact(memory, warn=here.terminal.warn)
-    with here.terminal.working(f"asking what to keep of {memory.identity.path}"):
+    with here.terminal.working(f"choosing what to keep of {memory.identity.path}"):
         return compact(
             memory, _ask(here, memory, ready), source=public(ready.model.spec), warn=here.terminal.warn
         )
@@ -578,11 +565,11 @@ def _show_compaction(here: Here, done: list[Any], ready: ModelSetup | None, opti
         return
     for memory, found, number in done:
         if found is None:
-            terminal.result(f"{name(memory.identity.path)}: {count(number, 'exchange')} would be put away\n")
+            terminal.result(f"{name(memory.identity.path)}: would archive {count(number, 'exchange')}\n")
             continue
         terminal.result(
-            f"{name(memory.identity.path)}: {count(found.exchanges, 'exchange')} ({amount(found.bytes)}) put away in "
-            f"{name(here.shown(found.archive))}, {count(len(found.notes), 'note')} of them kept\n"
+            f"{name(memory.identity.path)}: archived {count(found.exchanges, 'exchange')} ({amount(found.bytes)}) in "
+            f"{name(here.shown(found.archive))}, kept {count(len(found.notes), 'note')} of them\n"
         )
     if ready is not None:
         report(terminal, ready)

@@ -1,7 +1,4 @@
-"""`repoagent memory edit`: the notes or the conversation of a file, in an editor.
-
-`repoagent memory clear`: take away what is known about files, or bring it back.
-"""
+"""`repoagent memory edit` and `repoagent memory clear`: correct what is remembered in an editor, or archive it."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ Examples:
   repoagent memory edit src/app.py --conversation
   EDITOR="code --wait" repoagent memory edit src/app.py
 
-What a command writes meanwhile is joined with your text; where both changed
-the same lines, yours is kept as a file beside it and named."""
+If a command writes to the file while you edit, both changes are merged; if
+they conflict, your text is saved in another file, which is named."""
 
 
 @click.command("edit", epilog=EDIT_EXAMPLES)
@@ -40,10 +37,10 @@ the same lines, yours is kept as a file beside it and named."""
 @json_option
 @pass_session
 def edit_command(session: Session, /, file: str, conversation: bool, as_json: bool) -> int:
-    """Change the notes of FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
+    """Edit the notes about FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
 
-    Any bullet or paragraph is a note. The text is checked afterwards, and what is odd in it is said. To take all of it
-    away, use `memory clear`: an empty text changes nothing.
+    Each bullet and each paragraph is a note. The saved text is checked, with warnings about suspicious lines. An empty
+    text changes nothing; to remove everything, use `memory clear`.
     """
     from repoagent.git.worktree import open_at_head
     from repoagent.memory.editing import keep_text, save_conversation, save_notes
@@ -54,15 +51,15 @@ def edit_command(session: Session, /, file: str, conversation: bool, as_json: bo
     found = here.named(file, rekey=True)
     memory = found.memory
     if memory is None and conversation:
-        raise NothingDone(f"nothing was said about {found.path} yet")
+        raise NothingDone(f"no conversation about {found.path} yet")
     path = None if memory is None else memory.conversation if conversation else memory.notes
     before = (read_regular(path) if path is not None else None) or b""
     if conversation and not before:
-        raise NothingDone(f"nothing was said about {found.path} yet")
+        raise NothingDone(f"no conversation about {found.path} yet")
     _need_editor(here, path)
     after, problem = _edited(here, before or _EMPTY, conversation=conversation)
     if after is None:
-        raise NothingDone("the editor failed or left nothing: all is as it was")
+        raise NothingDone("the editor failed or saved an empty text; nothing was changed")
     if after == (before or _EMPTY):
         raise NothingDone("nothing was changed")
     try:
@@ -76,19 +73,19 @@ def edit_command(session: Session, /, file: str, conversation: bool, as_json: bo
     except RepoagentError as error:
         kept = keep_text(memory, "conversation.md" if conversation else "notes.md", after)
         kind = Busy if isinstance(error, Busy) else Refused
-        raise kind(f"{error}; your text is kept in {here.shown(kept)}") from error
+        raise kind(f"{error}; your text is saved in {here.shown(kept)}") from error
     target = memory.conversation if conversation else memory.notes
     if as_json:
         content = {"version": VERSION, "file": str(target), "bytes": len(after), "joined": joined}
         here.terminal.result(json.dumps(content, indent=2) + "\n")
     else:
-        beside = "; joined with what was written meanwhile" if joined else ""
+        beside = "; merged with what was written while you edited" if joined else ""
         here.terminal.note(f"saved {here.shown(target)}{beside}", "dim")
     return Exit.DONE
 
 
 def _need_editor(here: Here, path: object) -> None:
-    """Raise UsageError where an editor that needs a terminal would be started without one."""
+    """Raise UsageError if the editor would need a terminal and there is none."""
     from repoagent.git.process import git_output
 
     terminal = here.terminal
@@ -98,13 +95,12 @@ def _need_editor(here: Here, path: object) -> None:
         return
     if git_output(here.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip():
         return
-    where = f", or change {path}" if path is not None else ", or use `repoagent memory note`"
-    raise UsageError(f"there is no terminal for an editor: set EDITOR to a program that needs none{where}")
+    where = f", or edit {path}" if path is not None else ", or use `repoagent memory note`"
+    raise UsageError(f"no terminal for an editor: set EDITOR to a program that does not need one{where}")
 
 
 def _edited(here: Here, text: bytes, *, conversation: bool) -> tuple[bytes | None, Refused | None]:
-    """What the person makes of `text`, None when the editor failed or left nothing; and why it can't be saved. It is
-    opened again if they like."""
+    """The edited text, None if the editor failed or saved nothing; and why it cannot be saved. Offers to reopen it."""
     from repoagent.memory.editing import check_conversation, check_notes
     from repoagent.storage.secrets import mask
 
@@ -114,7 +110,7 @@ def _edited(here: Here, text: bytes, *, conversation: bool) -> tuple[bytes | Non
             return None, None
         shown = mask(made)
         if shown != made:
-            here.terminal.warn("the text held what looks like a key or a token: that is masked")
+            here.terminal.warn("masked what looks like a key or token in the text")
         text = shown.encode("utf-8", "surrogateescape")
         try:
             _warn_findings(here, check_conversation(text) if conversation else check_notes(text))
@@ -122,8 +118,8 @@ def _edited(here: Here, text: bytes, *, conversation: bool) -> tuple[bytes | Non
             if not here.terminal.can_ask:
                 return text, error
             here.terminal.warn(str(error))
-            choices = {"e": "edit it again", "k": "keep it as a file, and leave all as it was"}
-            if here.terminal.ask("Your text can't be read", choices) == "k":
+            choices = {"e": "edit it again", "k": "save it in another file and change nothing"}
+            if here.terminal.ask("Your text cannot be parsed", choices) == "k":
                 return text, error
         else:
             return text, None
@@ -133,7 +129,7 @@ def _warn_findings(here: Here, found: list[Finding]) -> None:
     for one in found[:_SHOWN]:
         here.terminal.warn(f"line {one.line}: {one.says}")
     if len(found) > _SHOWN:
-        here.terminal.warn(f"and {len(found) - _SHOWN} more of such lines")
+        here.terminal.warn(f"and {len(found) - _SHOWN} more")
 
 
 CLEAR_EXAMPLES = """\b
@@ -142,9 +138,10 @@ Examples:
   repoagent memory clear src/app.py --conversation --yes
   repoagent memory clear --undo src/app.py
 
-Nothing is deleted: it goes to the archive/ folder of the memory, where no
-prompt and no search finds it, and --undo brings the last of it back. To be rid
-of it for good, delete that folder. Which file the memory belongs to is kept."""
+Nothing is deleted: it moves to the archive/ folder of the memory, where
+prompts and searches ignore it, and --undo restores what was cleared last. To
+delete it for good, delete that folder. The memory stays attached to its
+file."""
 
 
 @click.command("clear", epilog=CLEAR_EXAMPLES)
@@ -161,14 +158,14 @@ of it for good, delete that folder. Which file the memory belongs to is kept."""
 @json_option
 @pass_session
 def clear_command(session: Session, /, files: tuple[str, ...], **options: Any) -> int:
-    """Take away what is known about FILES, and put it into the archive."""
+    """Clear what is remembered about FILES: move it to the archive."""
     from repoagent.memory.editing import PARTS
     from repoagent.memory.lookup import needed
 
     parts: list[Part] = [part for part in PARTS if part in options["parts"]]
     if options["undo"] and (parts or options["everything"]):
         raise UsageError(
-            "--undo brings back what was cleared last, whatever it was: leave the other options out"
+            "--undo restores everything that was cleared last; it cannot be combined with other options"
         )
     here = opened(session)
     chosen: dict[Path, Memory] = {}
@@ -188,7 +185,7 @@ def _clear(here: Here, memories: list[Memory], parts: list[Part], options: dict[
     there = {memory.folder: held(memory, parts) for memory in memories}
     full = [memory for memory in memories if there[memory.folder]]
     if not full:
-        raise NothingDone("there is nothing to clear")
+        raise NothingDone("nothing to clear")
     for memory in full:
         what = ", ".join(f"{part} ({amount(size)})" for part, size in there[memory.folder].items())
         if not options["as_json"]:
@@ -196,17 +193,17 @@ def _clear(here: Here, memories: list[Memory], parts: list[Part], options: dict[
     if options["dry_run"]:
         _report_cleared(here, [(memory, None, there[memory.folder]) for memory in full], options)
         return Exit.DONE
-    _agree(here, f"Clear that of {count(len(full), 'file')}", options)
+    _agree(here, f"Clear this for {count(len(full), 'file')}", options)
     done = []
     for memory in full:
         put = clear(memory, parts)
         if put is not None:
             done.append((memory, put.folder, put.parts))
             if not options["as_json"]:
-                here.terminal.note(f"it is in {here.shown(put.folder)} now", "dim")
+                here.terminal.note(f"moved to {here.shown(put.folder)}", "dim")
     _report_cleared(here, done, options)
     if done and not options["as_json"]:
-        here.terminal.note(f"to have it back: repoagent memory clear --undo {_words(full)}", "dim")
+        here.terminal.note(f"restore it with: repoagent memory clear --undo {_words(full)}", "dim")
     return Exit.DONE if done else Exit.NOTHING
 
 
@@ -215,13 +212,13 @@ def _undo(here: Here, memories: list[Memory], options: dict[str, Any]) -> int:
 
     last = [(memory, puts[-1]) for memory in memories if (puts := put_away(memory))]
     if not last:
-        raise NothingDone("nothing that was cleared is in the archive")
+        raise NothingDone("nothing to restore: the archive has nothing that was cleared")
     for memory, put in last:
         if not options["dry_run"]:
             bring_back(memory, put)
         if not options["as_json"]:
-            verb = "would be" if options["dry_run"] else "is"
-            here.terminal.note(f"{name(memory.identity.path)}: {verb} brought back: {', '.join(put.parts)}")
+            verb = "would restore" if options["dry_run"] else "restored"
+            here.terminal.note(f"{name(memory.identity.path)}: {verb} {', '.join(put.parts)}")
     _report_cleared(here, [(memory, put.folder, put.parts) for memory, put in last], options)
     return Exit.DONE
 
@@ -230,8 +227,10 @@ def _agree(here: Here, question: str, options: dict[str, Any]) -> None:
     if options["yes"]:
         return
     if not here.terminal.can_ask or options["as_json"]:
-        raise UsageError("there is nobody to ask: say --yes to clear it, or --dry-run to see what would go")
-    if here.terminal.ask(question, {"y": "put it into the archive", "n": "leave all as it is"}) == "n":
+        raise UsageError(
+            "cannot ask for confirmation without a terminal; use --yes to clear it, or --dry-run to preview"
+        )
+    if here.terminal.ask(question, {"y": "move it to the archive", "n": "change nothing"}) == "n":
         raise NothingDone("nothing was cleared")
 
 

@@ -1,9 +1,4 @@
-"""`repoagent memory show`: all that is known about a file.
-
-All that is known about a file, as a person reads it; whole, and fitted to the terminal.
-
-`repoagent memory list`: what is remembered, file by file.
-"""
+"""`repoagent memory show` and `repoagent memory list`: what is remembered about one file, and about which files."""
 
 from __future__ import annotations
 
@@ -41,8 +36,8 @@ Examples:
   repoagent memory show app-py-1f2e3d4c         a memory whose file is gone
   repoagent memory show src/app.py --json | jq -r '.notes[].text'
 
-A note about code that is gone from the file says so. What stands under "files"
-are the plain files that all of this is read from: change them as you like."""
+Notes about code that is gone from the file are marked. Under "files" are the
+plain files that all of this comes from; you may edit them."""
 
 
 @click.command("show", epilog=SHOW_EXAMPLES)
@@ -51,9 +46,9 @@ are the plain files that all of this is read from: change them as you like."""
 @json_option
 @pass_session
 def show_command(session: Session, /, file: str, conversation: bool, as_json: bool) -> None:
-    """Show what is known about FILE: notes, edits, how it was recognized, where it all stands.
+    """Show what is remembered about FILE: notes, edits, how it was recognized, and in which files that is.
 
-    Nothing is changed by looking: a file that was moved is not re-keyed.
+    This changes nothing: it does not attach the memory to a file that was moved.
     """
     from repoagent.memory.lookup import known, needed
 
@@ -118,7 +113,7 @@ def page(told: Known, here: Here) -> str:
 
 
 def conversation_text(told: Known, terminal: Terminal) -> str:
-    """What was said, turn by turn: clean for a terminal, and in a pipe too, for it is not the file itself."""
+    """The conversation, turn by turn, without terminal control characters."""
     parts = []
     for turn in told.turns:
         about = " · ".join(
@@ -148,16 +143,16 @@ class _Page:
         told, standing = self._told, self._told.standing
         yield self._paint(name(standing.path), "bold")
         if standing.state == "moved":
-            state = f"moved: its content is at {name(standing.at)} now; the next edit or note there takes it along"
+            state = f"moved: its content is now at {name(standing.at)}; the next edit or note there moves the memory"
         elif standing.at:
             state = f"live, in another work tree: {name(standing.at)}"
         else:
-            state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory is kept"
+            state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory remains"
         used = ago(max(0.0, time.time() - told.measure.used))
         yield from self._wrapped(f"{state}; {amount(told.measure.size)}, last used {used}")
         if came_along(told.memory.folder):
             yield from self._wrapped(
-                "git tracks it: it came with the repository, and others may have written it"
+                "tracked by git: it came with the repository, and others may have written it"
             )
 
     def _section(self, title: str, number: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -192,9 +187,11 @@ class _Page:
         if told.turns or told.broken:
             yield ""
             yield self._paint("conversation", "bold")
-            said = f"{count(told.exchanges, 'exchange')} of {count(len(told.turns), 'turn')}: --conversation prints it"
+            size = f"{count(told.exchanges, 'exchange')} of {count(len(told.turns), 'turn')}"
             yield from self._wrapped(
-                "can't be read: `repoagent memory edit --conversation` opens it" if told.broken else said
+                "unreadable: repair it with `repoagent memory edit --conversation`"
+                if told.broken
+                else f"{size}; print it with --conversation"
             )
 
     def _identity(self) -> Iterator[str]:
@@ -216,7 +213,7 @@ class _Page:
             yield from self._wrapped(f"not its file: {', '.join(map(name, identity.strangers))}")
         if told.undo is not None:
             yield from self._wrapped(
-                f"can be taken back to {name(told.undo.before)}: repoagent memory relink --undo {_word(told)}"
+                f"undo back to {name(told.undo.before)} with: repoagent memory relink --undo {_word(told)}"
             )
 
     def _files(self) -> Iterator[str]:
@@ -230,7 +227,7 @@ class _Page:
             yield f"  {'':>7}  {name(self._here.shown(put.folder))}  cleared: {', '.join(put.parts)}"
         if told.cleared:
             yield from self._wrapped(
-                f"`repoagent memory clear --undo {_word(told)}` brings the last one back"
+                f"restore the last one with: repoagent memory clear --undo {_word(told)}"
             )
 
     def _file(self, file: Path) -> str | None:
@@ -253,7 +250,7 @@ class _Page:
 
 
 def _word(told: Known) -> str:
-    """What the person can call this memory in a command."""
+    """The name of this memory for a command."""
     import shlex
 
     path = told.standing.path
@@ -262,7 +259,7 @@ def _word(told: Known) -> str:
     )
 
 
-ON_A_TERMINAL = 2_000  # rows; nobody reads more, and a hundred thousand take a while
+ON_A_TERMINAL = 2_000  # rows; more take long to list
 _LEAST_WIDTH = 40  # columns
 _NARROW = 76
 _PATH = 12  # columns at least for a path
@@ -276,12 +273,12 @@ Examples:
 
 \b
 Columns:
-  size      of all that is kept for the file, its archive too
-  edits     that were asked for, refused ones too
-  notes     that are in notes.md
+  size      of everything about the file, archive included
+  edits     that were requested, refused ones included
+  notes     in notes.md
   last use  when something was last added
-  state     live: the file is there; moved: its content is elsewhere, and
-            where; orphaned: it is gone. Nothing is changed by looking."""
+  state     live: the file exists; moved: its content is at another path,
+            which is shown; orphaned: the file is gone"""
 
 
 @click.command("list", epilog=LIST_EXAMPLES)
@@ -301,13 +298,13 @@ Columns:
 @json_option
 @pass_session
 def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
-    """List what is remembered, file by file; of files and folders PATH only, if named."""
+    """List what is remembered, file by file; with PATH, only for these files and folders."""
     from repoagent.git.worktree import relative
     from repoagent.memory.lookup import Wanted, rows
 
     states = _states(options["states"])
     if options["nul"] and options["as_json"]:
-        raise UsageError("-z and --json are two forms of one list: say one of them")
+        raise UsageError("-z cannot be combined with --json")
     here = opened(session)
     terminal = here.terminal
     limit = options["limit"] or (
@@ -333,7 +330,7 @@ def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) ->
         kind = f" as {' or '.join(states)}" if states else ""
         terminal.note(f"nothing is remembered{about}{kind}")
         return Exit.NOTHING
-    raise NothingDone("nothing is remembered in this repository yet: the first edit or note makes a memory")
+    raise NothingDone("nothing is remembered in this repository yet; the first edit or note creates a memory")
 
 
 def as_object(row: Row, here: Here) -> dict[str, object]:
@@ -358,7 +355,7 @@ def _states(given: tuple[str, ...]) -> list[Any]:
     states = [state.strip() for each in given for state in each.split(",") if state.strip()]
     for state in states:
         if state not in STATES:
-            raise UsageError(f"'{state}' is no state: say {', '.join(STATES[:-1])} or {STATES[-1]}")
+            raise UsageError(f"unknown state '{state}': use {', '.join(STATES[:-1])} or {STATES[-1]}")
     return states
 
 
@@ -371,14 +368,17 @@ def _names(found: Iterator[Row], terminal: Terminal, limit: int | None) -> int:
 
 
 def _table(found: Iterator[Row], terminal: Terminal, limit: int | None) -> int:
-    """Write the rows as they come; how many there were. What is left out is said."""
+    """Write the rows as they come, and return their number."""
     wide = max(_LEAST_WIDTH, terminal.width) if terminal.shows else None
     form = _Form(wide, terminal.color, has_utf8(os.environ), time.time())
     shown, lines = 0, [form.head()]
     for row in found:
         if shown == limit:
             terminal.styled("".join(lines))
-            terminal.note(f"and more: these are {shown:,}; say -n N, name a folder, or --state", "dim")
+            terminal.note(
+                f"showing the first {shown:,}; see more with -n N, or narrow the list with a folder or --state",
+                "dim",
+            )
             return shown
         lines.append(form.line(row))
         shown += 1

@@ -1,9 +1,4 @@
-"""`repoagent outline`: what files define and where, as a tree or as data.
-
-The outlines of files as data for programs.
-
-An outline as a person reads it, fitted to the terminal; in a pipe as a prompt takes it.
-"""
+"""`repoagent outline`: what files define and where, as a tree or as JSON."""
 
 from __future__ import annotations
 
@@ -41,19 +36,19 @@ KINDS = (
 EXAMPLES = """\b
 Examples:
   repoagent outline src/parser.c           its functions, types and macros
-  repoagent outline src --depth 1 --kind class  all classes below a folder
-  repoagent outline app.py::Server.run     a definition, and what is in it
+  repoagent outline src --depth 1 --kind class  all classes in a folder
+  repoagent outline app.py::Server.run     one definition
   git show v1.0:app.py | repoagent outline - --language python
   repoagent outline README.md --json | jq '.files[].symbols[].name'
-  repoagent outline --summary src/app.py   what it is for, in a model's words
+  repoagent outline --summary src/app.py   its purpose, summarized by a model
 
-Each line shows the lines of a definition, with its comments and decorators,
-and its head; what it contains is indented below it. Markdown and text files
-have headings; JSON, YAML and XML their first two levels, and more where these
-are large.
+Each line shows the line numbers of a definition, including its comments and
+decorators, and its signature; its contents are indented below. The outline of
+Markdown and text has headings, that of JSON, YAML and XML the first two levels
+of keys, and more levels of large values.
 
-Of a folder, the files that git tracks are shown; those without a grammar are
-counted in one line. The exit code is 1 when nothing was found."""
+In a folder, only files that git tracks are outlined; files without a grammar
+are counted. The exit code is 1 if nothing was found."""
 LEAST_WORDS, MOST_WORDS = 20, 2_000  # of a summary
 _OPTION_GROUPS = {
     "Options": ("depth", "kinds", "language", "summary"),
@@ -65,14 +60,14 @@ _OPTION_GROUPS = {
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--depth", type=int, metavar="N", help="Show only the N outermost levels.")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Show only this kind. Repeatable.")
-@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not tell.")
-@click.option("--summary", is_flag=True, help="Have a model summarize what each FILE is for.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
+@click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
 @click.option(
     "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N",
     help="The length of a summary, roughly.  [default: 150]",
 )  # fmt: skip
 @model_option
-@click.option("--refresh", is_flag=True, help="Ask again for what a model wrote; keep your corrections.")
+@click.option("--refresh", is_flag=True, help="Replace summaries by a model; keep your corrections.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before a summary that takes many calls.")
 @max_cost_option
 @record_option
@@ -82,8 +77,8 @@ _OPTION_GROUPS = {
 def command(session: Session, /, **values: Any) -> int:
     """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
 
-    FILE may be a folder, FILE::NAME for one definition, or - for standard input. With --summary, print what FILE is
-    for, its main parts, and what to know before changing it; only what changed since the last time is paid for again.
+    FILE may be a folder, FILE::NAME for one definition, or - for standard input. --summary prints the purpose of FILE,
+    its main parts and what to know before changing it; only parts that changed since the last summary cost again.
     """
     options = SimpleNamespace(**values)
     _refuse_conflicts(options)
@@ -118,9 +113,9 @@ def _outline(
     from repoagent.syntax.outline.outline import check_language
 
     if depth is not None and depth < 1:
-        raise UsageError(f"--depth {depth} leaves nothing to show: say 1 or more")
+        raise UsageError(f"--depth must be at least 1, not {depth}")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise UsageError(f"there is no kind {unknown[0]!r}; there are: {', '.join(KINDS)}")
+        raise UsageError(f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
     if language is not None:
         check_language(language)
     terminal = session.terminal()
@@ -152,8 +147,8 @@ def _outline(
 
 
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The paths of all files, those of folders too, and which definition is asked for by the path. Raises UsageError
-    for what is not there."""
+    """The paths of all files, folders expanded, and the definition requested for each path. Raises UsageError for a
+    missing file."""
     from repoagent.git.similar_paths import no_such_file
     from repoagent.syntax.outline.outline import files_below
 
@@ -163,7 +158,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         path, separator, name = file.partition("::")
         if separator and not Path(file).exists():
             if not name:
-                raise UsageError(f"say which definition after the :: of {file}")
+                raise UsageError(f"no definition after the :: of {file}")
             named[path] = name
         else:
             path = file
@@ -171,7 +166,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             paths[path] = None
         elif Path(path).is_dir():
             if path in named:
-                raise UsageError(f"{path} is a folder: name a file before the ::")
+                raise UsageError(f"{path} is a directory; :: needs a file")
             paths.update(dict.fromkeys(files_below(Path(path), path)))
         elif not os.path.lexists(path):
             raise no_such_file(path, Path.cwd())
@@ -186,7 +181,7 @@ def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | No
     for path in paths:
         if path == "-":
             if language is None:
-                raise UsageError("say with --language what standard input is written in")
+                raise UsageError("standard input needs --language")
             data = sys.stdin.buffer.read()
         else:
             try:
@@ -207,7 +202,7 @@ def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | No
 
 
 def _narrowed(outline: Outline, depth: int | None, kinds: Sequence[str]) -> Outline:
-    """Only the outermost levels, and only these kinds. Depths count from what is asked for."""
+    """Only the `depth` outermost levels, and only these kinds."""
     symbols = outline.symbols
     least = min((symbol.depth for symbol in symbols), default=0)
     if depth is not None:
@@ -221,7 +216,7 @@ VERSION = 1
 
 
 def render(found: Sequence[Outline], left_out: Sequence[Outline]) -> str:
-    """The symbols of a file are one list in order of the text; `depth` says which hold which."""
+    """The outlines as JSON. The symbols of a file are a flat list in order of the text; `depth` has the nesting."""
     content = {
         "version": VERSION,
         "files": [
@@ -239,7 +234,7 @@ def render(found: Sequence[Outline], left_out: Sequence[Outline]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-LEAST = 40  # columns: narrower than this nothing can be read
+LEAST = 40  # columns
 _STYLES = {
     **dict.fromkeys(
         ("class", "struct", "union", "enum", "interface", "type", "namespace", "impl", "object"), "blue"
@@ -288,7 +283,7 @@ def _fitted(text: str, room: int | None) -> str:
 
 
 def _painted(text: str, symbol: Symbol) -> str:
-    """The head with its name in the colour of its kind: the word that the name is, not the first that holds it."""
+    """The signature with its name, as a whole word, in the color of its kind."""
     name = clean(symbol.name)
     style = _STYLES.get(symbol.kind)
     if style is None:
@@ -306,20 +301,20 @@ def _word(character: str) -> bool:
 
 
 def show_left_out(left_out: Sequence[Outline], terminal: Terminal, *, something: bool) -> None:
-    """Say on standard error which files there is no outline of, and which don't parse in places."""
+    """Report skipped files and syntax errors on standard error."""
     if broken := [outline for outline in left_out if not outline.kind]:
         places = sum(outline.flaws for outline in broken)
         where = ", ".join(f"{outline.path} ({outline.flaws})" for outline in broken[:_NAMED])
         more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
         terminal.note(
-            f"{places} place{'s do' if places > 1 else ' does'} not parse: {where}{more}; "
-            "what is near may be missing",
+            f"{places} syntax error{'s' * (places > 1)}: {where}{more}; definitions near "
+            f"{'them' if places > 1 else 'it'} may be missing",
             "yellow",
         )
     skipped = [outline for outline in left_out if outline.kind]
     if skipped:
         kinds = Counter(outline.kind for outline in skipped)
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        terminal.note(f"left out {len(skipped)} file{'s' * (len(skipped) > 1)}: {why}", "dim")
+        terminal.note(f"skipped {len(skipped)} file{'s' * (len(skipped) > 1)}: {why}", "dim")
     if not something:
-        terminal.note("nothing was found")
+        terminal.note("nothing found")

@@ -1,7 +1,4 @@
-"""`repoagent outline --summary`: what a file is for, its main parts, and what to know before changing it.
-
-Summaries of files as a person and as a program reads them.
-"""
+"""`repoagent outline --summary`: the purpose of a file, its main parts, and what to know before changing it."""
 
 from __future__ import annotations
 
@@ -26,13 +23,12 @@ if TYPE_CHECKING:
     from repoagent.memory.file_summaries import FileSummary, PartSummary
     from repoagent.memory.file_summary_store import File, Summary, SummaryCache
 
-FEW = 5  # calls that are made without a question
+FEW = 5  # model calls that need no confirmation
 
 
 def show_summary(session: Session, options: SimpleNamespace) -> None:
-    """Print what each file is for, by the options of `outline`. A large file is read segment by segment, and what was
-    said of them is joined. Every answer is kept under the hash of what was asked about: only what has changed is paid
-    for again."""
+    """Print a summary of each file. A large file is summarized by segments, which are then joined. Answers are cached
+    by the hash of their text."""
     from repoagent.git.worktree import layout
     from repoagent.memory.file_summaries import known, plan
     from repoagent.memory.file_summary_store import SummaryCache
@@ -48,7 +44,7 @@ def show_summary(session: Session, options: SimpleNamespace) -> None:
         file for file in _files(worktree, tuple(map(Path, options.files))) if _says_something(file, terminal)
     ]
     if not files:
-        raise NothingDone("there is nothing to summarize")
+        raise NothingDone("nothing to summarize")
     shelf = SummaryCache(place, options.refresh, terminal.warn)
     if plan(files, shelf, words=options.words).calls == 0:
         _show([known(file, shelf, words=options.words) for file in files], options, terminal, None)
@@ -59,8 +55,8 @@ def show_summary(session: Session, options: SimpleNamespace) -> None:
 def _ask(
     files: list[File], shelf: SummaryCache, options: SimpleNamespace, settings: Settings, terminal: Terminal
 ) -> None:
-    """Have the model summarize what is not known. Raises what the model and the limits raise; what was paid for until
-    then is kept, and shown as far as whole files are done."""
+    """Summarize what is not cached. Raises what the model and the limits raise, after showing the files that are
+    done."""
     from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
     from repoagent.llm.model import display_name
     from repoagent.memory.file_summaries import plan, summarize
@@ -71,7 +67,7 @@ def _ask(
     todo = plan(files, shelf, words=options.words, context_tokens=takes)
     what = f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else _counted(todo.asked)
     if not todo.asked:
-        what = "what is known of the segments"
+        what = "the cached segments"
     sentence = f"{display_name(ready.model.spec)} would summarize {what} "
     sentence += about(todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
     agree(terminal, sentence, few=options.yes or todo.calls <= FEW, less="name fewer files")
@@ -87,7 +83,7 @@ def _ask(
                         file, shelf, ready.model, ready.meter,
                         words=options.words, context_tokens=takes, output_tokens=ready.max_output_tokens,
                         on_part=lambda path, part, of: working.label(_doing(path, part, of)),
-                        on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+                        on_wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
                     )
                 )  # fmt: skip
     except RepoagentError:
@@ -96,7 +92,7 @@ def _ask(
         raise
     except KeyboardInterrupt:
         if shelf.layout is not None and ready.meter.usage.total:
-            terminal.note("stopped; what the model has answered is kept, run it again to go on")
+            terminal.note("interrupted; the answers so far are saved, run the command again to continue")
         raise
     _show(done, options, terminal, {"model": display_name(ready.model.spec), **as_object(ready)})
     report(terminal, ready)
@@ -119,7 +115,7 @@ def _doing(path: str, part: int, of: int) -> str:
     if of == 1:
         return f"summarizing {path}"
     if part == of:
-        return f"joining what was said of {path}"
+        return f"joining the summaries of {path}"
     return f"summarizing {path}: {part} of {of} segments"
 
 
@@ -130,12 +126,12 @@ def _counted(files: int) -> str:
 def _says_something(file: File, terminal: Terminal) -> bool:
     if file.text(0, len(file.data)).strip():
         return True
-    terminal.warn(f"{file.path or 'standard input'} is empty: there is nothing to say of it")
+    terminal.warn(f"{file.path or 'standard input'} is empty; skipped")
     return False
 
 
 def _worktree() -> WorkTree | None:
-    """The work tree we are in; None outside of one, where nothing is kept."""
+    """The current work tree, None outside one."""
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:
@@ -145,8 +141,8 @@ def _worktree() -> WorkTree | None:
 
 
 def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
-    """What is to be summarized, each file once. Raises UsageError for what is not there, Refused for what may not be
-    sent, or is no text."""
+    """The files to summarize, each once. Raises UsageError for a missing file, Refused for a binary one or one that
+    must not be sent."""
     from repoagent.edit.guards.scope import holds_secrets
     from repoagent.memory.file_summary_store import File
 
@@ -157,9 +153,7 @@ def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
         else:
             file = _outside(name) if worktree is None else _inside(worktree, name)
             if len(names) > 1 and holds_secrets(file.path):  # a * of the shell may have named it
-                raise Refused(
-                    f"{name} has a name that usually holds secrets: name it alone if it is really meant"
-                )
+                raise Refused(f"{name} usually holds secrets; to summarize it, name no other file")
         if not file.encoding:
             raise Refused(f"{file.path or 'standard input'} is binary; only text can be summarized")
         found.setdefault(file.path, file)
@@ -177,7 +171,7 @@ def _inside(worktree: WorkTree, name: Path) -> File:
     if reason := gate(worktree.top, [path])(path):
         raise Refused(reason)
     if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
-        raise UsageError(f"{name} is a folder: name files in it")
+        raise UsageError(f"{name} is a directory; name files in it")
     source = read_source(worktree, path)
     if source.data is None:
         raise no_such_file(path, worktree.top)
@@ -195,11 +189,11 @@ def _outside(name: Path) -> File:
     try:
         return File(str(name), name.read_bytes())
     except IsADirectoryError as error:
-        raise UsageError(f"{name} is a folder: name files in it") from error
+        raise UsageError(f"{name} is a directory; name files in it") from error
     except FileNotFoundError as error:
         raise no_such_file(name, Path.cwd()) from error
     except OSError as error:
-        raise UsageError(f"{name} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {name}: {error.strerror}") from error
 
 
 VERSION = 1
@@ -208,7 +202,7 @@ _LEAST = 20
 
 
 def show(found: Sequence[FileSummary], terminal: Terminal) -> None:
-    """Print them: folded for a person, as they are kept into a pipe; with their paths, where there are several."""
+    """Print the summaries, wrapped on a terminal, with the paths if there are several."""
     width = max(_LEAST, min(WIDEST, terminal.width))
     blocks = []
     for one in found:
@@ -222,7 +216,7 @@ def show(found: Sequence[FileSummary], terminal: Terminal) -> None:
 
 
 def folded(line: str, width: int) -> str:
-    """One line of a text as several of at most `width` columns; what goes on with a list's item stands under it."""
+    """A line wrapped to `width` columns, with the hanging indent of a list item."""
     words = line.lstrip()
     mark = line[: len(line) - len(words)] + ("- " if words.startswith("- ") else "")
     fold = Fold(max(_LEAST // 2, width - len(mark)))
@@ -231,21 +225,21 @@ def folded(line: str, width: int) -> str:
 
 
 def sentence(one: FileSummary) -> str:
-    """Of a file: what was asked, what was known, and where the summary can be corrected."""
+    """What of a file's summary was new or cached, and which file to edit to correct it."""
     parts = len(one.parts)
     if parts > 1:
         known = parts - one.paid
-        told = f"{one.paid:,} of {parts:,} segments asked, {known:,} known"
+        told = f"{one.paid:,} of {parts:,} segments new, {known:,} cached"
         if not one.paid:
-            told = f"all {parts:,} segments known" + (", joined anew" if one.asked else "")
+            told = f"all {parts:,} segments cached" + (", joined again" if one.asked else "")
     else:
-        told = "asked" if one.asked else "known"
+        told = "new" if one.asked else "cached"
     if one.summary.edited:
-        told += ", corrected by a person"
+        told += ", corrected by you"
     elif not (one.asked or one.paid) and one.summary.date:
-        told += f" since {one.summary.date[:10]}"
+        told += f" on {one.summary.date[:10]}"
     place = one.summary.place
-    kept = f"; to correct it, edit {os.path.relpath(place)}" if place is not None else "; kept nowhere"
+    kept = f"; to correct it, edit {os.path.relpath(place)}" if place is not None else "; not saved"
     return f"{one.file.path or 'standard input'}: {told}{kept}"
 
 

@@ -1,18 +1,13 @@
-"""What the commands of `repoagent runs` have in common.
+"""`repoagent runs`: the group, what its commands share, and `list` (the default) and `delete`.
 
-`repoagent runs`: the group of its commands, a module for each. Without a command it lists them.
-
-`repoagent runs list`: live and past runs at a glance.
-
-The table of runs, as a person reads it: each child below its parent, fitted to the terminal.
-
-`repoagent runs delete`: remove a past run.
+The other commands are in runs_show (show) and runs_control (message, pause, resume, stop, wait, diff, restore).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,18 +35,18 @@ ON_A_TERMINAL = 20  # runs; --all shows the others
 STATES = """\b
 States:
   running, paused       alive; paused by `runs pause`
-  done, answered        it came to its end; answered: with words alone
-  unfinished            the model stopped while something was left to do
-  rejected              the model says that it is not to be done
-  limit, failed         it ended by a limit, or by an error
-  stopped, killed       by you; killed: without a word. It can be resumed
+  done, answered        finished; answered: with a message and no change
+  unfinished            the model stopped before the task was done
+  rejected              the model refused the task
+  limit, failed         ended by a limit or an error
+  stopped, killed       stopped by you, or its process died; resumable
   elsewhere             on another machine, or copied from there
-  conversation          only its conversation is here. It can be resumed
-  unreadable            its run.json is broken, or of a newer repoagent"""
+  conversation          only its conversation is here; resumable
+  unreadable            its run.json is broken or from a newer repoagent"""
 
 
 class Here(NamedTuple):
-    """The repository a command is run in, and who it speaks to."""
+    """The repository and the terminal of a command."""
 
     worktree: WorkTree
     layout: Layout
@@ -59,19 +54,19 @@ class Here(NamedTuple):
     cwd: Path
 
     def find(self, name: str) -> Run:
-        """The run that the person means. Raises UsageError."""
+        """The run that `name` names. Raises UsageError."""
         from repoagent.tasks.runs.list import find
 
         return find(self.layout, name, warn=self.terminal.warn)
 
     def shown(self, path: Path) -> str:
-        """A file of ours as the person can name it: from where they are, or whole where that is longer."""
+        """The path of one of our files: relative to the current folder or, if shorter, absolute."""
         near = os.path.relpath(path, self.cwd)
         return near if len(near) < len(str(path)) else str(path)
 
 
 def opened(session: Session) -> Here:
-    """Open the repository here. Raises UsageError where there is none."""
+    """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
 
     cwd = Path.cwd()
@@ -81,7 +76,7 @@ def opened(session: Session) -> Here:
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of runs that begin so, with what they were asked; nothing where there is no repository."""
+    """The names of runs with this prefix, with their prompts; none outside a repository."""
     from click.shell_completion import CompletionItem
 
     from repoagent.cli.completion import runs
@@ -96,12 +91,12 @@ def list_options(command: F) -> F:
     """The options of the list, which the group takes too."""
     for option in (
         json_option,
-        click.option("--all", "everything", is_flag=True, help="List all of them, on a terminal too."),
+        click.option("--all", "everything", is_flag=True, help="List all runs, on a terminal too."),
         click.option(
             "-n", "--limit", type=click.IntRange(min=1), metavar="N",
             help=f"List the newest N. [default: {ON_A_TERMINAL} on a terminal]",
         ),
-        click.option("--live", is_flag=True, help="List only those that are running."),
+        click.option("--live", is_flag=True, help="List only runs that are alive."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -111,7 +106,7 @@ run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
 
 
 def as_object(run: Run) -> dict[str, object]:
-    """A run as JSON data: what `run.json` says, with the state as it is now and where its files are."""
+    """A run as JSON data: its `run.json`, its current state and its files."""
     from repoagent.tasks.runs.record import to_dict
 
     run_dir = run.run_dir
@@ -127,7 +122,7 @@ def as_object(run: Run) -> dict[str, object]:
 
 
 def say(here: Here, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
-    """What a command has done to `runs`: a sentence, or JSON data."""
+    """Report what a command did to `runs`: a sentence, or JSON."""
     if as_json:
         from repoagent.tasks.runs.list import refreshed
 
@@ -138,37 +133,37 @@ def say(here: Here, runs: Iterable[Run], sentence: str, *, as_json: bool, **more
 
 
 def and_below(runs: list[Run]) -> str:
-    """What else was asked beside the first: the runs that it has delegated."""
+    """\" and 2 runs that it delegated\", for the runs after the first."""
     more = len(runs) - 1
     return f" and {more} run{'s' * (more > 1)} that it delegated" if more else ""
 
 
 __all__ = ["command"]
 
-# name: (where its click command stands, what it does in one line)
+# name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("repoagent.cli.commands.runs:list_command", "List runs, newest first."),
-    "show": ("repoagent.cli.commands.runs_show:command", "Show the progress, plan and last words of a run."),
+    "show": ("repoagent.cli.commands.runs_show:command", "Show the progress, plan and last turns of a run."),
     "message": (
         "repoagent.cli.commands.runs_control:message_command",
-        "Send a message to a run while it works.",
+        "Send a message to a live run.",
     ),
     "pause": ("repoagent.cli.commands.runs_control:pause", "Pause a run before its next model call."),
     "resume": ("repoagent.cli.commands.runs_control:resume", "Continue a paused run."),
     "stop": (
         "repoagent.cli.commands.runs_control:stop_command",
-        "Stop a run before its next model call, or now.",
+        "Stop a run before its next model call, or at once.",
     ),
     "wait": (
         "repoagent.cli.commands.runs_control:wait_command",
-        "Wait for the end of a run, and exit with its code.",
+        "Wait for a run to end, and exit with its code.",
     ),
     "diff": ("repoagent.cli.commands.runs_control:diff", "Show the uncommitted changes of a run."),
     "restore": (
         "repoagent.cli.commands.runs_control:restore_command",
         "Undo the uncommitted changes of a run.",
     ),
-    "delete": ("repoagent.cli.commands.runs:delete_command", "Remove a past run."),
+    "delete": ("repoagent.cli.commands.runs:delete_command", "Delete a past run."),
 }
 
 EXAMPLES = f"""\b
@@ -178,9 +173,8 @@ Examples:
   repoagent runs message last "leave the tests as they are"
   repoagent runs stop 3fa9c1
 
-A RUN is named by its name, by the last part of a name that was not given by
-you, by the beginning of one of these, or as `last`: the newest that no other
-run delegated.
+RUN is a name, the last part of a generated name, a prefix of either, or `last`
+for the newest run that no other run delegated.
 
 {STATES}"""
 
@@ -195,7 +189,7 @@ class RunsGroup(LazyGroup):
 @list_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int | None:
-    """Show runs of tasks, live and past, and steer those that are alive.
+    """Show the runs of tasks, live and past, and control those that are alive.
 
     Without a command, list them.
     """
@@ -219,7 +213,7 @@ Examples:
 def list_command(
     session: Session, /, *, live: bool, limit: int | None, everything: bool, **options: Any
 ) -> int:
-    """List runs, those that began last first, each one that was delegated below its parent."""
+    """List runs, newest first, delegated runs below their parents."""
     from repoagent.tasks.runs.list import runs
 
     here = opened(session)
@@ -236,11 +230,11 @@ def list_command(
     elif found:
         _show(here, shown)
         if len(found) > len(shown):
-            here.terminal.note(f"and {len(found) - len(shown):,} older: --all lists them too", "dim")
+            here.terminal.note(f"and {len(found) - len(shown):,} older; list them with --all", "dim")
     elif live:
-        here.terminal.note("no run is alive")
+        here.terminal.note("no live runs")
     else:
-        raise NothingDone('there is no run here yet: `repoagent run "TASK"` begins one')
+        raise NothingDone('no runs yet; start one with `repoagent run "TASK"`')
     return Exit.DONE if found else Exit.NOTHING
 
 
@@ -256,12 +250,12 @@ def _show(here: Here, found: list[Run]) -> None:
 
 COLUMNS = (
     Column("run", cut="middle", least=16),
-    Column("began"),
+    Column("started"),
     Column("state"),
     Column("turns", right=True, dropped=3),
     Column("cost", right=True, dropped=1),
-    Column("asked", cut="end", least=22),
-    Column("now, or how it ended", cut="end", least=22, dropped=2),
+    Column("task", cut="end", least=22),
+    Column("status", cut="end", least=22, dropped=2),
 )
 _BRIEF = 110  # columns, below which it says "2h", not "2 hours ago"
 _STYLES = {
@@ -287,6 +281,9 @@ _PLAIN = {
 }  # fmt: skip
 
 
+_MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown, which a table shows raw
+
+
 def state_of(run: Run, *, utf8: bool, color: bool) -> str:
     """The state with its sign, painted."""
     text = f"{(_SIGNS if utf8 else _PLAIN)[run.state]} {run.state}"
@@ -294,7 +291,7 @@ def state_of(run: Run, *, utf8: bool, color: bool) -> str:
 
 
 def cost_of(run: Run) -> str:
-    """What it cost, as far as that is known."""
+    """Its cost, "?" if unknown."""
     from repoagent.llm.usage import cost_text
 
     record = run.record
@@ -304,19 +301,19 @@ def cost_of(run: Run) -> str:
 
 
 def how(run: Run) -> str:
-    """What it does now, or how it ended, in a line."""
+    """What it is doing, or how it ended, in a line."""
     record = run.record
     if run.problem or run.alive:
         return one_line(run.problem or record.doing)
     if run.state == "elsewhere":
         return one_line(f"on {record.host or 'another machine'}")
     if run.state == "killed":
-        return one_line(f"was at: {record.doing}" if record.doing else "")
-    return one_line(next(iter(record.text.splitlines()), ""))
+        return one_line(f"last: {record.doing}" if record.doing else "")
+    return _MARKS.sub("", one_line(next(iter(record.text.splitlines()), "")))
 
 
 def lines(rows: Sequence[tuple[int, Run]], wide: int | None, *, color: bool, utf8: bool) -> Iterator[str]:
-    """The lines of the table in `wide` columns, None for as many as it takes."""
+    """The lines of the table, in `wide` columns (None: as many as needed)."""
     brief = wide is not None and wide < _BRIEF
     cells = [_cells(depth, run, utf8=utf8, brief=brief) for depth, run in rows]
     return table(COLUMNS, cells, wide, color=color, ellipsis="…" if utf8 else "...")
@@ -342,11 +339,11 @@ Examples:
   repoagent runs delete 3fa9c1 --yes
   repoagent runs delete --undo run-20261122-171500-3fa9c1
 
-Its folder is removed for good, with its plan and the output of its commands.
-The conversation is put away, and --undo with the whole name brings it back; one
-that you gave a name yourself stays. What the run has committed stays. A linked
-work tree that was made for it goes when all in it is committed, and its branch
-when its commits are on others, too."""
+This deletes its folder for good, with its plan and the output of its commands.
+The conversation is archived, and --undo with the full name restores it; a
+conversation that you named stays. Commits stay. A linked work tree of the run
+is removed if everything in it is committed, and its branch if other branches
+have its commits."""
 
 
 @click.command("delete", epilog=DELETE_EXAMPLES)
@@ -356,7 +353,7 @@ when its commits are on others, too."""
 @json_option
 @pass_session
 def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
-    """Remove the past run RUN. One that is alive is not touched."""
+    """Delete the past run RUN; a run that is alive is refused."""
     from repoagent.tasks.runs.control import bring_back, delete
     from repoagent.tasks.runs.directory import goes_on
     from repoagent.tasks.runs.list import find
@@ -367,24 +364,24 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
     if back:
         run_dir = bring_back(here.layout, here.worktree, run, warn=here.terminal.warn)
         found = find(here.layout, run_dir.name, warn=here.terminal.warn)
-        more = f"`{goes_on(run_dir.name, found.record.kind)}` goes on with it"
-        say(here, [found], f"the conversation of {run_dir.name} is back; {more}", as_json=as_json)
+        more = f"resume it with `{goes_on(run_dir.name, found.record.kind)}`"
+        say(here, [found], f"restored the conversation of {run_dir.name}; {more}", as_json=as_json)
         return
     found = here.find(run)
     if found.alive:
-        raise Busy(f"{found.name} is alive: `repoagent runs stop {found.short}` first, then delete it")
+        raise Busy(f"{found.name} is alive; stop it first with `repoagent runs stop {found.short}`")
     if not yes:
         if not here.terminal.can_ask:
-            raise UsageError(f"say --yes to delete {found.name}")
+            raise UsageError(f"use --yes to delete {found.name}")
         about = f": {first_line(found.record.prompt, 40)}" if found.record.prompt else ""
         question = one_line(f"Delete {found.name} ({found.state}{about})")
-        if here.terminal.ask(question, {"y": "delete it", "n": "leave it"}) == "n":
-            raise NothingDone(f"{found.name} stays")
+        if here.terminal.ask(question, {"y": "delete it", "n": "keep it"}) == "n":
+            raise NothingDone(f"{found.name} was not deleted")
     branch = clear_away(here.worktree, found.name, found.record.worktree, found.record.branch)
     put_away = delete(found)
     more = f"; {branch}" if branch else ""
     if put_away:
-        more += f"; `repoagent runs delete --undo {found.name}` brings its conversation back"
+        more += f"; restore its conversation with `repoagent runs delete --undo {found.name}`"
     say(
         here, [], f"deleted {found.name}{more}", as_json=as_json, deleted=found.name, conversation_put_away=put_away
     )  # fmt: skip

@@ -1,13 +1,4 @@
-"""`repoagent runs message`: tell a run something while it works.
-
-`repoagent runs pause` and `runs resume`: have a run stand still, and go on.
-
-`repoagent runs stop`: have a run stop.
-
-`repoagent runs wait`: wait for the end of a run.
-
-`repoagent runs diff` and `restore`: what a run has changed and not committed, seen and taken back.
-"""
+"""Control of runs: `message`, `pause`, `resume`, `stop` and `wait`, and `diff` and `restore` of uncommitted changes."""
 
 from __future__ import annotations
 
@@ -29,9 +20,9 @@ Examples:
   repoagent runs message last "leave the tests as they are"
   repoagent runs message last - < notes.md
 
-It is read before the next call of the model, and stands in the conversation as
-your words. To a run that is not alive say it with `repoagent run --resume`.
-The same without the program: write a file NAME.md into the inbox/ of the run."""
+The run reads it before its next model call, as a message of yours. To reach a
+run that is not alive, use `repoagent run --resume`. You can also write a file
+NAME.md into the inbox/ folder of the run."""
 
 
 @click.command("message", epilog=MESSAGE_EXAMPLES)
@@ -40,7 +31,7 @@ The same without the program: write a file NAME.md into the inbox/ of the run.""
 @json_option
 @pass_session
 def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Tell RUN something: TEXT, or what standard input says for `-`."""
+    """Send TEXT, or for `-` standard input, to RUN while it works."""
     from repoagent.tasks.runs.control import message
     from repoagent.tasks.runs.inbox import is_there
     from repoagent.tasks.runs.list import refreshed
@@ -51,18 +42,18 @@ def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as
         try:
             text = sys.stdin.buffer.read().decode()
         except UnicodeDecodeError as error:
-            raise UsageError(f"standard input is no UTF-8 text: {error}") from error
+            raise UsageError(f"standard input is not UTF-8: {error}") from error
     else:
         text = " ".join(words)
     file = message(found, text)
     found = refreshed(found)
     if is_there(found.run_dir.pause):
-        more = f"; it is paused, and reads it after `repoagent runs resume {found.short}`"
+        more = f"; it is paused and reads this after `repoagent runs resume {found.short}`"
     elif found.alive:
-        more = "; it reads it before its next call"
+        more = "; it reads this before its next model call"
     else:
-        more = f"; it is on {found.record.host or 'another machine'}, and reads it if it is alive"
-    say(here, [found], f"told {found.name}{more}", as_json=as_json, file=str(file))
+        more = f"; it is on {found.record.host or 'another machine'} and reads this if it is alive"
+    say(here, [found], f"sent to {found.name}{more}", as_json=as_json, file=str(file))
 
 
 PAUSE_EXAMPLES = """\b
@@ -71,9 +62,9 @@ Examples:
   repoagent runs message last "only the parser, please"
   repoagent runs resume last
 
-It stands still before its next call of the model, and so do the runs that it
-has delegated; what it is at is finished first. A message does not end a pause.
-The same without the program: a file named pause in the folder of the run."""
+A run pauses before its next model call, and so do the runs that it delegated;
+it finishes its current step first. Messages do not end a pause. You can also
+pause a run with a file named pause in its folder."""
 
 
 @click.command("pause", epilog=PAUSE_EXAMPLES)
@@ -81,13 +72,13 @@ The same without the program: a file named pause in the folder of the run."""
 @json_option
 @pass_session
 def pause(session: Session, /, *, run: str, as_json: bool) -> None:
-    """Have RUN stand still before its next call."""
+    """Pause RUN before its next model call."""
     from repoagent.tasks.runs.control import pause as ask
 
     here = opened(session)
     found = here.find(run)
     asked = ask(found)
-    more = f"to pause; `repoagent runs resume {found.short}` ends that"
+    more = f"to pause; continue with `repoagent runs resume {found.short}`"
     say(here, asked, f"asked {found.name}{and_below(asked)} {more}", as_json=as_json)
 
 
@@ -96,25 +87,25 @@ def pause(session: Session, /, *, run: str, as_json: bool) -> None:
 @json_option
 @pass_session
 def resume(session: Session, /, *, run: str, as_json: bool) -> None:
-    """End the pause of RUN. One that is not alive goes on with `repoagent run --resume RUN`."""
+    """Continue the paused run RUN. Resume a run that is not alive with `repoagent run --resume RUN`."""
     from repoagent.tasks.runs.control import resume as go_on
 
     here = opened(session)
     found = here.find(run)
     told = go_on(found)
-    say(here, told, f"{found.name}{and_below(told)} go{'es' * (len(told) == 1)} on", as_json=as_json)
+    say(here, told, f"{found.name}{and_below(told)} continue{'s' * (len(told) == 1)}", as_json=as_json)
 
 
-_PATIENCE = 10.0  # seconds for a process to take back what is half done
+_PATIENCE = 10.0  # seconds for a process to undo unfinished work
 STOP_EXAMPLES = """\b
 Examples:
   repoagent runs stop last
   repoagent runs stop last --now
 
-It stops before its next call of the model, and so do the runs that it has
-delegated. With --now its process is told to end (SIGTERM), as by ^C: what is
-half done is taken back. Nothing is lost in either way; `repoagent run --resume`
-goes on. The same without the program: a file named stop in its folder."""
+A run stops before its next model call, and so do the runs that it delegated.
+With --now its process ends at once (SIGTERM), as after ^C, and undoes
+unfinished work. Nothing is lost: resume it with `repoagent run --resume`. You
+can also stop a run with a file named stop in its folder."""
 
 
 @click.command("stop", epilog=STOP_EXAMPLES)
@@ -123,31 +114,30 @@ goes on. The same without the program: a file named stop in its folder."""
 @json_option
 @pass_session
 def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> int:
-    """Have RUN stop before its next call."""
+    """Stop RUN before its next model call, or at once with --now."""
     from repoagent.tasks.runs.control import StillAlive, end_now, stop, wait
 
     here = opened(session)
     found = here.find(run)
     asked = stop(found)
     if not now:
-        more = "; it does so before its next call, --now ends it at once"
+        more = " before its next model call; use --now to end it at once"
         say(here, asked, f"asked {found.name}{and_below(asked)} to stop{more}", as_json=as_json)
         return Exit.DONE
     ended = end_now(found)
     try:
         state = wait(found, _PATIENCE).state
     except StillAlive:
-        state = "not at its end yet"
+        state = "still running"
     if ended:
         sentence = f"ended the process of {found.name}{and_below(asked)}: {state}"
     elif state == "elsewhere":
-        sentence = (
-            f"{found.name} is on {found.record.host or 'another machine'}: asked to stop, not ended from here"
-        )
+        machine = found.record.host or "another machine"
+        sentence = f"asked {found.name} to stop; it is on {machine} and cannot be ended from here"
     else:
         sentence = f"asked {found.name} to stop: {state}"
     say(here, asked, sentence, as_json=as_json, ended=[each.name for each in ended])
-    return Exit.BUSY if state == "not at its end yet" else Exit.DONE
+    return Exit.BUSY if state == "still running" else Exit.DONE
 
 
 WAIT_EXAMPLES = """\b
@@ -156,9 +146,9 @@ Examples:
   repoagent runs wait last --timeout 600
 
 \b
-Exit codes: that of the run (0 done or answered, 1 rejected or unfinished,
-5 a limit, 130 stopped or killed, any other as it failed); 2 no such run, 3 it
-is on another machine or can't be read, 7 it is still alive after --timeout."""
+The exit code is that of the run: 0 done or answered, 1 rejected or unfinished,
+5 a limit, 130 stopped or killed, or its error. Also: 2 no such run, 3 it is on
+another machine or unreadable, 7 still alive after --timeout."""
 
 
 @click.command("wait", epilog=WAIT_EXAMPLES)
@@ -169,7 +159,7 @@ is on another machine or can't be read, 7 it is still alive after --timeout."""
 @json_option
 @pass_session
 def wait_command(session: Session, /, *, run: str, timeout: float | None, as_json: bool) -> int:
-    """Wait until RUN is at its end, and exit as it did."""
+    """Wait for RUN to end, and exit with its exit code."""
     from repoagent.cli.commands.runs import how
     from repoagent.tasks.runs.control import wait
 
@@ -177,7 +167,7 @@ def wait_command(session: Session, /, *, run: str, timeout: float | None, as_jso
     found = wait(here.find(run), timeout)
     if found.state == "elsewhere":
         raise Refused(
-            f"{found.name} began on {found.record.host or 'another machine'}: whether it is alive can't be known here"
+            f"{found.name} started on {found.record.host or 'another machine'}; cannot tell whether it is alive"
         )
     said = how(found)
     say(here, [found], f"{found.name}: {found.state}{f', {said}' if said else ''}", as_json=as_json)
@@ -190,7 +180,7 @@ Examples:
   repoagent runs restore last
   repoagent runs restore last --whole
 
-What a run has committed is taken back with `repoagent undo`."""
+Undo the commits of a run with `repoagent undo`."""
 
 
 @click.command("diff", epilog=RESTORE_EXAMPLES)
@@ -198,7 +188,7 @@ What a run has committed is taken back with `repoagent undo`."""
 @json_option
 @pass_session
 def diff(session: Session, /, *, run: str, as_json: bool) -> None:
-    """Show what RUN has changed and not committed, as a diff."""
+    """Show the uncommitted changes of RUN as a diff."""
     from repoagent.tasks.finish import left, left_diff
 
     here = opened(session)
@@ -220,41 +210,43 @@ def diff(session: Session, /, *, run: str, as_json: bool) -> None:
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option(
-    "--let-go", is_flag=True, help="Skip files whose lines were changed since, and forget their changes."
+    "--let-go",
+    is_flag=True,
+    help="Skip files whose lines were changed since, and forget the changes of the run there.",
 )
-@click.option("--whole", is_flag=True, help="Undo these too, and keep a copy of them.")
+@click.option("--whole", is_flag=True, help="Restore these files too, after saving copies.")
 @json_option
 @pass_session
 def restore_command(
     session: Session, /, *, run: str, yes: bool, let_go: bool, whole: bool, as_json: bool
 ) -> Exit:
-    """Take back what RUN has changed and not committed. A run that is alive is not touched.
+    """Undo the uncommitted changes of RUN; a run that is alive is refused.
 
-    What else was done to the files stays. A file in which the same lines were changed since is left as it is, and
-    named, and the exit code is 3.
+    Other changes of these files stay. A file whose changed lines were changed again is skipped and named, and the exit
+    code is 3.
     """
     from repoagent.tasks.finish import left, left_as_they_are, take_back
 
     if let_go and whole:
-        raise UsageError("say one of --let-go and --whole")
+        raise UsageError("--let-go cannot be combined with --whole")
 
     here = opened(session)
     found = here.find(run)
     if found.alive:
-        raise Busy(f"{found.name} is alive: `repoagent runs stop {found.short}` first")
+        raise Busy(f"{found.name} is alive; stop it first with `repoagent runs stop {found.short}`")
     place = _place(here, found)
     paths = left(place, found.run_dir)
     if not paths:
-        raise NothingDone(f"{found.name} has left nothing uncommitted")
+        raise NothingDone(f"{found.name} has no uncommitted changes")
     if not yes:
         if not here.terminal.can_ask:
-            raise UsageError(f"say --yes to take back what {found.name} has changed: {', '.join(paths)}")
-        question = one_line(f"Take back the changes of {', '.join(paths)}")
-        if here.terminal.ask(question, {"y": "take them back", "n": "leave them"}) == "n":
-            raise NothingDone("the files stay as they are")
+            raise UsageError(f"use --yes to undo the changes of {found.name}: {', '.join(paths)}")
+        question = one_line(f"Undo the changes of {', '.join(paths)}")
+        if here.terminal.ask(question, {"y": "undo them", "n": "keep them"}) == "n":
+            raise NothingDone("the files were not changed")
     done = take_back(place, found.run_dir, "let-go" if let_go else "whole" if whole else "leave")
     copies = [here.shown(path) for path in done.copies]
-    told = {"taken back": done.paths, "let go of": done.let_go, "what they held is kept in": copies}
+    told = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in told.items() if some)
     more = {"files": list(done.paths), "left": list(done.left), "let_go": list(done.let_go), "copies": copies}
     if sentence or as_json:
@@ -274,5 +266,5 @@ def _place(here: Here, run: Run) -> WorkTree:
         return here.worktree
     place = found(here.worktree, run.record.worktree)
     if place is None:
-        raise UsageError(f"{run.name} worked in {run.record.worktree}, which is not there any more")
+        raise UsageError(f"the work tree {run.record.worktree} of {run.name} no longer exists")
     return place

@@ -1,4 +1,4 @@
-"""`repoagent runs show`: how far a run is, what it plans, where its files are, what was said last."""
+"""`repoagent runs show`: the state, plan, files and last turns of a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Examples:
   repoagent runs show last --turns 10
   repoagent runs show last --json | jq '.run.cost'
 
-All of what was said: `repoagent conversation show NAME`."""
+Print all turns with `repoagent conversation show NAME`."""
 
 
 @click.command("show", epilog=EXAMPLES)
@@ -43,7 +43,7 @@ All of what was said: `repoagent conversation show NAME`."""
 @json_option
 @pass_session
 def command(session: Session, /, *, run: str, turns: int, as_json: bool) -> None:
-    """Show how far RUN is: its state, plan, children, what it spent, what was said last."""
+    """Show the progress of RUN: state, plan, delegated runs, costs and last turns."""
     from repoagent.tasks.runs.inbox import unread
     from repoagent.tasks.runs.list import children, chosen, runs
 
@@ -70,7 +70,7 @@ def command(session: Session, /, *, run: str, turns: int, as_json: bool) -> None
 
 
 def _said(run: Run, count: int) -> tuple[tuple[Turn, ...], str]:
-    """The last turns; and why they can't be read, "" where they can."""
+    """The last turns, and why they cannot be read ("" if they can)."""
     from repoagent.llm.conversation import read
 
     try:
@@ -81,7 +81,7 @@ def _said(run: Run, count: int) -> tuple[tuple[Turn, ...], str]:
 
 
 def _plan(run: Run) -> str:
-    """The plan as it stands in its file; "" for none, or none that can be read."""
+    """The text of the plan, "" without a readable one."""
     from repoagent.storage.atomic import read_regular
 
     try:
@@ -111,7 +111,7 @@ class _Page:
             yield from self._wrapped(one_line(record.prompt))
         if now:
             yield from self._pair("now" if run.alive else "problem" if run.problem else "end", now)
-        yield from self._pair("began", self._times())
+        yield from self._pair("started", self._times())
         spent = f"{record.turns:,} turn{'s' * (record.turns != 1)}, {record.tokens:,} tokens"
         yield from self._pair("spent", f"{spent}, {cost_of(run)}")
         limits = ", ".join(f"{name} {value}" for name, value in record.limits.items() if value is not None)
@@ -120,20 +120,20 @@ class _Page:
         commits = ", ".join(commit[:12] for commit in record.commits)
         for name, value in (
             ("limits", limits), ("kind", kind), ("model", record.model), ("mode", record.mode),
-            ("said", spelled(record.said)),
+            ("options", spelled(record.said)),
             ("works in", record.worktree), ("branch", record.branch), ("commits", commits),
             ("parent", record.parent), ("process", where if run.alive or run.state == "elsewhere" else ""),
         ):  # fmt: skip
             if value:
                 yield from self._pair(name, one_line(value))
         if unread:
-            yield from self._pair("unread", f"{unread:,} message{'s' * (unread != 1)} in its inbox")
+            yield from self._pair("unread", f"{unread:,} message{'s' * (unread != 1)} in the inbox")
         for child in below:
             now = state_of(child, utf8=self._utf8, color=False)
             about = f"{now}  {child.record.tokens:,} tokens  {cost_of(child)}  {child.record.prompt}"
             yield from self._pair("child", one_line(f"{child.short}  {about}"))
         if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
-            yield from self._pair("go on", one_line(goes_on(run.name, record.kind)))
+            yield from self._pair("resume", one_line(goes_on(run.name, record.kind)))
 
     def plan(self) -> Iterator[str]:
         found = _plan(self._run).splitlines()
@@ -159,9 +159,9 @@ class _Page:
         if not (turns or problem):
             return
         yield ""
-        yield self._paint("said last", "bold")
+        yield self._paint("last turns", "bold")
         if problem:
-            yield from self._wrapped(one_line(f"can't be read: {problem}"))
+            yield from self._wrapped(one_line(f"unreadable: {problem}"))
         for turn in turns:
             about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
             yield from self._wrapped(self._dim(one_line(f"{turn.role} {about}".rstrip())))
@@ -174,7 +174,7 @@ class _Page:
     def _times(self) -> str:
         run, record = self._run, self._run.record
         if not run.begun:
-            return "not known"
+            return "unknown"
         first = datetime.fromtimestamp(run.begun).astimezone()
         from repoagent.tasks.runs.record import moment
 

@@ -64,5 +64,5 @@ def test_how_many_keys_are_masked_is_said(repo: GitRepo, run: Run) -> None:
     key = "glp" + "at-" + "u8jzPde0IgxLd6GncfBA"
     repo.commit("key", **{"c.py": f"A = '{key}'\nB = '{key}'\nC = '<<secret 00000000>>'\n"})
     done = run("context", "c.py")
-    assert "1 key or token is masked" in done.err
+    assert "1 key or token masked" in done.err
     assert key not in run("context", "c.py", "--full").out

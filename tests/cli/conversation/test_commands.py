@@ -40,27 +40,27 @@ WRONG = {
     "show file:../x.py": (2, "is outside the work tree"),
     "show file:README.md": (3, "nothing is remembered of README.md yet"),
     "show file:.git/config": (3, ".git"),
-    "show fast --turns x": (2, "is no range of turns"),
+    "show fast --turns x": (2, "--turns x: use 3, 2..5"),
     "show fast --turns 6": (2, "fast has 5 turns"),
     "show fast --turns 3..2": (2, "fast has 5 turns"),
-    "show fast --raw --turns 1": (2, "leave --turns and --json out"),
+    "show fast --raw --turns 1": (2, "--raw cannot be combined with --turns or --json"),
     "save edit-1": (2, "is the program's own"),
     "save fast": (3, "already: choose another name, or say --force"),
     "save Fast": (3, "differs from 'Fast' in case only"),
     "save x --from nothing": (2, "there is no conversation 'nothing'"),
-    "load fast": (2, "does not say which file it is about: say --into FILE"),
+    "load fast": (2, "does not name its file; use --into FILE"),
     "load fast --into gone.py": (2, "no such file: gone.py"),
     "load fast --into hidden.py": (3, ".repoagentignore"),
-    "load file:src/app.py --into src/app.py": (2, "a copy of itself"),
+    "load file:src/app.py --into src/app.py": (2, "cannot be loaded into itself"),
     "branch fast": (2, "missing argument"),
     "branch fast fast": (2, "a copy of itself"),
     "branch fast new --at 9": (2, "is no turn of fast, which has 5"),
     "undo fast": (1, "no command has changed fast yet"),
     "redo fast": (1, "no command has changed fast yet"),
-    "delete fast": (2, "say --yes to put fast away (5 turns)"),
+    "delete fast": (2, "use --yes to delete fast (5 turns)"),
     "delete nothing --yes": (2, "there is no conversation 'nothing'"),
-    "edit fast": (2, "say what to change in fast"),
-    "edit fast shorter": (2, "say --yes to write it without a question, or --dry-run"),
+    "edit fast": (2, "no request for fast"),
+    "edit fast shorter": (2, "use --yes to write it, or --dry-run"),
     "edit edit-1 shorter --yes": (2, "is the program's own"),
     "nonsense": (2, "unknown command 'nonsense'"),
 }
@@ -86,10 +86,10 @@ def test_outside_of_a_repository(tmp_path: Path, ui: Talk) -> None:
 
 def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
     assert ui("save", "talk").out == "saved 5 turns of file:src/app.py as talk\n"
-    assert ui("branch", "talk", "short", "--at", "2").out == "short begins with 2 turns of 5 of talk\n"
+    assert ui("branch", "talk", "short", "--at", "2").out == "short starts with 2 turns of 5 of talk\n"
     loaded = ui("load", "short", "--into", "app.py", cwd=talked.top / "src")
     assert loaded.out == (
-        "src/app.py now has the 2 turns of short; `repoagent conversation undo file:src/app.py` brings back what it had\n"
+        "src/app.py now has the 2 turns of short; restore its former ones with `repoagent conversation undo file:src/app.py`\n"
     )
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK[:2]]
     assert ui("show", "file:src/app.py", cwd=talked.top / "src").code == 0  # as `list --files` calls it
@@ -97,10 +97,10 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
     assert undone.json["of"] == "load" and undone.json["changed"] and not undone.json["merged"]
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
     assert "talk has" not in ui("load", "talk").out  # it says itself which file
-    assert ui("delete", "short", "--yes").out.startswith("put short away; ")
+    assert ui("delete", "short", "--yes").out.startswith("deleted short; ")
     gone = ui("show", "short")
     assert gone.code == 2 and "`repoagent conversation undo short` brings it back" in gone.err
-    assert ui("undo", "short").out.startswith("took the delete back: short is as it was before; ")
+    assert ui("undo", "short").out.startswith("undid the delete of short; ")
     assert ui("show", "short").code == 0
 
 

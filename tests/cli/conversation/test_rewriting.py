@@ -48,7 +48,7 @@ def test_a_diff_is_written_and_taken_back(ui: Talk, model: Script, file: Path) -
     model.answers(SHORTER)
     done = ui("edit", "fast", "leave the list out", "--model", model.spec, "--yes")
     assert done.code == 0, done.err
-    assert done.out == "changed fast (+0 -2); `repoagent conversation undo fast` takes it back\n"
+    assert done.out == "changed fast (+0 -2); undo it with `repoagent conversation undo fast`\n"
     assert loads(file.read_text()).turns[-1].text == "Because all readers see the same file.\n"
     assert ui("undo", "fast").code == 0 and file.read_bytes() == before
     [prompt] = model.prompts
@@ -201,7 +201,7 @@ def test_the_editor(talked: GitRepo, file: Path, tmp_path: Path) -> None:
     environment = {"GIT_EDITOR": f"sh {editor}"}
     with Screen([*PROGRAM, "conversation", "edit", "fast"], talked.top, env=environment, width=100) as window:
         window.expect("like a heading is none")
-        window.expect("Go on editing [y,n,?]? ")
+        window.expect("Continue editing [y,n,?]? ")
         window.send("y\n")
         window.expect("Write this to fast [y,n,?]? ")
         window.send("y\n")

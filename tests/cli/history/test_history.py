@@ -143,7 +143,7 @@ def test_from_a_folder_inside(repo: GitRepo, ask: Ask) -> None:
 def test_an_absolute_limit_and_older_commits(repo: GitRepo, ask: Ask) -> None:
     grow(repo, 4)
     done = ask("a.txt", "--limit", "2")
-    assert done.err == "3 older commits: say --limit to see more\n"
+    assert done.err == "3 older commits; show more with --limit\n"
     assert ask("a.txt", "--limit", "0").code == 2
 
 
@@ -329,7 +329,7 @@ def test_garbled_lines_are_said(repo: GitRepo, ask: Ask, model: Program) -> None
     grow(repo, 2)
     model.answers("lines = lines[2:]")
     done = ask("a.txt", "--model", model.spec)
-    assert done.code == 0 and "of 1 commit the lines were missing or garbled" in done.err
+    assert done.code == 0 and "dropped the missing or unusable summaries of 1 commit" in done.err
     model.answers("lines = ['I am sorry.']")
     done = ask("a.txt", "--model", model.spec)
     assert done.code == 4 and "gave no usable line" in done.err
@@ -358,7 +358,7 @@ def test_who_can_not_share_still_has_them(
     (clean_environment / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
     done = ask("a.txt", "--model", model.spec, "--share")
     assert done.code == 0 and "says 1.1 in call 0" in done.out
-    assert "kept here and not shared" in done.err and "user.name" in done.err
+    assert "could not share the summaries" in done.err and "user.name" in done.err
 
 
 def test_a_recording_is_played_again(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_interrupted_what_is_done_is_kept(repo: GitRepo, ask: Ask, model: Progra
             pass
         window.send("\x03")
         assert window.end() == 130
-        assert "stopped; what the model said of 10 commits is kept" in window.seen
+        assert "interrupted; the summaries of 10 commits are saved" in window.seen
     assert len([line for line in lines(ask("a.txt", "--json")) if line]) == 10
 
 
@@ -415,7 +415,7 @@ def test_ascii_where_the_locale_has_no_more(repo: GitRepo) -> None:
         cwd=repo.top, env={**os.environ, "LC_ALL": "C"}, capture_output=True, check=True,
     )  # fmt: skip
     assert done.stdout.isascii() and b"####" in done.stdout and b"+1 -10" in done.stdout
-    assert done.stderr == b"1 older commit: say --limit to see more\n"
+    assert done.stderr == b"1 older commit; show more with --limit\n"
 
 
 def test_the_lines_stand_beside_the_subjects(repo: GitRepo, ask: Ask) -> None:

@@ -36,7 +36,7 @@ def files(context: Desk) -> dict[str, bytes]:
 
 def test_nobody_to_ask_and_nothing_to_do(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     done = ask("clear", "src/a.py")
-    assert done.code == 2 and "say --yes to clear it" in done.err and files(context) == full
+    assert done.code == 2 and "use --yes to clear it" in done.err and files(context) == full
     done = ask("clear", "src/a.py", "--dry-run")
     assert done.code == 0 and "notes (" in done.err and "edits (" in done.err and files(context) == full
     for arguments in (["src/b.py", "--yes"], ["--undo", "src/a.py"]):
@@ -49,7 +49,7 @@ def test_nobody_to_ask_and_nothing_to_do(ask: Ask, context: Desk, full: dict[str
 def test_all_of_it_goes_and_comes_back_byte_for_byte(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     memory = known(context, "src/a.py")
     done = ask("clear", "src/a.py", "src/a.py", "-y")
-    assert done.code == 0 and "to have it back: repoagent memory clear --undo src/a.py" in done.err
+    assert done.code == 0 and "restore it with: repoagent memory clear --undo src/a.py" in done.err
     assert files(context) == {}
     assert known(context, "src/a.py").folder == memory.folder
     assert "cleared: notes, conversation, edits" in ask("show", "src/a.py").out
@@ -99,7 +99,7 @@ def test_a_mangled_conversation_is_cleared_and_not_joined(
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), pytest.param("y", 0, marks=pytest.mark.soak)])
 def test_on_a_terminal_it_asks(context: Desk, full: dict[str, bytes], answer: str, code: int) -> None:
     with Screen([*PROGRAM, "memory", "clear", "src/a.py"], context.worktree.top) as screen:
-        screen.expect("Clear that of 1 file [y,n,?]? ")
+        screen.expect("Clear this for 1 file [y,n,?]? ")
         screen.send(f"{answer}\n")
         assert screen.end() == code
     assert files(context) == ({} if answer == "y" else full)

@@ -31,9 +31,9 @@ def model(tmp_path: Path) -> str:
 
 def test_bad_input_is_one_sentence(ask: Ask, long: Desk) -> None:
     for arguments, code, sentence in (
-        ([], 2, "name the files to compact, or say --all"),
-        (["--all", "src/a.py"], 2, "not both"),
-        (["src/a.py", "--plain", "--model", "m/x"], 2, "--plain asks no model"),
+        ([], 2, "no files: name them, or use --all"),
+        (["--all", "src/a.py"], 2, "--all cannot be combined with files"),
+        (["src/a.py", "--plain", "--model", "m/x"], 2, "--plain cannot be combined with --model"),
         (["src/b.py"], 1, "the last two exchanges of a file always stay"),
         (["a.txt"], 1, "nothing is remembered of a.txt"),
     ):
@@ -45,14 +45,12 @@ def test_without_a_model_all_of_it_stays_on_disk(ask: Ask, long: Desk) -> None:
     memory = known(long, "src/a.py")
     before = memory.conversation.read_bytes()
     done = ask("compact", "--all", "--dry-run")
-    assert (
-        done.out == "src/a.py: 2 exchanges would be put away\n" and memory.conversation.read_bytes() == before
-    )
+    assert done.out == "src/a.py: would archive 2 exchanges\n" and memory.conversation.read_bytes() == before
     done = ask("compact", "--all")
     assert (
         done.code == 0
-        and done.out.startswith("src/a.py: 2 exchanges (")
-        and "2 notes of them kept" in done.out
+        and done.out.startswith("src/a.py: archived 2 exchanges (")
+        and "kept 2 notes of them" in done.out
     )
     (archive,) = memory.folder.glob("archive/conversation-*.md")
     assert str(archive.relative_to(long.worktree.top)) in done.out
@@ -88,4 +86,8 @@ def test_a_model_that_fails_changes_nothing(ask: Ask, long: Desk) -> None:
 def test_one_that_can_not_be_read_does_not_keep_the_others_from_it(ask: Ask, long: Desk) -> None:
     known(long, "src/b.py").conversation.write_text("scribbled\n")
     done = ask("compact", "--all")
-    assert done.code == 0 and "src/a.py: 2 exchanges" in done.out and "this is no conversation" in done.err
+    assert (
+        done.code == 0
+        and "src/a.py: archived 2 exchanges" in done.out
+        and "this is no conversation" in done.err
+    )

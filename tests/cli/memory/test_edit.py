@@ -42,7 +42,7 @@ def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, context: Des
     [
         ("true", "nothing was changed"),
         ("exit 1", "the editor failed"),
-        (': > "$1"', "left nothing: all is as it was"),
+        (': > "$1"', "an empty text; nothing was changed"),
     ],
 )
 def test_nothing_is_done(ask: Ask, context: Desk, editor: Path, script: str, sentence: str) -> None:
@@ -66,10 +66,10 @@ def test_no_editor_and_no_terminal(context: Desk) -> None:
     top = context.worktree.top
     context.repo.git("config", "--global", "--unset", "core.editor")
     done = program(top, "memory", "edit", "src/a.py")
-    assert done.code == 2 and "there is no terminal for an editor: set EDITOR" in done.err
+    assert done.code == 2 and "no terminal for an editor: set EDITOR" in done.err
     assert str(known(context, "src/a.py").notes) in done.err
     done = program(top, "memory", "edit", "src/a.py", "--conversation")
-    assert done.code == 1 and "nothing was said about src/a.py yet" in done.err
+    assert done.code == 1 and "no conversation about src/a.py yet" in done.err
 
 
 def test_slips_are_said_and_secrets_masked(ask: Ask, context: Desk, editor: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_others_note_meanwhile_is_joined(ask: Ask, context: Desk, editor: P
     notes.write_text("# Notes\n\n- one\n- two\n- three\n")
     does(editor, f"sed -i 's/one/ONE/' \"$1\"; printf '# Notes\\n\\n- one\\n- three\\n- four\\n' > '{notes}'")
     done = ask("edit", "src/a.py")
-    assert done.code == 0 and "joined with what was written meanwhile" in done.err
+    assert done.code == 0 and "merged with what was written while you edited" in done.err
     assert notes.read_text() == "# Notes\n\n- ONE\n- three\n- four\n"
 
 
@@ -129,7 +129,7 @@ def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, context
     before = memory.conversation.read_bytes()
     does(editor, 'sed -i 1d "$1"')
     done = ask("edit", "src/a.py", "--conversation")
-    assert done.code == 3 and "your text is kept in" in done.err
+    assert done.code == 3 and "your text is saved in" in done.err
     (kept,) = memory.folder.glob("archive/edited-*-conversation.md")
     assert memory.conversation.read_bytes() == before and kept.read_bytes() == before.split(b"\n", 1)[1]
 
@@ -151,7 +151,7 @@ def test_on_a_terminal_it_is_opened_again(context: Desk, editor: Path) -> None:
                  'echo spoilt > "$1"; fi')  # fmt: skip
     command = [*PROGRAM, "memory", "edit", "src/a.py", "--conversation"]
     with Screen(command, context.worktree.top) as screen:
-        screen.expect("Your text can't be read [e,k,?]? ")
+        screen.expect("Your text cannot be parsed [e,k,?]? ")
         screen.send("e\n")
         assert screen.end() == 0
     assert memory.conversation.read_text().endswith("more\n")
@@ -166,7 +166,7 @@ def test_a_text_that_can_not_be_saved_goes_to_the_temporary_folder(
     (folder / "archive").symlink_to("/nowhere")
     done = ask("edit", "src/a.py")
     assert done.code == 3 and "could not open the lock file" in done.err and len(done.err.splitlines()) == 1
-    kept = context.worktree.top / done.err.strip().rpartition("kept in ")[2]
+    kept = context.worktree.top / done.err.strip().rpartition("saved in ")[2]
     assert kept.read_text().endswith("- precious\n")
     kept.unlink()
 

@@ -39,7 +39,7 @@ def test_a_note_has_the_version_of_now_and_is_there_once(ask: Ask, context: Desk
     assert (note.text, note.source) == ("the order of results matters", "person")
     assert memory.identity.blob.startswith(note.blob) and len(note.blob) == 12
     done = ask("note", "src/a.py", "The order of  results matters")
-    assert done.code == 1 and "that is noted already: the order of results matters" in done.err
+    assert done.code == 1 and "already noted: the order of results matters" in done.err
     assert len(read_notes(memory.notes)) == 1
 
 
@@ -104,9 +104,9 @@ def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, context: Desk) -> N
     assert known(context, "src/a.py").folder == memory.folder
     assert ask("note", "src/copy.py", "--from", "src/a.py").code == 1
     for arguments, sentence in (
-        (["src/a.py", "--from", "src/a.py"], "the same memory"),
-        (["src/a.py", "x", "--from", "src/b.py"], "leave the words out"),
-        (["src/a.py"], "say what to remember"),
+        (["src/a.py", "--from", "src/a.py"], "have the same memory"),
+        (["src/a.py", "x", "--from", "src/b.py"], "--from cannot be combined with TEXT"),
+        (["src/a.py"], "no text: use"),
     ):
         done = ask("note", *arguments)
         assert done.code == 2 and sentence in done.err

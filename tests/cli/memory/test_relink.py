@@ -12,11 +12,11 @@ from tests.memory.conftest import Desk, text
 def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
     context.repo.write("new.py", text("new"))
     for arguments, code, sentence in (
-        (["src/a.py", "--undo", "--swap"], 2, "leave --from and --swap out"),
+        (["src/a.py", "--undo", "--swap"], 2, "--undo cannot be combined with --from or --swap"),
         (["src/a.py", "--swap"], 2, "--swap needs --from"),
-        (["src/a.py", "--undo"], 1, "no re-keying of src/a.py to take back"),
+        (["src/a.py", "--undo"], 1, "the memory of src/a.py was never relinked"),
         (["src/a.py", "--from", "src/b.py"], 3, "src/a.py has a memory of its own"),
-        (["src/a.py", "--from", "src/a.py"], 1, "src/a.py has that memory already"),
+        (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
         (["new.py"], 1, "nothing is remembered of new.py"),
         (
@@ -35,9 +35,12 @@ def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, context: Desk) -> N
     add_note(memory.notes, "squares are right", blob=memory.identity.blob, source="person")
     context.repo.write("new.py", text("new"))
     done = ask("relink", "new.py", "--from", "src/a.py", "--dry-run")
-    assert "would be that of new.py" in done.out and context.folder("src/a.py") == memory.folder.name
+    assert (
+        "would attach the memory of src/a.py to new.py" in done.out
+        and context.folder("src/a.py") == memory.folder.name
+    )
     done = ask("relink", "new.py", "--from", memory.folder.name)
-    assert done.code == 0 and "the text is another one: notes from before say so" in done.err
+    assert done.code == 0 and "the file has another text, so older notes are marked" in done.err
     assert context.folder("new.py") == memory.folder.name and context.folder("src/a.py") is None
     assert "squares are right [about an older text]" in ask("show", "new.py").out
     assert ask("note", "new.py", "this is of new.py").code == 0
@@ -63,7 +66,7 @@ def test_two_are_swapped_and_swapped_back(ask: Ask, context: Desk) -> None:
     assert json.loads(done.out)["swapped"] is True
     assert (context.folder("src/a.py"), context.folder("src/b.py")) == (b, a)
     done = ask("relink", "src/a.py", "--undo")
-    assert done.code == 0 and "and the one that src/b.py had is that of src/a.py" in done.out
+    assert done.code == 0 and "attached the memory of src/b.py to src/a.py" in done.out
     assert (context.folder("src/a.py"), context.folder("src/b.py")) == (a, b)
 
 

@@ -36,7 +36,7 @@ def test_all_that_is_there(ask: Ask, context: Desk) -> None:
         value = json.loads(ask("status", "--json").out)
     for line in (
         "memories   2: 1 live, 1 orphaned",
-        "unusable   empty-00000000 has no identity.json",
+        "unusable   empty-00000000 has no readable identity.json",
         "hold       1 note, 1 edit",
         "kept       memory.enabled = true",
         "sent.keep_days = 30",
@@ -48,7 +48,7 @@ def test_all_that_is_there(ask: Ask, context: Desk) -> None:
         "empty-00000000"
     ]
     assert len(value["set_aside"]) == 2 and value["held"][0]["lock"] == str(lock) and value["locks"] is None
-    assert "none is held, and they work here" in ask("status").out
+    assert "none held; locking works here" in ask("status").out
     assert [path.name for path in context.layout.memory.glob(".lock-test*")] == []
 
 

@@ -47,13 +47,13 @@ def folder(tmp_path: Path) -> Path:
         (["empty"], "empty holds no file"),
         (["bin"], "bin is binary: it has no outline"),
         (["a.unknown"], "a.unknown is in no language that repoagent knows: say which with --language"),
-        (["app.py::"], "say which definition after the :: of app.py"),
+        (["app.py::"], "no definition after the :: of app.py"),
         (["app.py::nope"], "app.py has no symbol 'nope'; it has Server (1-4), main (7-8)"),
-        (["empty::f"], "empty is a folder: name a file before the ::"),
-        (["-"], "say with --language what standard input is written in"),
+        (["empty::f"], "empty is a directory; :: needs a file"),
+        (["-"], "standard input needs --language"),
         (["-", "--language", "pyton"], "there is no language 'pyton'; there are: ada, bash,"),
         (["app.py", "--depth", "0"], "--depth 0 leaves nothing to show"),
-        (["app.py", "--kind", "klass"], "there is no kind 'klass'; there are: function, method,"),
+        (["app.py", "--kind", "klass"], "unknown kind 'klass'; the kinds are function, method,"),
         ([], "missing argument 'FILE...'"),
         (["app.py", "--words", "40"], "--words needs --summary"),
         (["app.py", "-y"], "--yes needs --summary"),
@@ -89,7 +89,7 @@ def test_depth_and_kind(folder: Path) -> None:
         == "2-4  def run(self, host: str, port: int = 80) -> None\n"
     )
     none = outline(folder, "app.py", "--kind", "enum")
-    assert (none.returncode, none.stdout, none.stderr) == (1, "", "nothing was found\n")
+    assert (none.returncode, none.stdout, none.stderr) == (1, "", "nothing found\n")
 
 
 def test_one_definition_and_what_is_in_it(folder: Path) -> None:
@@ -110,7 +110,7 @@ def test_what_does_not_parse_is_said(folder: Path) -> None:
     (folder / "broken.py").write_text("def a():\n    pass\n\ndef b(:\n    pass\n\ndef c(): ...\n")
     done = outline(folder, "broken.py")
     assert done.returncode == 0 and "def c()" in done.stdout
-    assert done.stderr == "1 place does not parse: broken.py (1); what is near may be missing\n"
+    assert done.stderr == "1 syntax error: broken.py (1); definitions near it may be missing\n"
 
 
 def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo) -> None:
@@ -129,7 +129,7 @@ def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo) -> None:
     repo.git("add", "lib/link.py")
     done = outline(repo.top, "lib", "--depth", "1")
     assert done.stdout == "lib/a.py\n1-4  class Server\n7-8  def main()\n"
-    assert done.stderr == "left out 2 files: 1 no grammar, 1 binary\n"
+    assert done.stderr == "skipped 2 files: 1 no grammar, 1 binary\n"
     inside = outline(repo.top / "lib", ".", "--kind", "class")
     assert inside.stdout == "a.py\n1-4  class Server\n"
 
@@ -141,7 +141,7 @@ def test_folders_and_files_at_once(folder: Path) -> None:
     done = outline(folder, "sub", "app.py", "bin", "sub/b.sh", "--depth", "1")
     assert done.returncode == 0
     assert done.stdout == "sub/b.sh\n1-3  f()\n\napp.py\n1-4  class Server\n7-8  def main()\n"
-    assert done.stderr == "left out 1 file: 1 binary\n"
+    assert done.stderr == "skipped 1 file: 1 binary\n"
 
 
 def test_json(folder: Path) -> None:

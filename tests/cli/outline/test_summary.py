@@ -88,8 +88,8 @@ def asked(done: Done) -> tuple[int, int]:
 
 UNUSABLE = {
     "gone.py": (None, 2, "no such file: gone.py"),
-    "src": (None, 2, "src is a folder: name files in it"),
-    ".": (None, 2, ". is a folder: name files in it"),
+    "src": (None, 2, "src is a directory; name files in it"),
+    ".": (None, 2, ". is a directory; name files in it"),
     "../other.py": (None, 2, "is outside the work tree"),
     ".git/config": (None, 3, "git"),
     "b.bin": (b"\0\1\2" * 9, 3, "b.bin is binary; only text can be summarized"),
@@ -123,7 +123,7 @@ def test_links_are_not_followed(repo: GitRepo, ask: Ask, model: Program) -> None
 def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("secrets.json", '{"key": 1}\n')
     done = ask("a.txt", "secrets.json", "--model", model.spec)
-    assert done.code == 3 and "name it alone if it is really meant" in done.err and model.prompts == []
+    assert done.code == 3 and "to summarize it, name no other file" in done.err and model.prompts == []
     assert ask("secrets.json", "--model", model.spec).code == 0
 
 
@@ -178,7 +178,7 @@ def test_an_edit_pays_one_segment_and_the_join(repo: GitRepo, ask: Ask, model: P
     ) as window:
         window.expect("It defines")
         assert window.end() == 0
-    assert f"large.py: 1 of {parts} segments asked, {parts - 1} known; to correct it, edit " in " ".join(
+    assert f"large.py: 1 of {parts} segments new, {parts - 1} cached; to correct it, edit " in " ".join(
         re.sub(r"\x1b\[[0-9;]*m", "", window.seen).split()
     )
     assert len(model.prompts) == parts + 1 + 2

@@ -96,9 +96,14 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     return run_dir
 
 
+def test_a_status_is_shown_without_markdown(ask: Ask, layout: Layout) -> None:
+    past(layout, "bold", text="**Added** `mean_of` to the __api__")
+    assert ask().out.splitlines()[1].endswith("Added mean_of to the api")
+
+
 def test_none_yet(ask: Ask) -> None:
     done = ask()
-    assert (done.code, done.out) == (1, "") and "no run here yet" in done.err
+    assert (done.code, done.out) == (1, "") and "no runs yet" in done.err
     assert ask("--json").json["runs"] == [] and ask("--json").code == 1
     assert ask("--live").code == 1 and ask("show", "x").code == 2
 
@@ -112,16 +117,12 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
     head, *rows = found.out.splitlines()
     assert head.split() == [
         "run",
-        "began",
+        "started",
         "state",
         "turns",
         "cost",
-        "asked",
-        "now,",
-        "or",
-        "how",
-        "it",
-        "ended",
+        "task",
+        "status",
     ]
     assert re.fullmatch(r"abcdef +\S.* ago +✓ done +2 +\$0\.2500 +make it +made", rows[0])
     assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
@@ -177,7 +178,7 @@ def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
     run_dir.plan.unlink()
     run_dir.plan.symlink_to("/etc/passwd")
     page = ask("show", "task").out
-    assert "can't be read" in page and "root:" not in page
+    assert "unreadable" in page and "root:" not in page
 
 
 @pytest.mark.soak
@@ -186,7 +187,7 @@ def test_a_run_is_steered(
 ) -> None:
     assert "● running" in ask("--live").out and "runs make test" in ask("show", "last").out
     done = ask("message", "last", "leave", "the tests")
-    assert done.code == 0 and "told alive; it reads it before its next call" in done.out
+    assert done.code == 0 and "sent to alive; it reads this before its next model call" in done.out
     assert ask("show", "alive", "--json").json["unread"] == 1 and "1 message" in ask("show", "alive").out
     (tmp_path / "in").write_text("from a file\n")
     with (tmp_path / "in").open() as file:
@@ -211,7 +212,7 @@ def test_a_run_is_steered(
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
     done = ask("stop", "alive")
-    assert done.code == 0 and "--now ends it at once" in done.out
+    assert done.code == 0 and "use --now to end it at once" in done.out
     assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it asks
     done = ask("stop", "alive", "--now", "--json")
     assert done.code == 0 and done.json["ended"] == ["alive"] and done.json["runs"][0]["state"] == "stopped"
@@ -221,7 +222,7 @@ def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
 def test_a_killed_run_says_how_to_go_on(ask: Ask, alive: subprocess.Popen[str]) -> None:
     alive.kill()
     alive.wait()
-    assert re.search(r"✗ killed .*was at: runs make test", ask().out)
+    assert re.search(r"✗ killed .*last: runs make test", ask().out)
     assert "repoagent run --resume alive" in ask("show", "alive").out
     assert ask("wait", "alive").code == 130
     doctor = run_here(cli, "repoagent", ["doctor"])
@@ -233,8 +234,8 @@ def test_of_another_machine_nothing_is_claimed(ask: Ask, layout: Layout) -> None
     assert "? elsewhere" in ask().out
     done = ask("wait", "there")
     assert done.code == 3 and "build-7" in done.err
-    assert "is on build-7, and reads it if it is alive" in ask("message", "there", "hello").out
-    assert "not ended from here" in ask("stop", "there", "--now").out
+    assert "is on build-7 and reads this if it is alive" in ask("message", "there", "hello").out
+    assert "cannot be ended from here" in ask("stop", "there", "--now").out
 
 
 def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None:
@@ -249,7 +250,7 @@ def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None
     assert run_dir.folder.exists()
     done = ask("delete", "abcdef", "--yes")
     assert done.code == 0 and f"runs delete --undo {name}" in done.out and not run_dir.folder.exists()
-    assert "is back" in ask("delete", "--undo", name).out
+    assert "restored the conversation" in ask("delete", "--undo", name).out
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
 
 
