@@ -36,8 +36,15 @@ from repoagent.agent.sandbox.bubblewrap import (
     writable_roots,
 )
 from repoagent.agent.sandbox.launch import landlock
-from repoagent.agent.sandbox.launch.landlock import DEVICE, READ, READ_DIR, READ_FILE, WRITE, WRITE_FILE
-from repoagent.agent.sandbox.launch.paths import within
+from repoagent.agent.sandbox.launch.landlock import (
+    DEVICE,
+    READ,
+    READ_DIR,
+    READ_FILE,
+    WRITE,
+    WRITE_FILE,
+    within,
+)
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch.landlock import abi
-from repoagent.agent.sandbox.launch.paths import around, within
+from repoagent.agent.sandbox.launch.landlock import abi, paths_without, within
 from repoagent.agent.sandbox.policy import Policy, environments
 from repoagent.dataclass import dataclass
 
@@ -167,7 +166,7 @@ def plan(policy: Policy) -> Plan:
         ):  # a link can't be covered, so its folder stays read-only
             narrow = True
             add("keep", root, root)
-            for entry in around(root, links):
+            for entry in paths_without(root, links):
                 add("write", entry, entry)
         else:
             add("write", root, root)

@@ -1,6 +1,6 @@
-"""The file that `wrap` starts by its path: `python -I -S launcher.py SPEC COMMAND...`; see `launch.main`.
+"""Entry point of the sandbox: `python -I -S launcher.py SPEC COMMAND...`; see `launch.main`.
 
-It goes round the packages above it, whose imports would cost more time than many a command takes.
+It is started by its path, so that Python does not import the packages above it: that takes longer than many commands.
 """
 
 import sys

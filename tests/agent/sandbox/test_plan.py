@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.sandbox.bubblewrap import Step, plan, prepare_scratch, writable_roots
-from repoagent.agent.sandbox.launch.paths import around
+from repoagent.agent.sandbox.launch.landlock import paths_without
 from repoagent.agent.sandbox.policy import Policy, default_hidden
 
 
@@ -111,16 +111,16 @@ def test_what_is_hidden_by_a_link_is_hidden_where_it_is(policy: Policy) -> None:
     }
 
 
-def test_around_what_is_left_out(tmp_path: Path) -> None:
+def test_paths_without_what_is_left_out(tmp_path: Path) -> None:
     for folder in ("a/b/c", "a/d", "e"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "link").symlink_to("e")
     base = str(tmp_path)
-    assert list(around(base, [])) == [base]
-    assert sorted(around(base, [f"{base}/a/b"])) == [f"{base}/a/d", f"{base}/e"]
-    assert sorted(around(base, [f"{base}/a/b", f"{base}/missing"])) == [f"{base}/a/d", f"{base}/e"]
-    assert list(around(f"{base}/a", [base])) == [f"{base}/a"]
-    assert list(around(base, [base])) == []
+    assert list(paths_without(base, [])) == [base]
+    assert sorted(paths_without(base, [f"{base}/a/b"])) == [f"{base}/a/d", f"{base}/e"]
+    assert sorted(paths_without(base, [f"{base}/a/b", f"{base}/missing"])) == [f"{base}/a/d", f"{base}/e"]
+    assert list(paths_without(f"{base}/a", [base])) == [f"{base}/a"]
+    assert list(paths_without(base, [base])) == []
 
 
 def test_where_keys_are_by_default(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_too_much_memory(box: Sandbox | None, policy: Policy, tmp_path: Path) ->
     limited = Policy(policy.top, policy.scratch, memory=64 << 20)
     done = run(wrapped(box, [sys.executable, "-I", "-S", "-c", hog], limited, report), policy)
     assert done.returncode == 137
-    assert why_ended(report) == "it took more than 64 MB of memory"
+    assert why_ended(report) == "it used more than 64 MB of memory"
 
 
 @best_wrap

@@ -1,5 +1,5 @@
-"""What runs between us and a command: the supervisor, and the confinement by the kernel's own means.
+"""Run between us and a command: a supervisor, and confinement by the kernel. Read main.py first.
 
-These modules run in a Python that is started for each command (`python -I -S launcher.py`). They import nothing but the
-standard library and each other, by relative names, so that it starts in a few milliseconds.
+A separate Python (`python -I -S launcher.py`) starts for each command. To start in a few milliseconds, these modules
+import only the standard library and, by relative names, each other.
 """

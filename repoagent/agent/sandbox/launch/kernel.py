@@ -8,32 +8,27 @@ import os
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = (
-    1,
-    24,
-    36,
-    38,
-    22,
-)
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 22, 24
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 
 _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
-_OPENAT2, _MOUNT_SETATTR = 437, 442  # calls of that time have one number on every machine
+_OPENAT2, _MOUNT_SETATTR = 437, 442  # recent calls have the same number on every architecture
 _NO_SYMLINKS = 4
 _SIOCSIFFLAGS, _IFF_UP, _AF_INET, _SOCK_DGRAM = 0x8914, 1, 2, 2
 
 
-def _checked(result: int, what: str) -> int:
+def _checked(result: int, name: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), name)
     return result
 
 
 def syscall(number: int, *args: object) -> int:
-    """A system call by its number; integers go as 64 bits."""
+    """Make a system call by its number; integers are passed as 64 bits."""
     sent = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
     return _checked(_libc.syscall(ctypes.c_long(number), *sent), f"system call {number}")
 
@@ -46,7 +41,7 @@ def prctl(option: int, value: int = 0, extra: object = None) -> None:
 
 
 def unshare(flags: int) -> None:
-    """New namespaces for this process."""
+    """unshare(2): give this process new namespaces."""
     _checked(_libc.unshare(flags), "unshare")
 
 
@@ -72,20 +67,20 @@ def set_read_only(target: str, on: bool, *, below: bool) -> None:
     )
 
 
-def open_plainly(path: str) -> int:
-    """A descriptor of the place `path` (O_PATH). Raises OSError (ELOOP) if any part of it is a symbolic link."""
+def open_path(path: str) -> int:
+    """An O_PATH descriptor of `path`. Raises OSError (ELOOP) if any part of it is a symbolic link."""
     how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS)
     name = ctypes.c_char_p(os.fsencode(path))
     return syscall(_OPENAT2, _AT_FDCWD, name, ctypes.byref(how), ctypes.sizeof(how))
 
 
 def drop_capabilities(kept: int = 0) -> None:
-    """Give up all capabilities but the bits of `kept`, for good: a program of root gets none back either."""
+    """Drop all capabilities except the bits of `kept`, also those that a program of root would regain."""
     for capability in range(64):
         if not kept >> capability & 1:
             try:
                 prctl(PR_CAPBSET_DROP, capability)
-            except OSError:  # no such capability, or none of ours to drop
+            except OSError:  # no such capability, or not permitted
                 break
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     data = (ctypes.c_uint32 * 6)()
@@ -99,7 +94,7 @@ def drop_capabilities(kept: int = 0) -> None:
 
 
 def bring_up_loopback() -> None:
-    """127.0.0.1 of a new network namespace, so that programs may talk to themselves."""
+    """Enable 127.0.0.1 in a new network namespace, so that programs can connect to themselves."""
     descriptor = _checked(_libc.socket(_AF_INET, _SOCK_DGRAM, 0), "socket")
     try:
         request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, "little") + bytes(22)

@@ -1,4 +1,4 @@
-"""A view of the file system of one's own: all read-only but some folders, some paths covered; see namespaces(7)."""
+"""A private view of the file system: read-only except for some folders, some paths covered; see namespaces(7)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .kernel import (
     PR_SET_PDEATHSIG,
     bring_up_loopback,
     mount,
-    open_plainly,
+    open_path,
     prctl,
     set_read_only,
     unshare,
 )
-from .supervise import FAILED, exit_code
+from .supervisor import FAILED, exit_code
 
 _SAFE = MS_NOSUID | MS_NODEV
 _SHARED_MEMORY = "/dev/shm"
 
 
 def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
-    """Go on in new namespaces, in a process of its own; this one and an init of theirs wait for it and never return.
+    """Continue in new namespaces, in a child; this process and the init of the namespaces wait for it, never return.
 
-    `steps` are (what, source, target), see `agent.sandbox.plan`. The user is the same as outside. Raises OSError.
+    `steps` are (what, source, target), see `bubblewrap.Step`. The user id is the same as outside. Raises OSError.
     """
     user, group = os.getuid(), os.getgid()
     spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWUTS
@@ -51,15 +51,15 @@ def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory
         os.write(descriptor, text.encode())
         os.close(descriptor)
     mount("none", "/", "", MS_REC | MS_PRIVATE)
-    sources = {source: open_plainly(source) for _, source, _ in steps if source}
+    sources = {source: open_path(source) for _, source, _ in steps if source}
     set_read_only("/", True, below=True)
-    sources[""] = _nothing()
+    sources[""] = _empty_file()
     for what, source, target in steps:
-        _step(what, sources[source], target)
+        _apply(what, sources[source], target)
     for what, _, target in steps:
         if what == "folder":
             set_read_only(target, True, below=False)
-    _devices(shared_memory)
+    _mount_devices(shared_memory)
     for descriptor in sources.values():
         os.close(descriptor)
     if not network:
@@ -70,30 +70,30 @@ def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory
     _wait_for_child()
 
 
-def _nothing() -> int:
-    """A descriptor of an empty file that nobody can write: a plain one, so that git takes it for a changed file and
-    not for a kind that it can't read. It stands on a mount that `_devices` covers."""
+def _empty_file() -> int:
+    """A descriptor of an empty file that cannot be written. It is a regular file, which git reads as a changed one;
+    git rejects other types. It is on a mount that `_mount_devices` covers."""
     try:
         mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
     except FileNotFoundError:
-        return open_plainly("/dev/null")
+        return open_path("/dev/null")
     name = f"{_SHARED_MEMORY}/empty"
     os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
-    return open_plainly(name)
+    return open_path(name)
 
 
-def _step(what: str, source: int, target: str) -> None:
-    place = _place(target, of_folder=what == "folder" or S_ISDIR(os.fstat(source).st_mode))
-    if place is None:
+def _apply(what: str, source: int, target: str) -> None:
+    is_folder = what == "folder" or S_ISDIR(os.fstat(source).st_mode)
+    if (mount_point := _open_mount_point(target, is_folder=is_folder)) is None:
         return
     try:
         if what == "folder":
-            mount("tmpfs", f"/proc/self/fd/{place}", "tmpfs", _SAFE, "size=64k,mode=755")
+            mount("tmpfs", f"/proc/self/fd/{mount_point}", "tmpfs", _SAFE, "size=64k,mode=755")
             return
-        mount(f"/proc/self/fd/{source}", f"/proc/self/fd/{place}", "", MS_BIND | MS_REC)
+        mount(f"/proc/self/fd/{source}", f"/proc/self/fd/{mount_point}", "", MS_BIND | MS_REC)
     finally:
-        os.close(place)
-    if what in {"write", "pin"}:  # the mount of the source is read-only by now
+        os.close(mount_point)
+    if what in {"write", "pin"}:  # by now the mount of the source is read-only
         try:
             set_read_only(target, False, below=True)
         except PermissionError:  # something below it is read-only for good
@@ -102,23 +102,23 @@ def _step(what: str, source: int, target: str) -> None:
         set_read_only(target, True, below=True)
 
 
-def _place(target: str, *, of_folder: bool) -> int | None:
-    """Where to mount, made if it is not there, in a folder that was covered before; None if it can't be."""
+def _open_mount_point(target: str, *, is_folder: bool) -> int | None:
+    """A descriptor of `target`, made if it is missing, in a folder that an earlier step covered; None if that fails."""
     try:
-        return open_plainly(target)
+        return open_path(target)
     except FileNotFoundError:
         pass
     try:
-        os.makedirs(target if of_folder else os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
-        if not of_folder:
+        os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+        if not is_folder:
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
-        return open_plainly(target)
+        return open_path(target)
     except FileNotFoundError:
         return None
 
 
-def _devices(shared_memory: int) -> None:
-    """Terminals and shared memory of one's own."""
+def _mount_devices(shared_memory: int) -> None:
+    """Mount private terminals and shared memory."""
     with suppress(FileNotFoundError):
         mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
         mount("/dev/pts/ptmx", "/dev/ptmx", "", MS_BIND)
@@ -127,14 +127,14 @@ def _devices(shared_memory: int) -> None:
 
 
 def _wait_for_child() -> None:
-    """Go on in a child; this process waits for it, takes leave of orphans meanwhile, and ends with its exit code."""
+    """Continue in a child; this process waits for it, reaps orphans, and exits with the child's exit code."""
     child = os.fork()
     if not child:
         return
     code = FAILED
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
+        os.dup2(null, descriptor)
     while True:
         process, status = os.waitpid(-1, 0)
         if process == child:

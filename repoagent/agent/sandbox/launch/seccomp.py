@@ -1,7 +1,7 @@
-"""A filter of system calls for seccomp(2), put together by hand: a program for the kernel's classic BPF.
+"""A filter of system calls for seccomp(2), assembled by hand as classic BPF.
 
-It takes away what would undo the rest (mounts, namespaces, other processes' memory), what reaches round it (sockets,
-io_uring, file handles, a terminal's input) and what only an administrator needs. All else is allowed.
+It denies what would undo the rest (mounts, namespaces, memory of other processes), what bypasses it (sockets, io_uring,
+file handles, input to a terminal) and what only an administrator needs. Everything else is allowed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .kernel import PR_SET_SECCOMP, prctl
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*
-_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*, but NEWTIME, which unshare alone takes
+_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* except NEWTIME, which only unshare accepts
 _NEW_TIME = 0x80
 _STREAM, _PACKETS = 1, 5  # SOCK_*
 _KIND_OF_SOCKET = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 
-# name: (x86_64, aarch64); what was added since Linux 5.1 has one number everywhere
+# name: (x86_64, aarch64); calls since Linux 5.1 have the same number everywhere
 DENIED = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "pidfd_getfd": (438, 438), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
@@ -38,7 +38,7 @@ DENIED = {
     "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
     "clock_adjtime": (305, 266), "iopl": (172, -1), "ioperm": (173, -1),
 }  # fmt: skip
-# Where processes and their messages are those of the whole system, not of a namespace.
+# Denied where processes and their messages are shared with the whole system: without namespaces.
 SHARED = {
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
     "semop": (65, 193), "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189),
@@ -53,17 +53,17 @@ _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in seccomp_dat
 
 
 def supported() -> bool:
-    """Whether this machine's system calls are known here."""
+    """Whether the tables have the numbers of this machine's system calls."""
     return os.uname().machine in _ARCHITECTURES
 
 
 def program(
     families: Sequence[int], *, deny_truncate: bool = False, shared: bool = False, machine: str = ""
 ) -> bytes:
-    """The filter: `socket` makes only sockets of `families`. `deny_truncate` is for a Landlock without such a right;
-    `shared` is for where there are no namespaces.
+    """The filter: `socket` accepts only `families`. `deny_truncate`: for a Landlock that does not control truncate;
+    `shared`: there are no namespaces.
 
-    Arguments are compared by their low 32 bits, as the kernel takes them. Another architecture's calls do not exist.
+    Arguments are compared by their low 32 bits, as in the kernel. Calls of another architecture fail with ENOSYS.
     """
     machine = machine or os.uname().machine
     column = ("x86_64", "aarch64").index(machine)
@@ -80,7 +80,7 @@ def program(
     denied += [*SHARED] if shared else []
     for name in denied:
         code += [_step(_EQUAL, number[name], no=1), _deny(errno.EPERM)]
-    # its flags are in memory, where they can't be looked at: the C library then takes `clone`
+    # its flags are in memory, where a filter cannot read them; the C library falls back to `clone`
     code += [_step(_EQUAL, number["clone3"], no=1), _deny(errno.ENOSYS)]
     code += _when(
         number["clone"], [_step(_LOAD, _FIRST), _step(_ANY_BIT, _NEW_NAMESPACES, no=1), _deny(errno.EPERM)]
@@ -92,7 +92,7 @@ def program(
     code += _when(number["ioctl"], [_step(_LOAD, _SECOND), *_none_of(_TERMINAL_INPUT)])
     if shared:
         code += _when(number["prlimit64"], [_step(_LOAD, _FIRST), *_only([0])])  # itself
-        # a pair without connections (or a raw one, which is the same) can be sent and connected to any name
+        # a datagram (or raw) pair could send and connect to any name
         kind = [_step(_LOAD, _SECOND), _step(_AND, _KIND_OF_SOCKET)]
         code += _when(number["socketpair"], [*kind, *_only([_STREAM, _PACKETS])])
     code += _when(number["socket"], [_step(_LOAD, _FIRST), *_only(families)])
@@ -100,7 +100,7 @@ def program(
 
 
 def install(filter_: bytes) -> None:
-    """Filter the system calls of this process and its children from now on; `no_new_privs` must be set before."""
+    """Filter the system calls of this process and its children from now on; set `no_new_privs` before."""
     buffer = ctypes.create_string_buffer(filter_, len(filter_))
     count = len(filter_) // 8
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", count, ctypes.addressof(buffer)), 16)
@@ -116,7 +116,7 @@ def _deny(number: int) -> bytes:
 
 
 def _when(number: int, then: list[bytes]) -> list[bytes]:
-    """`then` for one system call only; what falls through it is allowed."""
+    """Run `then` for one system call only, and allow the call if it falls through."""
     return [_step(_EQUAL, number, no=len(then) + 1), *then, _step(_RETURN, _ALLOW)]
 
 

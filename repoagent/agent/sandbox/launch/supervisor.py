@@ -1,0 +1,356 @@
+"""Run a command below two parents: nothing that it starts outlives it, and it stays within its limits.
+
+The outer parent is what our caller started: it passes on signals and the exit code. The inner parent, in a session of
+its own, watches the command; when the outer one dies, even by a SIGKILL to its group, the inner one ends everything.
+Both are subreapers: a process that is orphaned below them (a daemon) becomes their child and is found.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
+
+TYPE_CHECKING = False  # importing `typing` takes as long as all the rest
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+FAILED = 125  # could not set up the sandbox; 126: could not execute the command, 127: no such command
+KILLED = 128 + signal.SIGKILL
+
+_ORPHANED = signal.SIGRTMIN + 7
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+              signal.SIGWINCH, signal.SIGCONT)  # fmt: skip
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_GRACE = 1.0  # seconds between such a signal and SIGKILL
+_POLL = 0.02, 0.05  # seconds between two checks of the limits: in the first second, and later
+_PARENT_POLL = 0.25
+_MEGABYTE = 1 << 20
+_FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the free space where that is less
+
+
+class Limits:
+    """What a command may use, and where to report which limit it exceeded."""
+
+    def __init__(
+        self,
+        memory: int | None,
+        processes: int | None,
+        report: int | None,
+        depth: int,
+        folders: Sequence[str] = (),
+        *,
+        daemons: bool = False,
+    ) -> None:
+        self.memory = memory  # bytes
+        self.processes = processes
+        self.report = report  # a descriptor; None for standard error
+        self.min_free = {folder: min(_FREE_SPACE, _free_bytes(folder) // 2) for folder in folders}
+        self.depth = depth  # processes between the child of the inner parent and the command
+        self.daemons = daemons  # a command that ends by itself may leave processes outside its group
+
+
+class _Signals:
+    def __init__(self, handled: set[int], blocked_before: set[int]) -> None:
+        self.handled = handled
+        self.blocked_before = blocked_before
+
+
+def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
+    """Run `start` (which executes the command) in a child; return its exit code, 128+n after signal n."""
+    parent = os.getppid()
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # if it were ignored, the kernel would discard the exit code
+    handled = {int(number) for number in _FORWARDED if signal.getsignal(number) != signal.SIG_IGN}
+    handled |= {int(signal.SIGCHLD), _ORPHANED}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+    signals = _Signals(handled, set(map(int, before)))
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    outer = os.getpid()
+    inner = os.fork()
+    if not inner:
+        os._exit(_run_inner(start, limits, outer, signals))
+    _release_streams(limits)
+    return _run_outer(inner, parent, signals, daemons=limits.daemons)
+
+
+def exit_code(status: int) -> int:
+    """The exit code that a shell gives for a status of wait(2)."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def _run_outer(inner: int, parent: int, signals: _Signals, *, daemons: bool) -> int:
+    code = None
+    while code is None:
+        received = signal.sigtimedwait(signals.handled, _PARENT_POLL)
+        # polled, since a death signal is also sent when only the thread that started us ends
+        if os.getppid() != parent:
+            code, daemons = KILLED, False
+        elif received and received.si_signo == signal.SIGCHLD:
+            code = _reap(inner)
+        elif received and received.si_signo != _ORPHANED:
+            with suppress(ProcessLookupError):
+                os.kill(inner, received.si_signo)
+    if not daemons:  # else the inner parent has killed what may not stay
+        _kill_all(os.getpid(), [])
+    return code
+
+
+def _run_inner(start: Callable[[], NoReturn], limits: Limits, outer: int, signals: _Signals) -> int:
+    os.setsid()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, _ORPHANED)
+    if os.getppid() != outer:
+        return KILLED
+    child = os.fork()
+    if not child:
+        os.setsid()
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked_before)
+        start()
+    _release_streams(limits)
+    _raise_priority()
+    code, exceeded, killed = _watch(child, outer, limits, signals)
+    if limits.daemons and not killed:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        return code
+    command = _first_descendant(child, limits.depth)
+    _kill_all(os.getpid(), [child, *([command] if command else [])])
+    if exceeded:
+        os.write(2 if limits.report is None else limits.report, f"{exceeded}\n".encode())
+    return code
+
+
+def _watch(child: int, outer: int, limits: Limits, signals: _Signals) -> tuple[int, str, bool]:
+    """Wait for the command: its exit code, the limit that it exceeded ("" for none), and whether to kill the rest."""
+    began = checked = time.monotonic()
+    deadline = None
+    while True:
+        now = time.monotonic()
+        if deadline is not None and now > deadline:
+            return KILLED, "", True
+        limited = limits.memory or limits.processes or limits.min_free
+        wait = _POLL[now > began + 1] if limited or deadline else 3600.0
+        received = signal.sigtimedwait(signals.handled, wait)
+        if os.getppid() != outer:
+            return KILLED, "", True
+        if now - checked >= _POLL[0]:  # also where one signal follows another, as in a fork bomb
+            checked = now
+            if exceeded := _exceeded_limit(limits):
+                return KILLED, exceeded, True
+        if received and received.si_signo == signal.SIGCHLD:
+            code = _reap(child)
+            if code is not None:
+                return code, "", deadline is not None
+        elif received and received.si_signo != _ORPHANED:
+            _forward(received.si_signo, child, limits.depth)
+            if received.si_signo in _ENDING and deadline is None:
+                deadline = now + _GRACE
+
+
+def _exceeded_limit(limits: Limits) -> str:
+    """Which limit the command exceeds now, as a clause; "" for none."""
+    for folder, required in limits.min_free.items():
+        if _free_bytes(folder) < required:
+            return f"it left less than {required // _MEGABYTE} MB free on the disk of {folder}"
+    if not (limits.memory or limits.processes):
+        return ""
+    # stop counting early: this must be fast in a fork bomb, too
+    most = limits.processes + limits.depth + 1 if limits.processes else 100_000
+    below = _descendants(os.getpid(), most)[limits.depth :]
+    if limits.processes and len(below) > limits.processes:
+        return f"it ran more than {limits.processes} processes at once"
+    if limits.memory and _memory_of(below, limits.memory) > limits.memory:
+        return f"it used more than {limits.memory // _MEGABYTE} MB of memory"
+    return ""
+
+
+def _free_bytes(folder: str) -> int:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return 0
+    return disk.f_bavail * disk.f_frsize
+
+
+def _forward(number: int, child: int, depth: int) -> None:
+    """Send a signal to the group of the command, or of the child until the command has started."""
+    command = _first_descendant(child, depth)
+    try:
+        os.killpg(command or child, number)
+    except (ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(command or child, number)
+
+
+def _reap(awaited: int) -> int | None:
+    """Wait for all children that are dead; the exit code of `awaited` if it is one of them."""
+    code = None
+    with suppress(ChildProcessError):
+        while True:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process == awaited:
+                code = exit_code(status)
+            if not process:
+                break
+    return code
+
+
+def _release_streams(limits: Limits) -> None:
+    """Close the ends of pipes that only the command should hold; keep standard error where a report goes there."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1) if limits.report is None else (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
+    """Kill everything below this process (`root`, a subreaper) until nothing is left or `patience` seconds are over.
+
+    A process group dies in one step, whatever it does in between. The rest is searched repeatedly: a process with a
+    pending SIGKILL cannot fork any more.
+    """
+    _raise_priority()
+    deadline = time.monotonic() + patience
+    for group in groups:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    while not _reaped_all() and time.monotonic() < deadline:
+        if _kill_below(root) < 30:
+            time.sleep(0.001)  # for the kernel to end them
+
+
+def _kill_below(root: int) -> int:
+    """Kill each process below `root` as soon as it is found; how many there were."""
+    children = _children if _LISTS_CHILDREN else _children_by_search()
+    count = 0
+    level = [root]
+    while level:
+        below: list[int] = []
+        for process in level:
+            found = children(process)
+            for child in found:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(child, signal.SIGKILL)
+            below += found
+        count += len(below)
+        level = below
+    return count
+
+
+def _reaped_all() -> bool:
+    """Reap all dead children. Orphans become ours, so having no child left proves that everything has ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _raise_priority() -> None:
+    """Run before what we watch, if we may (root): otherwise each session of a fork bomb has a share like ours."""
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+
+
+# Reading /proc. `pathlib` takes long to import, and these functions run many times a second.
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+_GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+
+
+def _descendants(root: int, most: int) -> list[int]:
+    """The processes below `root`, parents first, up to `most`; some that are started or orphaned now may be missing."""
+    children = _children if _LISTS_CHILDREN else _children_by_search()
+    found: list[int] = []
+    level = [root]
+    while level and len(found) < most:
+        below: list[int] = []
+        for process in level:
+            below += children(process)
+            if len(found) + len(below) >= most:
+                break
+        found += below
+        level = below
+    return found
+
+
+def _first_descendant(process: int, depth: int) -> int | None:
+    """The first child of the first child ... `depth` times: the command below the processes that wrap it."""
+    for _ in range(depth):
+        below = (_children if _LISTS_CHILDREN else _children_by_search())(process)
+        if not below:
+            return None
+        process = min(below)
+    return process
+
+
+def _children(process: int) -> list[int]:
+    try:
+        threads = os.listdir(f"/proc/{process}/task")  # noqa: PTH208
+    except _GONE:
+        return []
+    found: list[int] = []
+    for thread in threads:
+        with suppress(*_GONE):
+            found += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
+    return found
+
+
+def _children_by_search() -> Callable[[int], list[int]]:
+    """As `_children`, for a kernel that does not list them: from one scan of all processes."""
+    below: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with suppress(*_GONE):
+                parent = int(_read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
+                below.setdefault(parent, []).append(int(name))
+    return lambda process: below.get(process, [])
+
+
+def _memory_of(processes: list[int], limit: int) -> int:
+    """The bytes of memory that processes use together, exact only where that is near or above `limit`.
+
+    The resident set, which is fast to read, counts shared pages for each process; if that exceeds the limit, each
+    process is counted with its proportional share (Pss).
+    """
+    resident = {process: _resident(process) for process in processes}
+    total = sum(resident.values())
+    if total <= limit:
+        return total
+    return sum(_proportional(process, size) for process, size in resident.items())
+
+
+def _resident(process: int) -> int:
+    try:
+        return int(_read(f"/proc/{process}/statm").split()[1]) * _PAGE
+    except (*_GONE, IndexError):
+        return 0
+
+
+def _proportional(process: int, otherwise: int) -> int:
+    try:
+        for line in _read(f"/proc/{process}/smaps_rollup").splitlines():
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return otherwise
+
+
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 1 << 20)
+    finally:
+        os.close(descriptor)
