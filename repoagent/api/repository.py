@@ -22,7 +22,7 @@ from repoagent.api.queries import (
 from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import layout
-from repoagent.tasks.runs.directory import home_of, new_name
+from repoagent.tasks.runs.directory import new_name, open_run_directory
 
 if TYPE_CHECKING:
     from git import Blob, Diff
@@ -190,7 +190,7 @@ class Repository(Queries):
 
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and the changes
         are kept, and the same `name` resumes it."""
-        from repoagent.tasks.context import RunRequest, limits_of
+        from repoagent.tasks.context import RunRequest, run_limits
         from repoagent.tasks.session import run
 
         merged = self._settings(settings, {"run.mode": mode, **model_override(model)})
@@ -198,7 +198,7 @@ class Repository(Queries):
             raise UsageError("empty prompt: describe the task")
         request = RunRequest(
             prompt.strip(),
-            new_name("run") if name is None else home_of(layout(self._worktree), name).name,
+            new_name("run") if name is None else open_run_directory(layout(self._worktree), name).name,
             mode=mode,
             plan_only=plan_only,
             check=check,
@@ -210,7 +210,7 @@ class Repository(Queries):
         if commit_per_edit and request.commit.no_commit:
             raise UsageError("commit_per_edit cannot be combined with commit=False")
         ui = _run_interface(decide, allow, on_event, on_note, on_text)
-        limits = limits or limits_of(merged)
+        limits = limits or run_limits(merged)
         model_setup = open_model(merged, model, ui.said, limits, needed=agent == "model")
         self._settle()
         return run(self._worktree, request, merged, ui, model_setup)

@@ -368,7 +368,9 @@ def reviewed(
         from repoagent.review.llm.session import ReviewSession
 
         context = ReviewSession(worktree, paths, settings, notes.append, hear, ready=ready)
-    request = ReviewRequest(worktree, paths, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs))
+    request = ReviewRequest(
+        worktree, paths, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs)
+    )
     report = review(change, request)
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 

@@ -37,7 +37,7 @@ def _nothing(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class AnswerCallbacks:
     """Who listens: `text` to the reply as it comes, `void` to what of it does not count since an attempt broke off,
     `waiting` to pauses (seconds, reason), `warn` to what the person should know."""
 
@@ -57,7 +57,7 @@ class Answer:
     sent: str = ""
 
 
-def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: Hearing) -> Answer:
+def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: AnswerCallbacks) -> Answer:
     """Send `request` and wait for the whole reply. In a repository (`place`) the prompt is kept, as that of an edit is.
 
     Raises UsageError before anything is sent where the prompt does not fit the model, or it does not take an image or
@@ -75,7 +75,7 @@ def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: Hear
     return Answer(reply, seconds, "" if place is None else _kept(request, ready, place, hearing))
 
 
-def _kept(request: Request, ready: ModelSetup, place: Layout, hearing: Hearing) -> str:
+def _kept(request: Request, ready: ModelSetup, place: Layout, hearing: AnswerCallbacks) -> str:
     """Keep the prompt. The reply is paid for by now: what goes wrong here is said, and no more."""
     # loading it takes longer than all else that is needed, and by now the reply is there
     from repoagent.edit.sent_requests import forget_sent, keep_sent
@@ -95,7 +95,7 @@ STREAM = "standard input"
 
 
 @dataclass(frozen=True)
-class Given:
+class AttachedFile:
     """One file as it will be sent: `text`, with keys and tokens masked, or `media`. `digest` is that of its bytes.
     `note` is what the person should know about it."""
 
@@ -107,7 +107,7 @@ class Given:
     note: str = ""
 
 
-def read_given(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> list[Given]:
+def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> list[AttachedFile]:
     """The files, each once. Names are relative to `cwd`; a pipe (`<(git diff)`) is read to its end.
 
     Raises UsageError for one that is not there, is a folder, is too large or holds what can't be sent; Refused for what
@@ -125,13 +125,13 @@ def read_given(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
     return list(found.values())
 
 
-def read_stream(stream: IO[bytes]) -> Given | None:
+def read_stream(stream: IO[bytes]) -> AttachedFile | None:
     """What a pipe or a file on standard input holds; None for nothing. Raises UsageError as `read_given` does."""
     data = stream.read(LARGEST + 1)
     return _given(_not_too_large(data, STREAM), STREAM) if data else None
 
 
-def _given(data: bytes, name: str) -> Given:
+def _given(data: bytes, name: str) -> AttachedFile:
     from hashlib import sha256
 
     digest = sha256(data).hexdigest()
@@ -139,7 +139,7 @@ def _given(data: bytes, name: str) -> Given:
         raise UsageError(f"{name} is a Git LFS pointer: run `git lfs pull` first")
     media = media_of(data, name)
     if media is not None:
-        return Given(name, digest, len(data), media=media)
+        return AttachedFile(name, digest, len(data), media=media)
     if decode(data) is None:
         raise UsageError(f"{name} is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs can be sent")
     text, note = shown(data), ""
@@ -147,7 +147,7 @@ def _given(data: bytes, name: str) -> Given:
         note = f"{name} is empty"
     elif "<svg" in text[:2_000] and name.lower().endswith((".svg", STREAM)):
         note = f"{name} is sent as its source: convert it to PNG to have the picture looked at"
-    return Given(name, digest, len(data), text, note=note)
+    return AttachedFile(name, digest, len(data), text, note=note)
 
 
 def _read(name: Path, path: Path) -> bytes:
@@ -194,11 +194,11 @@ class Question:
     """`words` are the person's, and so is `system`, "" for none."""
 
     words: str
-    files: Sequence[Given] = ()
+    files: Sequence[AttachedFile] = ()
     system: str = ""
 
 
-def request_of(question: Question, *, max_output_tokens: int) -> Request:
+def build_request(question: Question, *, max_output_tokens: int) -> Request:
     """The request. Without files the prompt is the person's words and nothing else; documents come before what is asked
     of them, as models do best."""
     system = (Part(question.system, "system"),) if question.system.strip() else ()
@@ -209,7 +209,7 @@ def request_of(question: Question, *, max_output_tokens: int) -> Request:
     return Request(system, (message,), max_output_tokens, _key(question))
 
 
-def _part(file: Given) -> Part:
+def _part(file: AttachedFile) -> Part:
     if file.media is None:
         return Part(fence(file.text, f"file path={quoted(file.name)}") + "\n\n", f"file {file.name}")
     kind = "image" if file.media.is_image else "PDF"

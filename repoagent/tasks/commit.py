@@ -34,7 +34,7 @@ from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.interrupted import committed, will_commit
 from repoagent.tasks.changes.revert import said_of
 from repoagent.tasks.context import RunContext
-from repoagent.tasks.runs.directory import goes_on
+from repoagent.tasks.runs.directory import resume_command
 
 _MIXED = (
     "{file} was changed by hand, and then by the run again on the same lines: use --include-dirty to commit the file "
@@ -87,7 +87,7 @@ class CommitContext:
     placements: list[Placement] = field(default_factory=list)
 
 
-def land_all(context: RunContext, said: str) -> CommitOutcome | None:
+def commit_run(context: RunContext, said: str) -> CommitOutcome | None:
     """Commit what the run has changed, which is in the files already; None where nothing is left to commit.
 
     `said` is what the message is made of where the model wrote none. What somebody else has done on top of the change
@@ -114,7 +114,7 @@ def land_all(context: RunContext, said: str) -> CommitOutcome | None:
                 raise
             left -= 1
         except Inseparable as error:
-            kept = GOES_ON.format(command=goes_on(context.run_dir.name, context.request.kind))
+            kept = GOES_ON.format(command=resume_command(context.run_dir.name, context.request.kind))
             whole |= {agreed_whole(context, changes, error, kept)}
         except InHead:  # it was committed by hand
             context.change_set.drop([change.name for change in context.change_set.changes])
@@ -145,7 +145,7 @@ def _commit(
         sensitive=context.settings.texts("edit.sensitive"),
         commit=request.commit,
     )
-    kept = GOES_ON.format(command=goes_on(context.run_dir.name, request.kind))
+    kept = GOES_ON.format(command=resume_command(context.run_dir.name, request.kind))
     table = CommitContext(context.worktree, edits, Draft({}, changes), kept)
 
     def message(planned: Sequence[FileChange]) -> str:
@@ -217,7 +217,7 @@ def all_seen(context: RunContext) -> bool:
     )
 
 
-def land_each(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
+def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
     """Take the draft of one edit through the person's yes into the files and a commit of its own; the changes, and
     whether a person has seen and accepted them. `mark` tells the edit from all others of the run."""
     bench = context.bench

@@ -79,7 +79,7 @@ class RunRequest:
     said: Mapping[str, object] = field(default_factory=dict)
 
 
-def limits_of(settings: Settings) -> Limits:
+def run_limits(settings: Settings) -> Limits:
     """The limits of a run that the configuration sets."""
     return Limits(
         settings.whole("run.max_turns"),

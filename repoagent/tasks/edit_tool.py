@@ -158,11 +158,11 @@ def _land(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     from repoagent.edit.commit import new_edit_id
     from repoagent.edit.review_and_commit import RELOCATIONS, agreed, rebind
     from repoagent.git.file_writer import Moved
-    from repoagent.tasks.commit import land_each
+    from repoagent.tasks.commit import commit_edit
 
     bench, edit_id = context.bench, new_edit_id()
     if context.request.commit_per_edit:
-        changes, accepted = land_each(context, edit_id, mark)
+        changes, accepted = commit_edit(context, edit_id, mark)
         context.unseen |= not accepted
         _audit(context, changes, edit_id)
         return changes

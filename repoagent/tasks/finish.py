@@ -8,43 +8,33 @@ What a run or a chat has changed and not committed, between its turns: seen, tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.plan.file import open_tasks, plan_news, read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_beside
 from repoagent.dataclass import dataclass
-from repoagent.edit.commit import new_edit_id
 from repoagent.errors import CheckFailed, NothingDone, Refused
 from repoagent.git.facts import current_branch, operation
-from repoagent.git.files import FileChange
-from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
-from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import set_aside
-from repoagent.storage.locks import locked
 from repoagent.storage.secrets import without_secrets
-from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
 from repoagent.tasks.changes.detect import named
-from repoagent.tasks.changes.interrupted import settle_commit
-from repoagent.tasks.changes.revert import Left, put_back, put_back_whole, said_of
 from repoagent.tasks.context import RunContext
-from repoagent.tasks.edit_tool import write, write_back
-from repoagent.tasks.runs.directory import RunDirectory, goes_on, refuse_foreign
+from repoagent.tasks.runs.directory import resume_command
 from repoagent.tasks.runs.inbox import unread
 from repoagent.tasks.sandbox import Confinement
+from repoagent.tasks.uncommitted import remaining_changes
 from repoagent.tasks.user_hooks import UserHooks
-from repoagent.tasks.worktree import standing
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import CommitOutcome, SentBack
 
 
-def mend_plan(context: RunContext) -> None:
+def repair_plan(context: RunContext) -> None:
     """Set a plan aside that can't be read, say so, and make it again of the conversation."""
     file = context.run_dir.plan
     try:
@@ -91,14 +81,14 @@ class Finishing:
 
     def perform(self, action: Action) -> Observation:
         from repoagent.edit.commit import SentBack, commit_remarks
-        from repoagent.tasks.commit import land_all
+        from repoagent.tasks.commit import commit_run
 
         context = self.context
         said = action.body.strip()
         if unread(context.run_dir):
             text = "The person has said something meanwhile: hear it first."
             return Observation("finish", text, ok=False, shown="")
-        mend_plan(context)
+        repair_plan(context)
         open_ = open_tasks(context.run_dir.plan)
         if open_ and not action.args.get("open", "").strip() and not context.request.plan_only:
             names = "; ".join(f"{task.id} {task.title}" for task in open_)
@@ -128,7 +118,7 @@ class Finishing:
                 "note: the model's last edit was refused and it sent no other: the change is without it"
             )
         try:
-            self.landed = land_all(context, said) if may_commit(context) else None
+            self.landed = commit_run(context, said) if may_commit(context) else None
             made = self.landed.commit if self.landed is not None else None
             for remark in commit_remarks(made) if made is not None else ():
                 context.ui.say(f"note: {remark}")
@@ -145,7 +135,7 @@ class Finishing:
         context = self.context
         if operation(context.worktree) not in (None, "bisect"):
             return
-        found = standing(context.worktree, context.change_set)
+        found = remaining_changes(context.worktree, context.change_set)
         for sentence in found.sentences():
             context.ui.say(sentence)
         if found.held:  # to take it back is not the run's any more
@@ -174,7 +164,7 @@ class Finishing:
 
     def _refused_edit(self) -> Observation | None:
         """Once: that the last edit was refused, or a part of it, so that what it was for is not there."""
-        bench, turns = self.context.bench, since_words(self.context.state)
+        bench, turns = self.context.bench, turns_since_user(self.context.state)
         if bench.missing:  # said of each such edit
             turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
             text = f"Your edit is not complete. {bench.still_missing}"
@@ -250,7 +240,7 @@ class Finishing:
         """How the run is resumed, and what holds its change."""
         from repoagent.tasks.commit import GOES_ON
 
-        command = goes_on(self.context.run_dir.name, self.context.request.kind)
+        command = resume_command(self.context.run_dir.name, self.context.request.kind)
         return (
             GOES_ON.format(command=command)
             if self.context.change_set.changes
@@ -262,11 +252,11 @@ def refusals(state: State) -> int:
     """How often the end was refused since the user spoke last."""
     return sum(
         turn.role == "observation" and turn.meta.get("kind") in NO and turn.meta.get("ok") == "no"
-        for turn in since_words(state)
+        for turn in turns_since_user(state)
     )
 
 
-def since_words(state: State) -> Sequence[Turn]:
+def turns_since_user(state: State) -> Sequence[Turn]:
     """The turns since the user spoke last, but for messages."""
     said = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_beside(turn)]
     return state.turns[said[-1] :] if said else state.turns
@@ -290,10 +280,10 @@ def may_commit(context: RunContext) -> bool:
     return not context.request.commit.no_commit and context.gate.mode != "read-only"
 
 
-def unfinished_business(context: RunContext) -> Sequence[str]:
+def unfinished_work(context: RunContext) -> Sequence[str]:
     """What speaks against ending with words alone."""
     found = []
-    mend_plan(context)
+    repair_plan(context)
     if context.change_set.changes and may_commit(context):
         found.append("you have changed files and not finished")
     if context.bench.missing:
@@ -303,79 +293,3 @@ def unfinished_business(context: RunContext) -> Sequence[str]:
     if open_tasks(context.run_dir.plan) and not context.request.plan_only:
         found.append("tasks of the plan are open")
     return found
-
-
-_WAIT = 1.0  # seconds, for a turn that another process does of the same conversation
-
-Overlapping = Literal["leave", "let-go", "whole"]
-
-
-@dataclass(frozen=True)
-class TakenBack:
-    """The paths that were taken back; those that were `left` as they are, for somebody has changed the same lines, and
-    which lines; of those `whole` that were taken back with that, the copies of what they held."""
-
-    paths: tuple[str, ...]
-    left: Left = field(default_factory=dict)
-    let_go: tuple[str, ...] = ()
-    copies: tuple[Path, ...] = ()
-
-
-def left(worktree: WorkTree, run_dir: RunDirectory) -> tuple[str, ...]:
-    """The paths that it has changed and not committed, in the order of first change; not those of which nothing is in
-    the files any more, for they are in a stash, say."""
-    return tuple(change.name for change in _settled(worktree, run_dir).present())
-
-
-def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
-    """The ledger, without what was committed just before the run was ended."""
-    change_set = open_change_set(worktree, run_dir.changes)
-    settle_commit(change_set)
-    return change_set
-
-
-def left_diff(worktree: WorkTree, run_dir: RunDirectory) -> str:
-    """The same as a unified diff, without what else was done to the files."""
-    changes = _settled(worktree, run_dir).present()
-    return canonical_diff(changes, hash_name=worktree.object_format)
-
-
-def take_back(worktree: WorkTree, run_dir: RunDirectory, overlapping: Overlapping = "leave") -> TakenBack:
-    """Take all of it back, out of the index too where it was staged; what else was done to the files stays. A file in
-    which somebody has changed the same lines is left as it is, or, by `overlapping`, let go of, or taken back whole
-    with a copy kept of what it held.
-
-    Raises Refused where the run came with the repository; Busy where a turn of it is at work, and what writing raises;
-    nothing is changed then.
-    """
-    refuse_foreign(run_dir)
-    with locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"):
-        change_set = _settled(worktree, run_dir)
-        paths = tuple(change.name for change in change_set.changes)
-
-        def write_now(changes: Sequence[FileChange]) -> None:
-            if changes:
-                write(worktree, changes, new_edit_id())
-
-        def write_staged(changes: Sequence[FileChange]) -> None:
-            if changes:
-                write_back(worktree, changes, change_set.changes, new_edit_id())
-
-        found = put_back(change_set, paths, write_staged)
-        taken = tuple(path for path in paths if path not in found)
-        if overlapping == "whole" and found:
-            return TakenBack(paths, copies=put_back_whole(change_set, tuple(found), write_now))
-        if overlapping == "let-go" and found:
-            change_set.drop(found)
-            return TakenBack(taken, let_go=tuple(found))
-        return TakenBack(taken, found)
-
-
-def left_as_they_are(left: Left, let_go: str, whole: str) -> str:
-    """Why files were not taken back, and what can be done, in a sentence: the commands that let go of them, and that
-    take them back `whole`."""
-    return (
-        f"left as they are, for the same lines were changed since: {said_of(left)}. Put that right by hand and "
-        f"say it again; or `{let_go}`, which leaves them so; or `{whole}`, which takes those lines back too, and "
-        "keeps a copy"
-    )

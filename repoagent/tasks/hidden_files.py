@@ -43,7 +43,7 @@ class _Folder(NamedTuple):
 
 
 @dataclass
-class Withheld:
+class HiddenFiles:
     """The withheld files of `worktree`: those of which `why_not` gives a reason."""
 
     worktree: WorkTree

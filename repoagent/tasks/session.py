@@ -50,10 +50,10 @@ from repoagent.tasks.context import (
     shown_in,
     written_by,
 )
-from repoagent.tasks.finish import Finishing, mend_plan, since_words, unfinished_business
+from repoagent.tasks.finish import Finishing, repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import Sending
 from repoagent.tasks.prompt import system_parts
-from repoagent.tasks.runs.control import sweep_away
+from repoagent.tasks.runs.control import remove_orphaned
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 from repoagent.tasks.runs.inbox import unread
 from repoagent.tasks.runs.list import Run, refreshed
@@ -61,12 +61,12 @@ from repoagent.tasks.runs.live import Live, living
 from repoagent.tasks.runs.record import ENDS, About, Record
 from repoagent.tasks.sandbox import Confinement, confinement
 from repoagent.tasks.skills import skill_tool, skills_block
-from repoagent.tasks.start import begun, create_context
+from repoagent.tasks.start import check_can_commit, create_context, start_conversation
 from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools, merge_changes
-from repoagent.tasks.subagents.types import kinds_block
-from repoagent.tasks.toolset import fitted, tools_of
+from repoagent.tasks.subagents.types import agent_types_block
+from repoagent.tasks.toolset import edit_and_read_tools, select_tools
+from repoagent.tasks.uncommitted import remaining_changes
 from repoagent.tasks.user_hooks import UserHooks
-from repoagent.tasks.worktree import refuse_vain, standing
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
@@ -103,10 +103,10 @@ class RunSession:
             )
             if is_draft_pending(self.state):
                 context.dropped = "it is kept only while the run works"
-            self.state = begun(context, self.state, self.place, adopted)
+            self.state = start_conversation(context, self.state, self.place, adopted)
             self.sending = sending = self._sending(blocks)
             context.shown.update(shown_in(self.state, written_by(context)))
-            for turn in since_words(self.state):
+            for turn in turns_since_user(self.state):
                 if turn.role == "observation" and turn.meta.get("kind") == EDIT:
                     context.note_edit(
                         ok=turn.meta.get("ok") != "no", reasons=turn.meta.get("reasons", "").split()
@@ -143,7 +143,7 @@ class RunSession:
         """The first request as `go` would send it; nothing is sent."""
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
-            state = begun(self.context, self.state, self.place)
+            state = start_conversation(self.context, self.state, self.place)
             (request,) = self._sending(blocks).render(state)
         return request
 
@@ -166,10 +166,10 @@ class RunSession:
     def _lay_out_tools(self, open_things: ExitStack) -> list[Part]:
         """Make the tools; the parts of the prompt that tell of skills and children."""
         context, request = self.context, self.context.request
-        self.around = toolset.around(context, self.place)
+        self.around = toolset.user_hooks(context, self.place)
         skills = toolset.skills(context)
         self.finishing = Finishing(context, self.around, self.place)
-        own = tools_of(context, self.finishing, self._after_edit)
+        own = edit_and_read_tools(context, self.finishing, self._after_edit)
         self.runner, commands = toolset.commands(context, self.place)
         open_things.callback(self.runner.close)
         further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]
@@ -177,19 +177,19 @@ class RunSession:
         if self.room is not None:
             open_things.callback(self.room.close)
             further.append(python_tool(self.room))
-        further += toolset.pages(context, self.place)
+        further += toolset.browse_tools(context, self.place)
         parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
         if not request.parent:  # a child has neither plug-ins nor children
             further += [self._watched(tool) for tool in toolset.plugins(context, (*own, *further))]
             names = frozenset(tool.name for tool in (*own, *further))
-            kinds = toolset.kinds(context)
+            kinds = toolset.agent_types(context)
             self.subagents = SubagentPool(context, kinds, names, context.model_setup.model.spec)
             open_things.callback(self.subagents.close)
             wait = next((tool for tool in further if tool.name == "wait"), None)
             further = [tool for tool in further if tool.name != "wait"]
             further += delegate_tools(self.subagents, wait)
-            parts.append(Part(kinds_block(kinds), "agents"))
-        context.tools = fitted(context, own, further)
+            parts.append(Part(agent_types_block(kinds), "agents"))
+        context.tools = select_tools(context, own, further)
         return parts
 
     def _watched(self, tool: Tool) -> Tool:
@@ -244,7 +244,7 @@ class RunSession:
             said = beside("user", mask(message), "message")
             context.ui.note("a message came")
             yield Turn("user", said.text, {**said.meta, "message": message.name, "time": now()})
-        mend_plan(context)
+        repair_plan(context)
         try:
             news = plan_news(
                 context.run_dir.plan, state.turns, [tool.name for tool in context.tools], state.nonce
@@ -289,7 +289,7 @@ class RunSession:
         if not self.live.lost:
             return
         context = self.context
-        sweep_away(context.run_dir)
+        remove_orphaned(context.run_dir)
         names = [change.name for change in context.change_set.changes]
         said = "nothing that it changed is uncommitted"
         if names:
@@ -314,7 +314,7 @@ class RunSession:
         )
         if failed is not None:
             raise failed
-        business = unfinished_business(self.context)
+        business = unfinished_work(self.context)
         if not business:
             return None
         if self.insisted:
@@ -340,7 +340,7 @@ class RunSession:
         """What was changed and not committed, for a task that comes to nothing."""
         from repoagent.tasks.changes.revert import put_back
         from repoagent.tasks.edit_tool import write_back
-        from repoagent.tasks.finish import left_as_they_are
+        from repoagent.tasks.uncommitted import conflict_message
 
         context = self.context
         paths = [change.name for change in context.change_set.changes]
@@ -361,7 +361,7 @@ class RunSession:
             )
             if left:
                 again = f"repoagent runs restore {context.run_dir.name}"
-                sentence = left_as_they_are(left, f"{again} --let-go", f"{again} --whole")
+                sentence = conflict_message(left, f"{again} --let-go", f"{again} --whole")
                 context.ui.say(f"warning: {sentence}")
         except RepoagentError as error:
             context.ui.say(f"warning: what the run has changed is still in your files ({error})")
@@ -411,7 +411,7 @@ def run(
     ensure(store)
     run_dir = RunDirectory(store, request.name)
     refuse_foreign(run_dir)
-    refuse_vain(worktree, request)
+    check_can_commit(worktree, request)
     meter = ready.meter
     if meter.book is not None:
         meter.book = meter.book.about(request.name, str(worktree.top), ())
@@ -427,7 +427,7 @@ def run(
             live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
         kind = _kind(context, outcome)
         live.ended(kind, outcome.text, commits=context.commits)
-    left = standing(worktree, context.change_set).left
+    left = remaining_changes(worktree, context.change_set).left
     return RunOutcome(
         kind, request.name, outcome.text, display_name(ready.model.spec), meter.usage, meter.attempts, meter.cost,
         time.monotonic() - started - ui.waited, tuple(context.commits), left,
@@ -440,7 +440,7 @@ def _kind(context: RunContext, outcome: Outcome) -> Kind:
     """What a run came to. In a chat, and from a child, words are an answer whatever is open."""
     alone = context.request.kind == "run" and not context.request.parent
     if outcome.kind == "answered":
-        return "unfinished" if alone and unfinished_business(context) else "answered"
+        return "unfinished" if alone and unfinished_work(context) else "answered"
     if context.bench.missing:
         return "unfinished"
     nothing = not context.commits and not context.change_set.changes

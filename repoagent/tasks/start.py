@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from repoagent.agent.loop import why_skipped
 from repoagent.agent.protocol import parse
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, beside, steps
 from repoagent.config.settings import Settings
+from repoagent.edit.checks import preflight
 from repoagent.edit.guards.scope import gate
 from repoagent.edit.model_setup import ModelSetup, attachments
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.tools import ToolContext, read_limit
 from repoagent.errors import UsageError
-from repoagent.git.facts import current_branch, gather
-from repoagent.git.index import read_status
+from repoagent.git.facts import current_branch, gather, unmerged
+from repoagent.git.index import Status, read_status
+from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.storage.jsonl import now
@@ -26,8 +30,7 @@ from repoagent.tasks.context import RunContext, RunInterface, RunRequest
 from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement
-from repoagent.tasks.toolset import approvals
-from repoagent.tasks.worktree import place_of_person
+from repoagent.tasks.toolset import create_gate
 from repoagent.uses.request_symbols import locate
 
 NAMES = "names"  # the kind of the turn that says where names are defined
@@ -61,7 +64,7 @@ def create_context(  # noqa: PLR0917  (what a run is made of)
         form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
         conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
     )  # fmt: skip
-    approval = approvals(run_dir, settings, request, place, ui.approve)
+    approval = create_gate(run_dir, settings, request, place, ui.approve)
     change_set = open_change_set(worktree, run_dir.changes)
     made = settle_commit(change_set)
     commits = [made] if made is not None else []
@@ -71,7 +74,7 @@ def create_context(  # noqa: PLR0917  (what a run is made of)
     )  # fmt: skip
 
 
-def begun(context: RunContext, state: State, place: Confinement, adopted: str = "") -> State:
+def start_conversation(context: RunContext, state: State, place: Confinement, adopted: str = "") -> State:
     """The state with what the person says, and what there is to know of the repository and of `place`, where that has
     changed; before that, what was `adopted` of children.
 
@@ -96,7 +99,7 @@ def begun(context: RunContext, state: State, place: Confinement, adopted: str = 
         gather(context.worktree),
         sorted(path for path in read_status(context.worktree).changed if path not in own),
         linked=bool(request.worktree),
-        inside=place_of_person(context.worktree.top),
+        inside=current_folder(context.worktree.top),
     )
     for kind, text in (
         (ENVIRONMENT, mask(environment_text(context, place))),
@@ -162,3 +165,27 @@ def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> Sta
     else:
         return state
     return state.with_turn(Turn("observation", text, {"kind": waiting[0].kind, "ok": "no"}))
+
+
+def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
+    """Raise what the commit would raise in the end whatever the change is: Refused in the middle of a merge or a
+    rebase, UsageError where git does not know who commits, Busy while another program holds the index.
+
+    A chat, and a run that commits nothing, is free to begin.
+    """
+    commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
+    if request.kind != "run" or not commits:
+        return
+    refuse_operation(worktree)
+    refuse_unmerged(Status(None, None, {}, unmerged(worktree)))
+    preflight(worktree, EditRequest(request.prompt, (), commit=request.commit))
+
+
+def current_folder(top: Path) -> str:
+    """The folder that the person is in, from the top of the work tree; "" at the top and outside of it."""
+    try:
+        here = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
+    except OSError:  # it was removed under us
+        return ""
+    outside = here in {os.curdir, os.pardir} or here.startswith(os.pardir + os.sep)
+    return "" if outside else here

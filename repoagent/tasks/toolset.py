@@ -50,16 +50,16 @@ from repoagent.tasks.hidden_files import are_blobs, unshown
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.read_tools import output_name, reading_tools
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.sandbox import Confinement, Explainer, hidden_from
+from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
 from repoagent.tasks.skills import Skill, find_skills, skill_places
-from repoagent.tasks.subagents.types import AgentType, find_kinds
+from repoagent.tasks.subagents.types import AgentType, find_agent_types
 from repoagent.tasks.user_hooks import UserHooks
 
 SAID = 5  # withheld files that are named
 Say = Callable[[str], None]
 
 
-def approvals(
+def create_gate(
     run_dir: RunDirectory, settings: Settings, request: RunRequest, place: Confinement, asker: Asker
 ) -> Gate:
     """The gate of this run: the person's rules, its mode, and who is asked."""
@@ -90,7 +90,7 @@ def approvals(
     )
 
 
-def shop_of(context: RunContext, place: Confinement) -> CommandRunner:
+def command_runner(context: RunContext, place: Confinement) -> CommandRunner:
     """Where commands of this run are run."""
     env = scrubbed(os.environ, place.policy)
 
@@ -158,10 +158,10 @@ def _guard(context: RunContext) -> Guard:
 
 def commands(context: RunContext, place: Confinement) -> tuple[CommandRunner, tuple[Tool, ...]]:
     """The tools `run`, `wait` and `kill`, and the shop they work in."""
-    runner = shop_of(context, place)
+    runner = command_runner(context, place)
     for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
         context.ui.say(f"note: {sentence}")
-    if context.gate.mode == "auto" and (hidden := hidden_from(place.withheld, "shown")):
+    if context.gate.mode == "auto" and (hidden := hidden_paths(place.withheld, "shown")):
         context.ui.say(
             f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
         )
@@ -188,7 +188,7 @@ def python(
     )
 
 
-def pages(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
+def browse_tools(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
     """The tool `browse`, where the person has turned it on."""
     if not context.settings.switch("run.browse"):
         return ()
@@ -207,7 +207,7 @@ def pages(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
     return (browse_tool(window),)
 
 
-def around(context: RunContext, place: Confinement) -> UserHooks:
+def user_hooks(context: RunContext, place: Confinement) -> UserHooks:
     """The person's own commands around the loop: confined as the check is, for they may run the changed code."""
     settings = context.settings
 
@@ -239,9 +239,9 @@ def skills(context: RunContext) -> tuple[Skill, ...]:
     return find_skills(places, context.ui.say)
 
 
-def kinds(context: RunContext) -> dict[str, AgentType]:
+def agent_types(context: RunContext) -> dict[str, AgentType]:
     """The kinds of children there are; where nothing may be changed, not those that are made for changes."""
-    found = find_kinds(
+    found = find_agent_types(
         context.layout, user_file(os.environ).parent, context.ui.say, why_not=context.bench.why_not
     )
     if not (context.request.plan_only or context.gate.mode == "read-only"):
@@ -308,7 +308,7 @@ WHOLE = frozenset({EDIT, "read", "run", "python", "wait"})  # what bounds itself
 ALWAYS = frozenset({"finish", "reject", "think", "message"})  # what no kind of agent can be without
 
 
-def tools_of(
+def edit_and_read_tools(
     context: RunContext, finishing: Finishing, after_edit: Callable[[Sequence[str]], str]
 ) -> tuple[Tool, ...]:
     """The tools that look, write and end."""
@@ -331,7 +331,7 @@ def tools_of(
     return tuple(found)
 
 
-def fitted(context: RunContext, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[Tool, ...]:
+def select_tools(context: RunContext, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[Tool, ...]:
     """Those of all tools that this run may use, with what they say masked, and kept in a file where it is long."""
     found = [*own, *further]
     wanted = context.request.tools

@@ -242,7 +242,7 @@ class UserHooks:
                 "seconds": round(ran.seconds, 3),
             }
         )
-        return HookAnswer(ran.ok, told(event, command, ran))
+        return HookAnswer(ran.ok, hook_report(event, command, ran))
 
 
 def variables(given: Mapping[str, object]) -> dict[str, str]:
@@ -257,7 +257,7 @@ def variables(given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def told(event: Event, command: str, ran: Ran) -> str:
+def hook_report(event: Event, command: str, ran: Ran) -> str:
     """What the model is told. A command that ended well and printed nothing is not mentioned."""
     output = mask(printable(excerpt(ran.output)))
     if ran.ok and not output.strip():

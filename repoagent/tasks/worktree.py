@@ -1,220 +1,201 @@
-"""A linked work tree for a run, so that the person's own stays as it is until they merge.
+"""The life of the linked work tree of a run: create it, reopen it on --resume, remove it when all of it is committed.
 
-The state of the repository that a run stands on: whether its commit could be made at all, which is asked before a
-model is paid, and what of its change is still there in the end.
+A run in a linked work tree leaves the files of the user alone until they merge its branch. The work tree is in a folder
+that the user names, or else in the git directory, where only we create and remove it.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from repoagent.dataclass import dataclass
-from repoagent.edit.checks import preflight
-from repoagent.edit.request import EditRequest
-from repoagent.errors import Refused
-from repoagent.git.facts import current_branch, head, unmerged
-from repoagent.git.index import Status, read_entries, read_status
+from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.git.facts import current_branch, head
+from repoagent.git.index import read_status
 from repoagent.git.objects import check_new
 from repoagent.git.process import GitError, git, git_output
-from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree, open_worktree
-from repoagent.tasks.changes.change_set import ChangeSet
-from repoagent.tasks.context import RunRequest
+from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+from repoagent.tasks.runs.list import Run, refreshed
+from repoagent.tasks.runs.record import Record
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
+    from repoagent.edit.model_setup import ModelSetup
+    from repoagent.tasks.context import RunInterface, RunRequest
+    from repoagent.tasks.session import RunOutcome
 
 
-def linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
-    """A linked work tree at HEAD, on the new branch `branch`: in `folder`, or in one inside of the git directory.
+def run_in_worktree(
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
+) -> RunOutcome:
+    """Do one run as `session.run` does: in the linked work tree that it had before, in a new one if the request has a
+    `worktree` or `branch`, otherwise in `worktree`. A linked work tree in which all is committed is removed at the end.
 
-    Raises Refused where there is such a branch or folder, or no commit yet.
+    Raises what `session.run`, `create_linked` and `reopen_linked` raise.
+    """
+    from repoagent.tasks.session import run
+
+    run_dir, before = _record_of(worktree, request.name)
+    if (earlier := reopen_linked(worktree, before.worktree, before.branch)) is not None:
+        linked, branch = earlier, current_branch(earlier) or ""
+    elif request.branch or request.worktree:
+        branch = request.branch or f"repoagent/{request.name}"
+        folder = Path(request.worktree) if request.worktree else None
+        linked = create_linked(worktree, branch, folder, request.name)
+        without = "; your uncommitted changes are not in it" if read_status(worktree).changed else ""
+        ui.say(f"working in {linked.top}, on the new branch {branch}{without}")
+    else:
+        return run(worktree, request, settings, ui, ready)
+    request = replace(request, worktree=str(linked.top), branch=branch)
+    try:
+        outcome = run(linked, request, settings, ui, ready)
+    except RepoagentError:
+        if not run_dir.conversation.exists():  # the run never started
+            close_linked(worktree, linked, branch)
+        raise
+    if note := close_linked(worktree, linked, branch, done=outcome.kind == "done"):
+        ui.say(note)
+    return outcome
+
+
+def resumed_worktree(worktree: WorkTree, name: str) -> WorkTree:
+    """The linked work tree that the run or chat `name` worked in, created again if it is gone; else `worktree`.
+
+    Raises Refused for a run that came with the repository, and as `reopen_linked` does.
+    """
+    _, before = _record_of(worktree, name)
+    return reopen_linked(worktree, before.worktree, before.branch) or worktree
+
+
+def worktree_of(worktree: WorkTree, run: Run) -> WorkTree:
+    """The work tree that `run` worked in. Raises UsageError where it is gone."""
+    folder = run.record.worktree
+    if not folder or Path(folder) == worktree.top:
+        return worktree
+    linked = find_linked(worktree, folder)
+    if linked is None:
+        raise UsageError(f"the work tree {folder} of {run.name} no longer exists")
+    return linked
+
+
+def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
+    """The directory of a run and its record, an empty one for a new run. Raises Refused for a run that came with the
+    repository."""
+    run_dir = RunDirectory(layout(worktree), name)
+    refuse_foreign(run_dir)
+    return run_dir, refreshed(Run(run_dir, Record(), "")).record if run_dir.record.exists() else Record()
+
+
+def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
+    """Create a linked work tree at HEAD on the new branch `branch`: in `folder`, or inside the git directory.
+
+    Raises Refused where the branch or folder exists, or before the first commit.
     """
     if head(worktree).commit is None:
-        raise Refused("there is no commit yet to make a linked work tree of: commit something first")
+        raise Refused("a linked work tree needs a commit to start from; create the first commit")
     check_new(worktree, branch)
-    place = Path(os.path.abspath(folder)) if folder is not None else _inside(worktree, name)  # noqa: PTH100
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise Refused(f"{place} is there already: name another folder for --worktree")
-    return _added(worktree, place, "-b", branch, "--", str(place))
+    path = Path(os.path.abspath(folder)) if folder is not None else _own_folder(worktree) / name  # noqa: PTH100
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise Refused(f"{path} already exists; choose another folder for --worktree")
+    return _add(worktree, path, "-b", branch, "--", str(path))
 
 
-def found(worktree: WorkTree, folder: str) -> WorkTree | None:
-    """The work tree that a run was given before, where it is still there. Git knows it as a linked work tree of this
-    repository: any other folder is not even looked at."""
+def find_linked(worktree: WorkTree, folder: str) -> WorkTree | None:
+    """The linked work tree at `folder`, None if it is gone. Only one that git lists for this repository is opened."""
     if not folder or Path(folder) == worktree.top or not Path(folder).is_dir():
         return None
     listed = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
     if b"worktree " + os.fsencode(folder) not in listed:
         return None
-    other = _opened(Path(folder))
+    other = _open(Path(folder))
     return other if other.common_dir == worktree.common_dir else None
 
 
-def reopened(worktree: WorkTree, folder: str, branch: str) -> WorkTree | None:
-    """The linked work tree that a run was given before, made anew on its branch where it is gone since. None for a run
-    that had none, or whose branch is checked out here now.
+def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | None:
+    """The linked work tree at `folder`, created again on `branch` if it is gone. None without a folder, or if the
+    branch is now checked out in `worktree`.
 
-    Raises Refused where it can't be made, as when the branch is checked out in another work tree.
+    Raises Refused where git cannot create it, as when the branch is checked out in another work tree.
     """
-    if (there := found(worktree, folder)) is not None:
-        return there
+    if (existing := find_linked(worktree, folder)) is not None:
+        return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
         return None
-    known = git_output(
-        worktree.top, "show-ref", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)
-    )
-    where = ("--", folder, branch) if known.returncode == 0 else ("-b", branch, "--", folder)
-    return _added(worktree, Path(folder), *where)
+    new = ("--", folder, branch) if _has_branch(worktree, branch) else ("-b", branch, "--", folder)
+    return _add(worktree, Path(folder), *new)
 
 
-def wind_up(worktree: WorkTree, place: WorkTree, branch: str, *, done: bool = True) -> str:
-    """What to say of a linked work tree at the end of a run. It is removed where it was made for the run, which is
-    `done`, and holds nothing that is not committed; the branch goes too where nothing was committed on it."""
-    if not done or not _is_inside(worktree, place.top):
+def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
+    """Remove a linked work tree in the git directory whose run is `done`, unless something in it is uncommitted; and
+    its branch, if it has no commit of its own. What to tell the user, "" for nothing."""
+    own = os.path.realpath(_own_folder(worktree)) + os.sep
+    if not done or not os.path.realpath(linked.top).startswith(own):
         return ""
     try:
-        git(worktree.top, "worktree", "remove", "--", str(place.top), read_only=False)
-    except GitError:  # something uncommitted is in it: it stays
-        remove = f"git worktree remove --force {shlex.quote(str(place.top))}"
-        return f"what is not committed is in {place.top}: `{remove}` takes it away"
-    if _is_of_head(worktree, branch):
+        git(worktree.top, "worktree", "remove", "--", str(linked.top), read_only=False)
+    except GitError:  # something in it is uncommitted
+        remove = f"git worktree remove --force {shlex.quote(str(linked.top))}"
+        return f"uncommitted work is left in {linked.top}; `{remove}` discards it"
+    counted = git_output(worktree.top, "rev-list", "--count", f"HEAD..refs/heads/{branch}", "--", ok=(0, 128))
+    if counted.stdout.strip() == b"0":
         git_output(worktree.top, "branch", "--quiet", "-d", "--", branch, read_only=False, ok=(0, 1))
-        return f"nothing was committed: the branch {branch} is gone again"
-    return f"the work is on the branch {branch}: `git merge {branch}` takes it over"
+        return f"nothing was committed; deleted the branch {branch}"
+    return f"the work is on the branch {branch}; `git merge {branch}` merges it"
 
 
-def clear_away(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
-    """Remove the linked work tree that was made for the run `name`, and its branch where no commit is on it alone; what
-    there is to say of the branch, or of a folder that the person chose, which stays. Raises Refused, and removes
-    nothing, where something in the work tree is not committed."""
-    place = _inside(worktree, name)
-    there = found(worktree, folder)
-    if not folder or os.path.realpath(folder) != os.path.realpath(place):
-        mine = there is None or not branch
-        return "" if mine else f"its work tree stays: `git worktree remove {shlex.quote(folder)}` removes it"
-    if there is not None:
+def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
+    """Remove the linked work tree that was created for the run `name`, and its branch if other refs have its commits.
+    What to tell the user of the branch, or of a folder that they chose, which is kept.
+
+    Raises Refused, and removes nothing, where something in the work tree is uncommitted.
+    """
+    existing = find_linked(worktree, folder)
+    if not folder or os.path.realpath(folder) != os.path.realpath(_own_folder(worktree) / name):
+        if existing is None or not branch:
+            return ""
+        return f"kept its work tree; `git worktree remove {shlex.quote(folder)}` removes it"
+    if existing is not None:
         try:
             git(worktree.top, "worktree", "remove", "--", folder, read_only=False)
         except GitError as error:
             remove = f"git worktree remove --force {shlex.quote(folder)}"
             raise Refused(
-                f"{name} has work that is not committed in {folder}: look there, or drop it by `{remove}`; then delete "
-                "the run"
+                f"{name} has uncommitted work in {folder}; commit it or discard it with `{remove}` before you delete the "
+                "run"
             ) from error
-    ref = f"refs/heads/{branch}"
-    if git_output(worktree.top, "show-ref", "--verify", "--quiet", ref, ok=(0, 1, 128)).returncode:
+    if not _has_branch(worktree, branch):
         return ""
     others = ("HEAD", f"--exclude={branch}", "--branches", "--tags", "--remotes")
-    alone = git(worktree.top, "rev-list", "--max-count=1", ref, "--not", *others, "--")
-    if (
-        not alone
-        and git_output(
-            worktree.top, "branch", "--quiet", "-D", "--", branch, read_only=False, ok=(0, 1)
-        ).returncode
-        == 0
-    ):
-        return f"its branch {branch} is gone, for its commits are on others"
-    return (
-        f"its branch {branch} stays: `git branch -D {shlex.quote(branch)}` removes it, and the commits on it"
-    )
+    unmerged = git(worktree.top, "rev-list", "--max-count=1", f"refs/heads/{branch}", "--not", *others, "--")
+    delete = ("branch", "--quiet", "-D", "--", branch)
+    if not unmerged and not git_output(worktree.top, *delete, read_only=False, ok=(0, 1)).returncode:
+        return f"deleted its branch {branch}, whose commits are on other branches"
+    return f"kept its branch {branch}; `git branch -D {shlex.quote(branch)}` deletes it and its commits"
 
 
-def _is_of_head(worktree: WorkTree, branch: str) -> bool:
-    """Whether the branch has no commit that is not in HEAD."""
-    counted = git_output(worktree.top, "rev-list", "--count", f"HEAD..refs/heads/{branch}", "--", ok=(0, 128))
-    return counted.stdout.strip() == b"0"
+def _has_branch(worktree: WorkTree, branch: str) -> bool:
+    ref = f"refs/heads/{branch}"
+    return git_output(worktree.top, "show-ref", "--verify", "--quiet", ref, ok=(0, 1, 128)).returncode == 0
 
 
-def _added(worktree: WorkTree, place: Path, *args: str) -> WorkTree:
+def _add(worktree: WorkTree, path: Path, *args: str) -> WorkTree:
     try:
         git(worktree.top, "worktree", "add", "--quiet", *args, read_only=False)
     except GitError as error:
-        raise Refused(f"the linked work tree could not be made: {error}") from error
-    return _opened(place)
+        raise Refused(f"could not create the linked work tree: {error}") from error
+    return _open(path)
 
 
-def _opened(place: Path) -> WorkTree:
-    """From here on git is to find the repository by the folder alone."""
+def _open(path: Path) -> WorkTree:
+    """Open a linked work tree; from here on git finds the repository by the folder alone."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         os.environ.pop(name, None)
-    return open_worktree(place)
+    return open_worktree(path)
 
 
-def _inside(worktree: WorkTree, name: str) -> Path:
-    return worktree.common_dir / "repoagent" / "worktrees" / name
-
-
-def _is_inside(worktree: WorkTree, place: Path) -> bool:
-    inside = os.path.realpath(worktree.common_dir / "repoagent" / "worktrees")
-    return os.path.realpath(place).startswith(inside + os.sep)
-
-
-def refuse_vain(worktree: WorkTree, request: RunRequest) -> None:
-    """Raise what the commit would raise in the end whatever the change is: Refused in the middle of a merge or a
-    rebase, UsageError where git does not know who commits, Busy while another program holds the index.
-
-    A chat, and a run that commits nothing, is free to begin.
-    """
-    commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
-    if request.kind != "run" or not commits:
-        return
-    refuse_operation(worktree)
-    refuse_unmerged(Status(None, None, {}, unmerged(worktree)))
-    preflight(worktree, EditRequest(request.prompt, (), commit=request.commit))
-
-
-def place_of_person(top: Path) -> str:
-    """The folder that the person is in, from the top of the work tree; "" at the top and outside of it."""
-    try:
-        here = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
-    except OSError:  # it was removed under us
-        return ""
-    outside = here in {os.curdir, os.pardir} or here.startswith(os.pardir + os.sep)
-    return "" if outside else here
-
-
-@dataclass(frozen=True)
-class Preconditions:
-    """The paths of a run's changes: `left` in the files and not committed, `gone` out of the files, and those of which
-    the last commit holds all there is (`held`), as after a commit of the person's own."""
-
-    left: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
-
-    def sentences(self) -> list[str]:
-        """What a person should know of it."""
-        found = []
-        if self.gone:
-            do = "does" if len(self.gone) == 1 else "do"
-            found.append(
-                f"note: {_names(self.gone)} {do} not hold the run's change any more: it was taken out of the files "
-                "while the run worked"
-            )
-        if self.held:
-            found.append(f"note: the last commit holds the run's change of {_names(self.held)} already")
-        return found
-
-
-def standing(worktree: WorkTree, change_set: ChangeSet) -> Preconditions:
-    """What has become of the changes that are not committed by the run."""
-    if not change_set.changes:
-        return Preconditions()
-    changed = read_status(worktree).changed
-    names = {name for change in change_set.changes for name in (change.old_path, change.path) if name}
-    known = read_entries(worktree, sorted(names))
-    found: dict[str, list[str]] = {"left": [], "gone": [], "held": []}
-    for change in change_set.changes:
-        committed = not {change.old_path, change.path} & changed.keys()
-        if change_set.standing(change) is None:
-            found["gone"].append(change.name)
-        elif committed and (change.path in known if change.path else change.old_path not in known):
-            found["held"].append(change.name)
-        else:
-            found["left"].append(change.name)
-    return Preconditions(**{key: tuple(some) for key, some in found.items()})
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+def _own_folder(worktree: WorkTree) -> Path:
+    return worktree.common_dir / "repoagent" / "worktrees"

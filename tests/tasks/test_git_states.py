@@ -15,9 +15,9 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.memory.identity.store import resolve
-from repoagent.tasks.finish import left, take_back
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.worktree import linked, reopened, wind_up
+from repoagent.tasks.uncommitted import restore_changes, uncommitted_files
+from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
 from tests.program import run
 from tests.tasks.bare import NAME, Person, diff, go
@@ -123,7 +123,9 @@ def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitR
 
     outcome, _, _ = go(repo, EDIT, _then(commit_and_go_on))
     assert (outcome.left, outcome.commits) == ((), ())
-    assert left(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
+    assert (
+        uncommitted_files(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
+    )
     assert repo.read("f.txt") == b"two\nmine\n"
 
 
@@ -162,7 +164,7 @@ def test_what_is_taken_back_leaves_the_index_too(repo: GitRepo, rejected: bool) 
             go(repo, edit, made, stage)
     else:
         go(repo, edit, made, stage, commit=NO_COMMIT)
-        take_back(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME))
+        restore_changes(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME))
     assert repo.status() == "M  f.txt\nA  new.txt\n"
     assert repo.git("show", ":f.txt") == "one\n2\n3\nmine\n"
 
@@ -186,7 +188,9 @@ def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRep
     with pytest.raises(Refused, match="a rebase is in progress"):
         go(repo, EDIT, _then(rebase), person=person)
     assert person.said == []
-    assert left(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
+    assert (
+        uncommitted_files(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
+    )
     repo.git("rebase", "--continue")
     outcome, _, _ = go(repo, DONE, prompt="")
     assert (repo.git("show", "HEAD:f.txt"), repo.status(), len(outcome.commits)) == ("two\n", "", 1)
@@ -323,27 +327,27 @@ def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo
 def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     here = open_worktree(repo.top)
-    place = linked(here, "feature", None, NAME)
-    assert wind_up(here, place, "feature", done=False) == ""
+    place = create_linked(here, "feature", None, NAME)
+    assert close_linked(here, place, "feature", done=False) == ""
     (place.top / "f.txt").write_text("two\n")
-    assert f"what is not committed is in {place.top}" in wind_up(here, place, "feature")
+    assert f"uncommitted work is left in {place.top}" in close_linked(here, place, "feature")
     (place.top / "f.txt").write_text("one\n")
-    assert wind_up(here, place, "feature") == "nothing was committed: the branch feature is gone again"
+    assert close_linked(here, place, "feature") == "nothing was committed; deleted the branch feature"
     assert (repo.git("branch", "--list", "feature"), place.top.exists()) == ("", False)
 
 
 def test_a_run_goes_on_on_its_branch_when_its_work_tree_is_gone(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     here = open_worktree(repo.top)
-    place = linked(here, "feature", None, NAME)
+    place = create_linked(here, "feature", None, NAME)
     subprocess.run(["git", "commit", "-qm", "more", "--allow-empty"], cwd=place.top, check=True)
-    assert "`git merge feature`" in wind_up(here, place, "feature")
-    again = reopened(here, str(place.top), "feature")
+    assert "`git merge feature`" in close_linked(here, place, "feature")
+    again = reopen_linked(here, str(place.top), "feature")
     assert again is not None and again.top.samefile(place.top)
-    assert reopened(here, str(here.top), "") is None  # it never had one
-    wind_up(here, again, "feature")
+    assert reopen_linked(here, str(here.top), "") is None  # it never had one
+    close_linked(here, again, "feature")
     repo.git("checkout", "-q", "feature")
-    assert reopened(here, str(place.top), "feature") is None  # the branch is here
+    assert reopen_linked(here, str(place.top), "feature") is None  # the branch is here
 
 
 def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRepo) -> None:

@@ -19,12 +19,12 @@ from repoagent.storage.folders import SystemFailed
 from repoagent.tasks import commit, edit_tool
 from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.finish import left, take_back
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.live import living
 from repoagent.tasks.runs.record import About
 from repoagent.tasks.subagents.process import SubagentSpec, write_order
 from repoagent.tasks.subagents.types import Budget
+from repoagent.tasks.uncommitted import restore_changes, uncommitted_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, diff, go
 
@@ -368,7 +368,7 @@ def test_what_is_committed_is_not_taken_back_as_left_over(
         patched.setattr(commit, "committed", dies)
         go(repo, EDIT, DONE)
     worktree = open_worktree(repo.top)
-    assert left(worktree, run_dir(repo)) == () == take_back(worktree, run_dir(repo)).paths
+    assert uncommitted_files(worktree, run_dir(repo)) == () == restore_changes(worktree, run_dir(repo)).paths
     assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
 
 

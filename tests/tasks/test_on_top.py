@@ -15,8 +15,8 @@ from repoagent.errors import CheckFailed, Refused
 from repoagent.git.transaction.results import Inseparable, Options
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
-from repoagent.tasks.finish import left, left_diff, take_back
 from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.uncommitted import restore_changes, uncommitted_diff, uncommitted_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, Answer, Person, diff, go
 
@@ -210,7 +210,7 @@ def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo:
     ):
         go(repo, *mix(repo))
     assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
-    assert "+again" in left_diff(open_worktree(repo.top), run_dir(repo))
+    assert "+again" in uncommitted_diff(open_worktree(repo.top), run_dir(repo))
 
 
 def test_it_can_be_committed_whole(repo: GitRepo) -> None:
@@ -288,26 +288,30 @@ def half_done(repo: GitRepo) -> None:
 def test_what_can_be_taken_back_is(repo: GitRepo) -> None:
     half_done(repo)
     worktree = open_worktree(repo.top)
-    done = take_back(worktree, run_dir(repo))
+    done = restore_changes(worktree, run_dir(repo))
     assert (done.paths, dict(done.left)) == (("g.txt",), {"f.txt": ((1, 1),)})
     assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", ("mine\n" + REST).encode())
-    assert left(worktree, run_dir(repo)) == ("f.txt",)
+    assert uncommitted_files(worktree, run_dir(repo)) == ("f.txt",)
     repo.write("f.txt", "two\n" + REST.replace("9", "mine"))
-    assert take_back(worktree, run_dir(repo)).paths == ("f.txt",)
+    assert restore_changes(worktree, run_dir(repo)).paths == ("f.txt",)
     assert repo.read("f.txt") == ("one\n" + REST.replace("9", "mine")).encode()
 
 
 def test_what_can_not_is_let_go_of(repo: GitRepo) -> None:
     half_done(repo)
     worktree = open_worktree(repo.top)
-    done = take_back(worktree, run_dir(repo), "let-go")
-    assert (done.paths, done.let_go, left(worktree, run_dir(repo))) == (("g.txt",), ("f.txt",), ())
+    done = restore_changes(worktree, run_dir(repo), "let-go")
+    assert (done.paths, done.let_go, uncommitted_files(worktree, run_dir(repo))) == (
+        ("g.txt",),
+        ("f.txt",),
+        (),
+    )
     assert repo.read("f.txt") == ("mine\n" + REST).encode()
 
 
 def test_or_taken_back_whole_with_a_copy(repo: GitRepo) -> None:
     half_done(repo)
-    done = take_back(open_worktree(repo.top), run_dir(repo), "whole")
+    done = restore_changes(open_worktree(repo.top), run_dir(repo), "whole")
     assert (sorted(done.paths), repo.status()) == (["f.txt", "g.txt"], "")
     assert [path.read_bytes() for path in done.copies] == [("mine\n" + REST).encode()]
 
@@ -316,11 +320,11 @@ def test_what_is_mixed_is_left_too(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n" + REST})
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
-    done = take_back(open_worktree(repo.top), run_dir(repo))
+    done = restore_changes(open_worktree(repo.top), run_dir(repo))
     assert (done.paths, dict(done.left)) == ((), {"f.txt": ((1, 1),)})
     repo.git("checkout", "-q", "f.txt")
-    assert not take_back(open_worktree(repo.top), run_dir(repo)).left
-    assert left(open_worktree(repo.top), run_dir(repo)) == ()
+    assert not restore_changes(open_worktree(repo.top), run_dir(repo)).left
+    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
 
 
 def test_the_command_says_what_it_left_and_takes_the_ways_on(

@@ -19,7 +19,7 @@ from repoagent.llm.model import fence
 from repoagent.storage.layout import Layout
 from repoagent.tasks.plugins import Context, plugin_tools, tools_of
 from repoagent.tasks.skills import find_skills, skill_places
-from repoagent.tasks.subagents.types import Budget, find_kinds
+from repoagent.tasks.subagents.types import Budget, find_agent_types
 from tests import program
 from tests.conftest import GitRepo
 
@@ -143,6 +143,6 @@ def test_the_files_of_the_pages_are_read_without_a_word(tmp_path: Path) -> None:
     )
     assert found.description.endswith("Use it when a version is asked for.")
     layout = Layout(tmp_path / "top" / ".repoagent", tmp_path / "top" / ".git")
-    why = find_kinds(layout, tmp_path, warnings.append)["why"]
+    why = find_agent_types(layout, tmp_path, warnings.append)["why"]
     assert why.limits == Budget(turns=20, cost=0.25) and "run" in (why.tools or ())
     assert warnings == []

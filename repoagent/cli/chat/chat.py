@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.cli.commands import run_options
-from repoagent.cli.commands.run import worked_in
 from repoagent.cli.commands.run_options import hold_on, said
 from repoagent.cli.commands.run_output import (
     LONGEST,
@@ -36,9 +35,10 @@ from repoagent.git.worktree import layout as layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
 from repoagent.tasks.context import RunRequest
-from repoagent.tasks.finish import left
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.session import run
+from repoagent.tasks.uncommitted import uncommitted_files
+from repoagent.tasks.worktree import resumed_worktree
 
 if TYPE_CHECKING:
     from repoagent.cli.session import Session
@@ -195,7 +195,7 @@ def open_chat(
     note = "" if fresh else hold_on(given, settings, RunDirectory(layout, name))
     if note:
         terminal.note(note)
-    previous = worktree if fresh else worked_in(worktree, name)
+    previous = worktree if fresh else resumed_worktree(worktree, name)
     if previous.top != worktree.top:
         terminal.note(f"working in {previous.top}, as before")
         worktree, layout = previous, layout_of(previous)
@@ -213,10 +213,14 @@ def open_chat(
 def leave(chat: Chat, worktree: WorkTree) -> None:
     """Remove the linked work tree that a resumed chat was in, as at the end of a run, when all in it is committed.
     `worktree` is where the command was started."""
-    from repoagent.tasks.worktree import wind_up
+    from repoagent.tasks.worktree import close_linked
 
     branch = current_branch(chat.worktree) if chat.worktree.top.is_dir() else None
-    if branch and chat.worktree.top != worktree.top and (said := wind_up(worktree, chat.worktree, branch)):
+    if (
+        branch
+        and chat.worktree.top != worktree.top
+        and (said := close_linked(worktree, chat.worktree, branch))
+    ):
         chat.terminal.note(said)
 
 
@@ -343,7 +347,7 @@ def _branch(chat: Chat) -> str:
 
 def _left(chat: Chat) -> list[str]:
     try:
-        count = len(left(chat.worktree, chat.run_dir))
+        count = len(uncommitted_files(chat.worktree, chat.run_dir))
     except (RepoagentError, OSError):  # /diff reports it
         return []
     return [f"{count} file{'s' * (count != 1)} uncommitted"] if count else []

@@ -120,13 +120,13 @@ def _greet(chat: Chat) -> None:
     from repoagent.agent.state import open_state
     from repoagent.cli.chat.chat import recap, show_left
     from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.tasks.finish import left
+    from repoagent.tasks.uncommitted import uncommitted_files
 
     turns = open_state(chat.run_dir.conversation).turns
     if turns:
         chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
         recap(turns, chat.terminal)
-        show_left(left(chat.worktree, chat.run_dir), chat.terminal)
+        show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
         if unfinished(chat):
             chat.terminal.note("the last turn was stopped; /continue resumes it")
     chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
@@ -198,25 +198,25 @@ def handle(chat: Chat, text: str) -> bool:
 def _stopped(chat: Chat) -> None:
     from repoagent.cli.chat.chat import show_left
     from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.tasks.finish import left
+    from repoagent.tasks.uncommitted import uncommitted_files
 
     hint = "; write what to do differently, or use /continue" if unfinished(chat) else ""
     chat.terminal.note(f"\nstopped{hint}")
-    show_left(left(chat.worktree, chat.run_dir), chat.terminal)
+    show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
     from repoagent.cli.chat.chat import show_left
     from repoagent.cli.chat.slash_conversation import unfinished
     from repoagent.errors import Busy, NothingDone, UsageError
-    from repoagent.tasks.finish import left
     from repoagent.tasks.runs.live import Stopped
+    from repoagent.tasks.uncommitted import uncommitted_files
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
         return
     try:
-        show_left(left(chat.worktree, chat.run_dir), chat.terminal)
+        show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
         if unfinished(chat):
             chat.terminal.note("/continue resumes the turn", "dim")
     except RepoagentError:  # the note above reports it

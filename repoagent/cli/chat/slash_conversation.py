@@ -14,8 +14,15 @@ from repoagent.cli.commands.run_output import described
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import cost_text, dollars
-from repoagent.tasks.finish import Overlapping, TakenBack, left, left_as_they_are, left_diff, take_back
 from repoagent.tasks.runs.directory import new_name
+from repoagent.tasks.uncommitted import (
+    Overlapping,
+    RestoreResult,
+    conflict_message,
+    restore_changes,
+    uncommitted_diff,
+    uncommitted_files,
+)
 
 if TYPE_CHECKING:
     from repoagent.agent.approvals.policy import Mode
@@ -99,7 +106,7 @@ def clear(chat: Chat, words: str) -> None:
 
 def _begin(chat: Chat, name: str) -> str:
     """Switch to the conversation `name`; returns how to resume the one before."""
-    show_left(left(chat.worktree, chat.run_dir), chat.terminal)
+    show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
     before, chat.name = chat.name, name
     chat.lives = False
     chat.aside.clear()
@@ -167,7 +174,7 @@ def diff(chat: Chat, words: str) -> None:
         if not text:
             raise NothingDone(f"no changes since {words}")
     else:
-        text = left_diff(chat.worktree, chat.run_dir)
+        text = uncommitted_diff(chat.worktree, chat.run_dir)
         if not text:
             raise NothingDone("no uncommitted changes in this chat; /diff HEAD~1 shows the last commit")
     _show(chat, text)
@@ -175,11 +182,13 @@ def diff(chat: Chat, words: str) -> None:
 
 def undo(chat: Chat, words: str) -> None:
     """Undo the uncommitted changes of this chat; without any, its last edit."""
-    paths = left(chat.worktree, chat.run_dir)
+    paths = uncommitted_files(chat.worktree, chat.run_dir)
     if paths:
         question = f"Undo the uncommitted changes in {', '.join(paths)}"
-        _confirm(chat, question, left_diff(chat.worktree, chat.run_dir))
-        _report_undone(chat, take_back(chat.worktree, chat.run_dir, _OVERLAPPING.get(words.strip(), "leave")))
+        _confirm(chat, question, uncommitted_diff(chat.worktree, chat.run_dir))
+        _report_undone(
+            chat, restore_changes(chat.worktree, chat.run_dir, _OVERLAPPING.get(words.strip(), "leave"))
+        )
         return
     from repoagent.edit.undo import undo as undo_edit
 
@@ -194,7 +203,7 @@ def undo(chat: Chat, words: str) -> None:
     chat.aside.append(f"(I have undone your change of {', '.join(edit.paths)}: {subject}.)")
 
 
-def _report_undone(chat: Chat, done: TakenBack) -> None:
+def _report_undone(chat: Chat, done: RestoreResult) -> None:
     if done.paths:
         chat.terminal.note(f"undid {', '.join(done.paths)}")
         chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
@@ -204,7 +213,7 @@ def _report_undone(chat: Chat, done: TakenBack) -> None:
     for path in done.copies:
         chat.terminal.note(f"saved the previous content in {path}", "dim")
     if done.left:
-        raise Refused(left_as_they_are(done.left, "/undo let-go", "/undo whole"))
+        raise Refused(conflict_message(done.left, "/undo let-go", "/undo whole"))
 
 
 def redo(chat: Chat, words: str) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
-    from repoagent.tasks.ask import Answer, Given, Question
+    from repoagent.tasks.ask import Answer, AttachedFile, Question
 
 VERSION = 1
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
@@ -110,7 +110,7 @@ def _ask(
 ) -> None:
     from repoagent.cli.ui.progress import ready_for, report
     from repoagent.git.worktree import layout
-    from repoagent.tasks.ask import Hearing, ask, request_of
+    from repoagent.tasks.ask import AnswerCallbacks, ask, build_request
 
     waiting = terminal.working("asking the model")
     ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
@@ -118,10 +118,10 @@ def _ask(
         where = str(Path.cwd() if worktree is None else worktree.top)
         names = tuple(file.name for file in question.files)
         ready.meter.book = ready.meter.book.about("ask", where, names)
-    request = request_of(question, max_output_tokens=ready.max_output_tokens)
+    request = build_request(question, max_output_tokens=ready.max_output_tokens)
     with waiting as working:
         stream = Stream(terminal, working, live=terminal.shows and not (options.as_json or options.output))
-        hearing = Hearing(stream.text, stream.void, stream.waiting, stream.warn)
+        hearing = AnswerCallbacks(stream.text, stream.void, stream.waiting, stream.warn)
         answer = ask(request, ready, None if worktree is None else layout(worktree), hearing)
         stream.end(answer.reply.text)
     _deliver(answer, options, terminal)
@@ -167,7 +167,7 @@ def _as_object(answer: Answer, question: Question, ready: ModelSetup) -> dict[st
     }
 
 
-def _file_object(file: Given) -> dict[str, object]:
+def _file_object(file: AttachedFile) -> dict[str, object]:
     media = file.media
     row: dict[str, object] = {"name": file.name, "type": media.type if media else "text", "bytes": file.size}
     if media is not None and media.is_image:
@@ -183,13 +183,13 @@ def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, 
     from repoagent.llm.client import masked
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import DEFAULT_MODEL, chosen
-    from repoagent.tasks.ask import request_of
+    from repoagent.tasks.ask import build_request
 
     try:
         spec = chosen(settings).spec
     except RepoagentError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
-    request = masked(request_of(question, max_output_tokens=0))
+    request = masked(build_request(question, max_output_tokens=0))
     found = Shown(display_name(spec), asked_for(settings, spec).window, blocks_of(request))
     show_texts(found, terminal, as_json=as_json, count=False)
 
@@ -221,7 +221,7 @@ PATIENCE = 2.0  # seconds without input before a note says what ask is waiting f
 def question_of(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
     """The prompt and the files. Standard input is read at most once: as the prompt, the file `-`, the reply or, if it
     is not a terminal, another file. Raises UsageError for no prompt, and what reading a file raises."""
-    from repoagent.tasks.ask import Question, read_given, read_stream
+    from repoagent.tasks.ask import Question, read_files, read_stream
 
     words, names = _split(options)
     asked_for = (words is None) + names.count("-") + (str(options.reply) == "-")
@@ -231,7 +231,7 @@ def question_of(options: SimpleNamespace, worktree: WorkTree | None, terminal: T
         words = _decoded(_standard_input(terminal), "standard input")
     if not words.strip():
         raise UsageError(f"the prompt is empty: use {USE}")
-    files = read_given([Path(name) for name in names if name != "-"], worktree, Path.cwd())
+    files = read_files([Path(name) for name in names if name != "-"], worktree, Path.cwd())
     if "-" in names or (not asked_for and _is_piped()):
         _say_if_late(terminal)
         stream = read_stream(sys.stdin.buffer)

@@ -354,7 +354,9 @@ def _review(
                 worktree, place, settings, context, unseen, strict=options.strict, narrowed=options.narrowed
             )
             return review(change, asked)
-    return review(change, ReviewRequest(worktree, place, settings, context, unseen, narrowed=options.narrowed))
+    return review(
+        change, ReviewRequest(worktree, place, settings, context, unseen, narrowed=options.narrowed)
+    )
 
 
 def _keep(place: Layout, report: Report) -> None:

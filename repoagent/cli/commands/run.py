@@ -1,6 +1,6 @@
 """`repoagent run`: a whole task, in this work tree or in a linked one.
 
-The options become a `RunRequest`; `run_in_place` runs it and removes a linked work tree that ends up without changes.
+The options become a `RunRequest`; `run_in_worktree` runs it and removes a linked work tree that ends up without changes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
-    from repoagent.tasks.context import RunInterface, RunRequest
-    from repoagent.tasks.runs.directory import RunDirectory
-    from repoagent.tasks.runs.record import Record
-    from repoagent.tasks.session import RunOutcome
+    from repoagent.tasks.context import RunRequest
 
 EPILOG = """\b
 Examples:
@@ -142,6 +139,7 @@ def _for_a_person(
 ) -> Exit:
     from repoagent.cli.commands.run_output import ended_with, say_what_is_kept, show_run
     from repoagent.cli.commands.run_ui import RunTerminal
+    from repoagent.tasks.worktree import run_in_worktree
 
     request, held = request_of(options, worktree, settings)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
@@ -156,7 +154,7 @@ def _for_a_person(
         if held:
             ui.say(held)
         try:
-            outcome = run_in_place(worktree, request, settings, ui, ready)
+            outcome = run_in_worktree(worktree, request, settings, ui, ready)
         except (RepoagentError, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt):
                 working.interrupted()
@@ -174,6 +172,7 @@ def _for_a_program(
     options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
 ) -> Exit:
     from repoagent.cli.commands.run_output import Events, emit, emit_error, ended_with
+    from repoagent.tasks.worktree import run_in_worktree
 
     request, held = (
         (child_of(options, worktree), "") if options.child else request_of(options, worktree, settings)
@@ -186,7 +185,7 @@ def _for_a_program(
     if held:
         ui.say(held)
     try:
-        outcome = run_in_place(worktree, request, settings, ui, ready)
+        outcome = run_in_worktree(worktree, request, settings, ui, ready)
     except RepoagentError as error:
         ui.told.add_to(error)
         emit_error(error, ready.meter)
@@ -305,60 +304,3 @@ def _prompt(options: SimpleNamespace) -> str:
     if "-" in options.words:
         texts.append(words_in(Path("-"), "prompt"))
     return "\n\n".join(texts)
-
-
-def run_in_place(
-    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
-) -> RunOutcome:
-    """The run, in a linked work tree where one was asked for; that goes when nothing is left in it."""
-    from dataclasses import replace
-
-    from repoagent.git.facts import current_branch
-    from repoagent.git.index import read_status
-    from repoagent.tasks.session import run
-    from repoagent.tasks.worktree import linked, reopened, wind_up
-
-    run_dir, before = _before(worktree, request.name)
-    if (earlier := reopened(worktree, before.worktree, before.branch)) is not None:  # it is gone on with
-        place, branch = earlier, current_branch(earlier) or ""
-    elif request.branch or request.worktree:
-        branch = request.branch or f"repoagent/{request.name}"
-        folder = Path(request.worktree) if request.worktree else None
-        place = linked(worktree, branch, folder, request.name)
-        without = "; it does not have your uncommitted changes" if read_status(worktree).changed else ""
-        ui.say(f"working in {place.top}, on the new branch {branch}{without}")
-    else:
-        return run(worktree, request, settings, ui, ready)
-    request = replace(request, worktree=str(place.top), branch=branch)
-    try:
-        outcome = run(place, request, settings, ui, ready)
-    except RepoagentError:
-        if not run_dir.conversation.exists():  # it never began
-            wind_up(worktree, place, branch)
-        raise
-    if said := wind_up(worktree, place, branch, done=outcome.kind == "done"):
-        ui.say(said)
-    return outcome
-
-
-def worked_in(worktree: WorkTree, name: str) -> WorkTree:
-    """The linked work tree that a chat or run worked in before, made anew where it is gone; else the one here."""
-    from repoagent.tasks.worktree import reopened
-
-    _, before = _before(worktree, name)
-    return reopened(worktree, before.worktree, before.branch) or worktree
-
-
-def _before(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
-    """The home of a run, and what it says of itself; an empty record for a new one.
-
-    Raises Refused for one that came with the repository.
-    """
-    from repoagent.git.worktree import layout
-    from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
-    from repoagent.tasks.runs.list import Run, refreshed
-    from repoagent.tasks.runs.record import Record
-
-    run_dir = RunDirectory(layout(worktree), name)
-    refuse_foreign(run_dir)
-    return run_dir, refreshed(Run(run_dir, Record(), "")).record if run_dir.record.exists() else Record()

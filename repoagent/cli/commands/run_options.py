@@ -146,7 +146,7 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
     """The limits that the options say, and where they say none the settings."""
     from dataclasses import replace
 
-    from repoagent.tasks.context import limits_of
+    from repoagent.tasks.context import run_limits
 
     said = {
         "turns": options.max_turns,
@@ -154,7 +154,7 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
         "cost": options.max_cost,
         "seconds": options.max_time,
     }
-    return replace(limits_of(settings), **{name: most for name, most in said.items() if most is not None})
+    return replace(run_limits(settings), **{name: most for name, most in said.items() if most is not None})
 
 
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
@@ -162,14 +162,16 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     there, NothingDone where there is no chat yet to go on with."""
     from repoagent.git.worktree import layout
     from repoagent.memory.conversations import checked, refuse_reserved
-    from repoagent.tasks.runs.directory import home_of, new_name
+    from repoagent.tasks.runs.directory import new_name, open_run_directory
     from repoagent.tasks.runs.list import find
 
     place = layout(worktree)
     said: Sequence[bool] = [bool(options.continues), bool(options.resume), bool(options.conversation)]
     if sum(said) > 1:
         raise UsageError("--continue, --resume and --conversation cannot be combined")
-    if options.continues or (options.resume == LAST and not home_of(place, LAST).conversation.exists()):
+    if options.continues or (
+        options.resume == LAST and not open_run_directory(place, LAST).conversation.exists()
+    ):
         return _last(place, kind), False
     if options.resume:
         try:
@@ -177,13 +179,13 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
         except (
             UsageError
         ):  # of a run that a person gave a name there may be the conversation alone, in another clone
-            if not home_of(place, options.resume).conversation.exists():
+            if not open_run_directory(place, options.resume).conversation.exists():
                 raise
-            return home_of(place, options.resume).name, False
+            return open_run_directory(place, options.resume).name, False
     if options.conversation:
         name = checked(options.conversation)
         refuse_reserved(name)
-        return name, not home_of(place, name).conversation.exists()
+        return name, not open_run_directory(place, name).conversation.exists()
     return new_name(kind), True
 
 

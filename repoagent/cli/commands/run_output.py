@@ -301,16 +301,16 @@ def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: B
     """How a run that did not come to its end is gone on with, and what it has left in the files. Whether that is all
     there is to say: of an interruption."""
     from repoagent.git.worktree import layout
-    from repoagent.tasks.finish import left
     from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.runs.live import Stopped
+    from repoagent.tasks.uncommitted import uncommitted_files
 
     run_dir = RunDirectory(layout(worktree), name)
     if isinstance(error, (Busy, NothingDone)) or not _can_go_on(run_dir):
         return False
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
-    changed = left(worktree, run_dir)
+    changed = uncommitted_files(worktree, run_dir)
     if changed:
         more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
         names = ", ".join(map(clean, changed[:SHOWN])) + more

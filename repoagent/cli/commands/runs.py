@@ -354,17 +354,17 @@ have its commits."""
 @pass_session
 def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
     """Delete the past run RUN; a run that is alive is refused."""
-    from repoagent.tasks.runs.control import bring_back, delete
-    from repoagent.tasks.runs.directory import goes_on
+    from repoagent.tasks.runs.control import delete, restore_conversation
+    from repoagent.tasks.runs.directory import resume_command
     from repoagent.tasks.runs.list import find
     from repoagent.tasks.runs.record import first_line
-    from repoagent.tasks.worktree import clear_away
+    from repoagent.tasks.worktree import delete_linked
 
     here = opened(session)
     if back:
-        run_dir = bring_back(here.layout, here.worktree, run, warn=here.terminal.warn)
+        run_dir = restore_conversation(here.layout, here.worktree, run, warn=here.terminal.warn)
         found = find(here.layout, run_dir.name, warn=here.terminal.warn)
-        more = f"resume it with `{goes_on(run_dir.name, found.record.kind)}`"
+        more = f"resume it with `{resume_command(run_dir.name, found.record.kind)}`"
         say(here, [found], f"restored the conversation of {run_dir.name}; {more}", as_json=as_json)
         return
     found = here.find(run)
@@ -377,7 +377,7 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
         question = one_line(f"Delete {found.name} ({found.state}{about})")
         if here.terminal.ask(question, {"y": "delete it", "n": "keep it"}) == "n":
             raise NothingDone(f"{found.name} was not deleted")
-    branch = clear_away(here.worktree, found.name, found.record.worktree, found.record.branch)
+    branch = delete_linked(here.worktree, found.name, found.record.worktree, found.record.branch)
     put_away = delete(found)
     more = f"; {branch}" if branch else ""
     if put_away:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import click
 
-from repoagent.cli.commands.runs import VERSION, Here, and_below, opened, run_argument, say
+from repoagent.cli.commands.runs import VERSION, and_below, opened, run_argument, say
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.cli.ui.sanitize import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, UsageError
-from repoagent.git.worktree import WorkTree
-from repoagent.tasks.runs.list import Run
 
 MESSAGE_EXAMPLES = """\b
 Examples:
@@ -115,7 +112,7 @@ can also stop a run with a file named stop in its folder."""
 @pass_session
 def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> int:
     """Stop RUN before its next model call, or at once with --now."""
-    from repoagent.tasks.runs.control import StillAlive, end_now, stop, wait
+    from repoagent.tasks.runs.control import StillRunning, stop, terminate_run, wait
 
     here = opened(session)
     found = here.find(run)
@@ -124,10 +121,10 @@ def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> 
         more = " before its next model call; use --now to end it at once"
         say(here, asked, f"asked {found.name}{and_below(asked)} to stop{more}", as_json=as_json)
         return Exit.DONE
-    ended = end_now(found)
+    ended = terminate_run(found)
     try:
         state = wait(found, _PATIENCE).state
-    except StillAlive:
+    except StillRunning:
         state = "still running"
     if ended:
         sentence = f"ended the process of {found.name}{and_below(asked)}: {state}"
@@ -189,21 +186,22 @@ Undo the commits of a run with `repoagent undo`."""
 @pass_session
 def diff(session: Session, /, *, run: str, as_json: bool) -> None:
     """Show the uncommitted changes of RUN as a diff."""
-    from repoagent.tasks.finish import left, left_diff
+    from repoagent.tasks.uncommitted import uncommitted_diff, uncommitted_files
+    from repoagent.tasks.worktree import worktree_of
 
     here = opened(session)
     found = here.find(run)
-    place = _place(here, found)
+    place = worktree_of(here.worktree, found)
     if as_json:
         value = {
             "version": VERSION,
             "run": found.name,
-            "files": list(left(place, found.run_dir)),
-            "diff": left_diff(place, found.run_dir),
+            "files": list(uncommitted_files(place, found.run_dir)),
+            "diff": uncommitted_diff(place, found.run_dir),
         }
         here.terminal.result(json.dumps(value, indent=2) + "\n")
         return
-    here.terminal.diff(left_diff(place, found.run_dir))
+    here.terminal.diff(uncommitted_diff(place, found.run_dir))
 
 
 @click.command("restore", epilog=RESTORE_EXAMPLES)
@@ -225,7 +223,8 @@ def restore_command(
     Other changes of these files stay. A file whose changed lines were changed again is skipped and named, and the exit
     code is 3.
     """
-    from repoagent.tasks.finish import left, left_as_they_are, take_back
+    from repoagent.tasks.uncommitted import conflict_message, restore_changes, uncommitted_files
+    from repoagent.tasks.worktree import worktree_of
 
     if let_go and whole:
         raise UsageError("--let-go cannot be combined with --whole")
@@ -234,8 +233,8 @@ def restore_command(
     found = here.find(run)
     if found.alive:
         raise Busy(f"{found.name} is alive; stop it first with `repoagent runs stop {found.short}`")
-    place = _place(here, found)
-    paths = left(place, found.run_dir)
+    place = worktree_of(here.worktree, found)
+    paths = uncommitted_files(place, found.run_dir)
     if not paths:
         raise NothingDone(f"{found.name} has no uncommitted changes")
     if not yes:
@@ -244,7 +243,7 @@ def restore_command(
         question = one_line(f"Undo the changes of {', '.join(paths)}")
         if here.terminal.ask(question, {"y": "undo them", "n": "keep them"}) == "n":
             raise NothingDone("the files were not changed")
-    done = take_back(place, found.run_dir, "let-go" if let_go else "whole" if whole else "leave")
+    done = restore_changes(place, found.run_dir, "let-go" if let_go else "whole" if whole else "leave")
     copies = [here.shown(path) for path in done.copies]
     told = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in told.items() if some)
@@ -253,18 +252,6 @@ def restore_command(
         say(here, [found], sentence, as_json=as_json, **more)
     if done.left:
         again = f"repoagent runs restore {found.short}"
-        here.terminal.warn(left_as_they_are(done.left, f"{again} --let-go", f"{again} --whole"))
+        here.terminal.warn(conflict_message(done.left, f"{again} --let-go", f"{again} --whole"))
         return Exit.REFUSED
     return Exit.DONE
-
-
-def _place(here: Here, run: Run) -> WorkTree:
-    """The work tree that the run worked in."""
-    from repoagent.tasks.worktree import found
-
-    if not run.record.worktree or Path(run.record.worktree) == here.worktree.top:
-        return here.worktree
-    place = found(here.worktree, run.record.worktree)
-    if place is None:
-        raise UsageError(f"the work tree {run.record.worktree} of {run.name} no longer exists")
-    return place

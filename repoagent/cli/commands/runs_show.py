@@ -101,7 +101,7 @@ class _Page:
     def head(self, below: list[Run], unread: int) -> Iterator[str]:
         from repoagent.cli.commands.run_options import spelled
         from repoagent.cli.commands.runs import cost_of, how, state_of
-        from repoagent.tasks.runs.directory import goes_on
+        from repoagent.tasks.runs.directory import resume_command
 
         run, record = self._run, self._run.record
         state = state_of(run, utf8=self._utf8, color=self._color)
@@ -133,7 +133,7 @@ class _Page:
             about = f"{now}  {child.record.tokens:,} tokens  {cost_of(child)}  {child.record.prompt}"
             yield from self._pair("child", one_line(f"{child.short}  {about}"))
         if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
-            yield from self._pair("resume", one_line(goes_on(run.name, record.kind)))
+            yield from self._pair("resume", one_line(resume_command(run.name, record.kind)))
 
     def plan(self) -> Iterator[str]:
         found = _plan(self._run).splitlines()

@@ -37,9 +37,9 @@ from repoagent.tasks.changes.detect import (
     verb,
     written,
 )
+from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
 from repoagent.tasks.changes.interrupted import forget_look, keep_look
 from repoagent.tasks.changes.submodules import checked_out, look_inside, told
-from repoagent.tasks.sandbox import tracked_folders, watch_usual
 
 
 @dataclass
@@ -159,7 +159,7 @@ def watch(
     programs obey, and what changed in the background. `audit` is told of each file that was written,
     and `guard` looks after each command.
     """
-    look_at_usual = watch_usual(worktree.top, say, tracked_folders(worktree))
+    look_at_usual = watch_executed(worktree.top, say, tracked_folders(worktree))
     submodules = checked_out(worktree)  # those of the beginning, whose .git no command in a sandbox may write
     last: Look | None = None  # from look to look, so that a file that stays as it is is read once
 

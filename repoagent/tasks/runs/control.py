@@ -22,7 +22,7 @@ from repoagent.storage.folders import failed, open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import locked
 from repoagent.tasks.runs import inbox, live
-from repoagent.tasks.runs.directory import RunDirectory, goes_on
+from repoagent.tasks.runs.directory import RunDirectory, resume_command
 from repoagent.tasks.runs.inbox import ENDING, LARGEST
 from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
 from repoagent.tasks.runs.record import PAUSED, RUNNING
@@ -30,11 +30,11 @@ from repoagent.tasks.runs.record import PAUSED, RUNNING
 _POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
 
 
-class NotAlive(Refused):
+class NotRunning(Refused):
     """The run has ended or was killed: nobody is there to ask."""
 
 
-class StillAlive(Busy):
+class StillRunning(Busy):
     """The run was waited for in vain."""
 
 
@@ -90,7 +90,7 @@ def resume(run: Run) -> list[Run]:
     return [run, *(each for each in below if inbox.clear(each.run_dir.pause))]
 
 
-def end_now(run: Run) -> list[Run]:
+def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and of all that it has delegated; those that got it.
 
     Only a process of this machine is sent it that holds the lock of the run, is the one that run.json names, and
@@ -124,7 +124,7 @@ def wait(run: Run, timeout: float | None = None) -> Run:
             return run
         left = _POLL[1] if deadline is None else deadline - time.monotonic()
         if left <= 0:
-            raise StillAlive(f"{run.name} is still {run.state} after {timeout:g} s")
+            raise StillRunning(f"{run.name} is still {run.state} after {timeout:g} s")
         time.sleep(min(next(pauses), left))
 
 
@@ -140,8 +140,8 @@ def _listening(run: Run, words: str = "") -> None:
     state = refreshed(run).state
     if state not in (RUNNING, PAUSED, ELSEWHERE):
         kind = run.record.kind
-        how = f"`{goes_on(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}` goes on with it"
-        raise NotAlive(f"{run.name} is not alive ({state}): {how}")
+        how = f"`{resume_command(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}` goes on with it"
+        raise NotRunning(f"{run.name} is not alive ({state}): {how}")
 
 
 def _living_below(run: Run) -> list[Run]:
@@ -187,13 +187,15 @@ def delete(run: Run) -> bool:
     return put_away
 
 
-def sweep_away(run_dir: RunDirectory) -> None:
+def remove_orphaned(run_dir: RunDirectory) -> None:
     """What a run whose home was removed under it has written there since: without its lock it is no home."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
 
-def bring_back(layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
+def restore_conversation(
+    layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr
+) -> RunDirectory:
     """Bring the conversation of a deleted run back, by its whole name; its home. Raises NothingDone when it is there,
     UsageError when there was none, Refused."""
     place = named(layout, name)

@@ -91,7 +91,7 @@ def new_name(kind: str = "run") -> str:
     return f"{kind}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
-def home_of(layout: Layout, name: str) -> RunDirectory:
+def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     """The home of the run that a person calls `name`: of one that is there, or of a new one.
 
     Raises UsageError for a name that no conversation may have, that belongs to edits, or that is of the form of the
@@ -112,12 +112,12 @@ def home_of(layout: Layout, name: str) -> RunDirectory:
     return run_dir
 
 
-def goes_on(name: str, kind: str) -> str:
+def resume_command(name: str, kind: str) -> str:
     """The command that goes on with a run or chat."""
     return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """The last part of a name that the program gave, which is enough to say; any other name as it is."""
     head, _, last = name.rpartition("-")
     return last if head.startswith(OF_RUNS) and len(last) == 6 else name

@@ -19,7 +19,7 @@ from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import held_by
 from repoagent.tasks.runs import inbox, live
-from repoagent.tasks.runs.directory import OF_RUNS, RunDirectory, names_of_folders, short
+from repoagent.tasks.runs.directory import OF_RUNS, RunDirectory, names_of_folders, short_name
 from repoagent.tasks.runs.record import (
     ENDS,
     MOST,
@@ -63,7 +63,7 @@ class Run:
     @property
     def short(self) -> str:
         """What is enough to name it, unless another one begins so."""
-        return short(self.run_dir.name)
+        return short_name(self.run_dir.name)
 
     @property
     def alive(self) -> bool:

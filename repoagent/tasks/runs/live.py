@@ -24,7 +24,7 @@ from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import held_by, locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.runs import inbox
-from repoagent.tasks.runs.directory import RunDirectory, goes_on
+from repoagent.tasks.runs.directory import RunDirectory, resume_command
 from repoagent.tasks.runs.record import (
     ENDS,
     PAUSED,
@@ -206,7 +206,7 @@ class Live:
             if any(inbox.is_there(each.stop) for each in self._asked):
                 raise Stopped(
                     f"the run {self.run_dir.name} was asked to stop, and did: "
-                    f"`{goes_on(self.run_dir.name, self._record.kind)}` goes on with it",
+                    f"`{resume_command(self.run_dir.name, self._record.kind)}` goes on with it",
                     "somebody asked it to stop",
                 )
             if not any(inbox.is_there(each.pause) for each in self._asked):

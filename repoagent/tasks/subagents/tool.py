@@ -36,7 +36,7 @@ from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, new_n
 from repoagent.tasks.runs.list import Run, refreshed
 from repoagent.tasks.runs.record import LONGEST, Record
 from repoagent.tasks.subagents.process import Child, SubagentSpec, read_order, start, write_order
-from repoagent.tasks.subagents.types import AgentType, Budget, instructions_text, narrowed
+from repoagent.tasks.subagents.types import AgentType, Budget, child_options, instructions_text
 
 _WAIT = 15.0  # seconds for a child to end whose parent was killed: it looks once a second, and may be writing
 
@@ -221,7 +221,7 @@ class SubagentPool:
         if not verdict.allowed:
             return Observation("delegate", f"The child was not started: {verdict.reason}", ok=False)
         mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
-        child = narrowed(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
+        child = child_options(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
         if model == Absent.spec:
             raise UsageError("a child needs a model, and none is configured")

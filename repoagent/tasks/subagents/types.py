@@ -101,7 +101,7 @@ N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True)
-class Child:
+class ChildOptions:
     """What a child is started with. `model` is None for its parent's."""
 
     tools: frozenset[str]
@@ -110,10 +110,10 @@ class Child:
     model: str | None = None
 
 
-def narrowed(kind: AgentType, tools: Set[str], mode: Mode, left: Budget) -> Child:
+def child_options(kind: AgentType, tools: Set[str], mode: Mode, left: Budget) -> ChildOptions:
     """What a child of `kind` gets of a parent that has `tools`, works in `mode`, and may still use what is `left`."""
     own = kind.tools
-    return Child(
+    return ChildOptions(
         frozenset(tools) if own is None else own & frozenset(tools),
         narrower(mode, kind.mode),
         Budget(
@@ -142,7 +142,7 @@ LARGEST = 32 * 1024  # bytes of a file
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 
-def find_kinds(
+def find_agent_types(
     layout: Layout, user_folder: Path, warn: Warn, *, why_not: WhyNot | None = None
 ) -> dict[str, AgentType]:
     """The kinds there are, by name: those that are built in, those of the person (`agents/*.md` in `user_folder`, the
@@ -273,7 +273,7 @@ _ROLE = (
 )
 
 
-def kinds_block(kinds: Mapping[str, AgentType]) -> str:
+def agent_types_block(kinds: Mapping[str, AgentType]) -> str:
     """The lines for a prompt; the repository's are in a fence of their own."""
     ours = [_line(kind) for kind in kinds.values() if kind.source != "repository"][:MOST]
     theirs = [_line(kind) for kind in kinds.values() if kind.source == "repository"][: MOST - len(ours)]

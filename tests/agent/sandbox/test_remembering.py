@@ -12,7 +12,7 @@ from repoagent.agent.sandbox import backends
 from repoagent.agent.sandbox.backends import Landlock, find, likely, tried
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.errors import Refused
-from repoagent.tasks.hidden_files import Withheld
+from repoagent.tasks.hidden_files import HiddenFiles
 from repoagent.tasks.sandbox import Confinement
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no sandbox works here")
@@ -46,7 +46,7 @@ def test_the_next_process_tries_only_before_a_command(kept: Path, tries: list[st
     sandbox = likely()
     assert sandbox is not None and tries == []
     policy = Policy(tmp_path, tmp_path / "scratch")
-    place = Confinement(policy, Withheld.__new__(Withheld), sandbox)
+    place = Confinement(policy, HiddenFiles.__new__(HiddenFiles), sandbox)
     for _ in range(2):
         assert place.wrap(["true"]) == sandbox.wrap(["true"], policy)
     assert tries == [sandbox.name]
@@ -57,7 +57,7 @@ def test_nothing_runs_where_what_worked_works_no_more(
 ) -> None:
     sandbox = likely()
     monkeypatch.setattr(backends, "works", lambda _: False)
-    place = Confinement(Policy(tmp_path, tmp_path / "scratch"), Withheld.__new__(Withheld), sandbox)
+    place = Confinement(Policy(tmp_path, tmp_path / "scratch"), HiddenFiles.__new__(HiddenFiles), sandbox)
     with pytest.raises(
         Refused, match=r"no command was run: the sandbox .* worked here before and does not now"
     ):

@@ -182,7 +182,10 @@ def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Sc
     one, two, error = map(json.loads, done.out.splitlines())
     assert (one["outcome"], one["text"], two["text"]) == ("answered", "One.", "Two.")
     assert one["run"] == two["run"] and one["usage"]["calls"] == two["usage"]["calls"] == 1
-    assert done.code == error["error"]["exit"] == 2 and "cannot be combined with --json" in error["error"]["message"]
+    assert (
+        done.code == error["error"]["exit"] == 2
+        and "cannot be combined with --json" in error["error"]["message"]
+    )
 
 
 @pytest.mark.soak
@@ -339,6 +342,6 @@ def test_a_chat_goes_on_with_a_run_on_a_branch_of_its_own(repo: GitRepo, run: Ru
     )
     done = run("chat", "--resume", name, "--mode", "auto-edit", stdin="hi, rather\n")
     assert done.code == 0 and "as before" in done.err
-    assert "the work is on the branch side: `git merge side` takes it over" in done.err
+    assert "the work is on the branch side; `git merge side` merges it" in done.err
     assert repo.git("log", "--format=%s", "HEAD..side").count("\n") == 2 and repo.status() == ""
     assert repo.git("worktree", "list").count("\n") == 1

@@ -27,7 +27,7 @@ def test_a_branch_with_commits_of_its_own_stays(repo: GitRepo, run: Run, script:
     name, folder = made(repo, run, script)
     assert not folder.exists()
     done = run("runs", "delete", name, "--yes")
-    assert done.code == 0 and "`git branch -D side` removes it" in done.out
+    assert done.code == 0 and "`git branch -D side` deletes it" in done.out
     assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet"
 
 
@@ -35,7 +35,7 @@ def test_a_branch_whose_commits_are_on_another_goes(repo: GitRepo, run: Run, scr
     name, _ = made(repo, run, script)
     repo.git("merge", "-q", "side")
     done = run("runs", "delete", name, "--yes")
-    assert done.code == 0 and "side is gone" in done.out
+    assert done.code == 0 and "deleted its branch side" in done.out
     assert "side" not in repo.git("branch")
 
 
@@ -43,7 +43,7 @@ def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Ru
     name, folder = made(repo, run, script, "--no-commit")
     assert folder.is_dir()
     done = run("runs", "delete", name, "--yes")
-    assert done.code == 3 and f"not committed in {folder}" in done.err
+    assert done.code == 3 and f"uncommitted work in {folder}" in done.err
     assert (folder / "src/app.py").read_text() != FIRST
     assert (repo.top / f".repoagent/runs/{name}/run.json").exists()
     repo.git("-C", str(folder), "checkout", "-q", ".")

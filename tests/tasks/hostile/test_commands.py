@@ -28,7 +28,7 @@ from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.snapshot import watch
 from repoagent.tasks.context import RunRequest
-from repoagent.tasks.hidden_files import Withheld, are_blobs
+from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
 from repoagent.tasks.sandbox import confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
@@ -66,7 +66,7 @@ def question(repo: GitRepo, sandbox: str = "bubblewrap") -> Gate:
         top=repo.top,
         path=os.environ["PATH"],
         off_limits=why_not,
-        withheld=Withheld(worktree, why_not),
+        withheld=HiddenFiles(worktree, why_not),
         blobs=partial(are_blobs, worktree),
     )
 
@@ -201,7 +201,7 @@ def test_withheld_files_are_known_as_they_come_and_go(repo: GitRepo) -> None:
     repo.write("src/a.py", "a\n")
     repo.commit("Begin")
     worktree = open_worktree(repo.top)
-    withheld = Withheld(worktree, gate(repo.top, ()))
+    withheld = HiddenFiles(worktree, gate(repo.top, ()))
     assert withheld() == {}
     repo.write("src/.env", "x\n")
     assert withheld() == {"src/.env": ""}

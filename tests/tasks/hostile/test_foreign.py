@@ -11,9 +11,9 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import Turn, append
-from repoagent.tasks.finish import left_diff, take_back
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
-from repoagent.tasks.worktree import found
+from repoagent.tasks.uncommitted import restore_changes, uncommitted_diff
+from repoagent.tasks.worktree import find_linked
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, go
 
@@ -57,7 +57,7 @@ def test_it_is_not_gone_on_with(repo: GitRepo, kept: str) -> None:
     with pytest.raises(Refused, match="came with the repository"):
         go(repo, "<finish>done</finish>", prompt="")
     with pytest.raises(Refused, match="came with the repository"):
-        take_back(open_worktree(repo.top), run_dir)
+        restore_changes(open_worktree(repo.top), run_dir)
 
 
 def test_names_in_another_case(repo: GitRepo) -> None:
@@ -88,7 +88,7 @@ def test_changes_outside_of_the_work_tree(repo: GitRepo, tmp_path: Path, path: s
     run_dir = forge(repo)
     forge_changes(run_dir, path, b"x\n", b"a word\n")
     worktree = open_worktree(repo.top)
-    for use in (left_diff, take_back):
+    for use in (uncommitted_diff, restore_changes):
         with pytest.raises(Refused):
             use(worktree, run_dir)
     assert (tmp_path / "secret").read_text() == "a word\n"
@@ -101,7 +101,7 @@ def test_a_folder_that_is_no_work_tree_of_the_repository(repo: GitRepo) -> None:
     (repo.top / "vendor/objects").mkdir()
     (repo.top / "vendor/refs").mkdir()
     worktree = open_worktree(repo.top)
-    assert found(worktree, str(repo.top / "vendor")) is None
+    assert find_linked(worktree, str(repo.top / "vendor")) is None
     repo.git("worktree", "add", "-q", "../linked")
-    linked = found(worktree, str(repo.top.parent / "linked"))
+    linked = find_linked(worktree, str(repo.top.parent / "linked"))
     assert linked is not None and linked.common_dir == worktree.common_dir

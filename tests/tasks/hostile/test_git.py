@@ -12,7 +12,7 @@ from repoagent.agent.sandbox.backends import find
 from repoagent.edit.guards.sensitive import Concern, listed
 from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree
-from repoagent.tasks.sandbox import kept_for_git, watch_usual
+from repoagent.tasks.changes.executed_files import files_obeyed_by_git, watch_executed
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, Person, diff, go
 
@@ -79,7 +79,7 @@ def test_the_program_of_a_filter_in_a_submodule(repo: GitRepo, tmp_path: Path) -
     text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > lib/clean.sh; echo new > lib/lib.c; true"
     go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
     assert not proof.exists()
-    assert repo.top / "lib/clean.sh" in kept_for_git(open_worktree(repo.top))
+    assert repo.top / "lib/clean.sh" in files_obeyed_by_git(open_worktree(repo.top))
 
 
 @confined
@@ -113,7 +113,7 @@ def test_what_is_kept(make_repo: Callable[[str], GitRepo]) -> None:
     repo.git("config", "filter.x.smudge", "cat --flag tools/smudge %f")
     repo.git("config", "include.path", "../team.gitconfig")
     worktree = open_worktree(repo.top)
-    kept = {path.relative_to(worktree.top).as_posix() for path in kept_for_git(worktree)}
+    kept = {path.relative_to(worktree.top).as_posix() for path in files_obeyed_by_git(worktree)}
     assert {
         ".husky/_",
         ".husky",
@@ -131,7 +131,7 @@ def test_hooks_of_one_person_are_asked_about() -> None:
 
 def test_a_file_that_others_obey_is_told(repo: GitRepo) -> None:
     said: list[str] = []
-    look = watch_usual(repo.top, said.append)
+    look = watch_executed(repo.top, said.append)
     look()
     assert not said
     repo.write(".vscode/tasks.json", "{}")

@@ -18,7 +18,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory.conversations import is_reserved
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import RunDirectory, home_of, new_name
+from repoagent.tasks.runs.directory import RunDirectory, new_name, open_run_directory
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
 from repoagent.tasks.runs.live import boot, living
 from repoagent.tasks.runs.record import About, Record, from_dict, to_dict
@@ -161,15 +161,15 @@ def test_a_person_finds_what_they_mean(layout: Layout) -> None:
 def test_a_name_is_one_that_a_conversation_may_have(layout: Layout) -> None:
     names = [new_name(), new_name("chat")]
     assert all(map(is_reserved, names)) and names[0].startswith("run-2") and len({*names, new_name()}) == 3
-    assert home_of(layout, "my task").name == "my task"
+    assert open_run_directory(layout, "my task").name == "my task"
     for bad in ("a/b", "..", "", "-x", "edit-1", "kept-1", names[0]):
         with pytest.raises(UsageError):
-            home_of(layout, bad)
+            open_run_directory(layout, bad)
     past(layout, names[0])
-    assert home_of(layout, names[0]).name == names[0]  # it is there, and can be resumed
+    assert open_run_directory(layout, names[0]).name == names[0]  # it is there, and can be resumed
     past(layout, "Task")
     with pytest.raises(Refused, match="in case only"):
-        home_of(layout, "task")
+        open_run_directory(layout, "task")
 
 
 def test_children_stand_below_their_parents(layout: Layout) -> None:

@@ -10,7 +10,7 @@ from repoagent.errors import Busy, NothingDone
 from repoagent.git.worktree import layout as layout_of
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append
-from repoagent.tasks.runs.control import bring_back, delete
+from repoagent.tasks.runs.control import delete, restore_conversation
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.runs.list import find, runs
 from repoagent.tasks.runs.live import Live, living
@@ -49,11 +49,12 @@ def test_its_folder_goes_and_its_words_can_be_brought_back(repo: GitRepo) -> Non
     assert delete(find(layout, run_dir.name))
     assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
     assert (
-        bring_back(layout, worktree, run_dir.name) == run_dir and run_dir.conversation.read_bytes() == words
+        restore_conversation(layout, worktree, run_dir.name) == run_dir
+        and run_dir.conversation.read_bytes() == words
     )
     assert find(layout, run_dir.name).state == "conversation"
     with pytest.raises(NothingDone, match="is there"):
-        bring_back(layout, worktree, run_dir.name)
+        restore_conversation(layout, worktree, run_dir.name)
     assert delete(find(layout, run_dir.name)) and runs(layout) == []
 
 

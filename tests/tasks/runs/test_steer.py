@@ -14,7 +14,16 @@ import pytest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.control import NotAlive, StillAlive, end_now, message, pause, resume, stop, wait
+from repoagent.tasks.runs.control import (
+    NotRunning,
+    StillRunning,
+    message,
+    pause,
+    resume,
+    stop,
+    terminate_run,
+    wait,
+)
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, refreshed
 from repoagent.tasks.runs.live import born, living, terminate
@@ -168,8 +177,8 @@ def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
 def test_nobody_is_there_to_be_asked(start: Start) -> None:
     worker = start()
     worker.kill()
-    for ask in (stop, pause, resume, end_now, lambda run: message(run, "hello")):
-        with pytest.raises(NotAlive, match=r"task is not alive \(killed\): `repoagent run --resume task"):
+    for ask in (stop, pause, resume, terminate_run, lambda run: message(run, "hello")):
+        with pytest.raises(NotRunning, match=r"task is not alive \(killed\): `repoagent run --resume task"):
             ask(of(worker))
     assert not worker.run_dir.stop.exists() and not list(worker.run_dir.inbox.glob("*.md"))
 
@@ -182,7 +191,7 @@ def test_what_is_no_message(start: Start, text: str, why: str) -> None:
 
 def test_its_process_is_ended_and_says_so(start: Start) -> None:
     worker = start()
-    assert [run.name for run in end_now(of(worker))] == ["task"]
+    assert [run.name for run in terminate_run(of(worker))] == ["task"]
     found = wait(of(worker), 5)
     assert found.state == "stopped" and "SIGTERM" in found.record.text
     assert worker.answer() == "Ended"
@@ -202,7 +211,7 @@ def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen
         "init": {"pid": 1, "born": ""},
     }
     worker.run_dir.record.write_text(json.dumps({**told, **lies[lie]}))
-    assert end_now(of(worker)) == []
+    assert terminate_run(of(worker)) == []
     assert stranger.poll() is None and worker.control() == []
 
 
@@ -214,7 +223,7 @@ def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.P
     forged = {**told, "pid": stranger.pid, "born": born(stranger.pid), "ended": "", "state": "running"}
     run_dir.record.write_text(json.dumps(forged))
     with pytest.raises(Refused, match="killed"):
-        end_now(find(layout, "task"))
+        terminate_run(find(layout, "task"))
     assert stranger.poll() is None
 
 
@@ -236,7 +245,7 @@ def test_a_number_that_is_given_anew_meanwhile_is_not_ended(
 
 def test_it_is_waited_for(start: Start) -> None:
     worker = start()
-    with pytest.raises(StillAlive, match=r"still running after 0.1 s"):
+    with pytest.raises(StillRunning, match=r"still running after 0.1 s"):
         wait(of(worker), 0.1)
     worker.ask("end", "failed", "it does not fit")
     found = wait(of(worker), 5)

@@ -11,7 +11,7 @@ import pytest
 from repoagent.errors import NothingDone
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.usage import Limits
-from repoagent.tasks.worktree import linked
+from repoagent.tasks.worktree import create_linked
 from tests.tasks.scenarios.rules import replace_line
 from tests.tasks.scenarios.sight import Sight, edit, finish, patch, quoted
 from tests.tasks.scenarios.stage import Look, Stage
@@ -205,7 +205,9 @@ def test_in_a_work_tree_of_its_own(stage: Make, tmp_path: Path, folder: str | No
     task.repo.write("docs/mass.md", "staged\n")
     task.repo.git("add", "docs/mass.md")
     before = Look.at(task.repo)
-    place = linked(open_worktree(task.repo.top), "topic", tmp_path / folder if folder else None, task.name)
+    place = create_linked(
+        open_worktree(task.repo.top), "topic", tmp_path / folder if folder else None, task.name
+    )
     outcome = task.go(BUMP, "Say all units.", top=place.top, worktree=str(place.top), branch="topic")
     assert outcome.kind == "done"
     assert Look.at(task.repo) == before
