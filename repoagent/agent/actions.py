@@ -38,7 +38,7 @@ class Action:
         _check(record, "action")
         args, body = record.get("args", {}), record.get("body", "")
         if not (isinstance(args, Mapping) and isinstance(body, str) and all(map(_is_text, args.items()))):
-            raise Refused("this record is no action: its args or its body are not text.")
+            raise Refused("invalid action record: args or body are not text")
         return cls(record["kind"], dict(args), body)
 
 
@@ -86,7 +86,7 @@ class Observation:
         _check(record, "observation")
         text, data = record.get("text", ""), record.get("data", {})
         if not (isinstance(text, str) and isinstance(data, Mapping)):
-            raise Refused("this record is no observation: its text is not text, or its data is no table.")
+            raise Refused("invalid observation record: text is not text, or data is not an object")
         return cls(
             record["kind"],
             text,
@@ -102,10 +102,11 @@ def _check(record: Mapping[str, Any], what: str) -> None:
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(
-            f"this {what} has format version {version}; this repoagent knows {VERSION}: update repoagent."
+            f"the {what} record has format version {version}, but this repoagent supports only {VERSION}; "
+            "update repoagent"
         )
     if not isinstance(record.get("kind"), str):
-        raise Refused(f"this record is no {what}: it has no kind.")
+        raise Refused(f"invalid {what} record: no kind")
 
 
 def _is_text(item: tuple[object, object]) -> bool:

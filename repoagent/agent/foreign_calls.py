@@ -78,7 +78,7 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
     if call.form == "fence":
         wrong = "a code block is not performed"
     elif meant in tools and meant == call.name:
-        wrong = f"`{call.name}` was called in a form that is not used here"
+        wrong = f"`{call.name}` was called in a form that is not supported here"
     else:
         wrong = f"there is no tool `{call.name}` here"
     if meant == EDIT and EDIT in tools:
@@ -91,11 +91,11 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
     else:
         no = "; no tool here runs commands" if call.form == "fence" else ""
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
-        said = f"{wrong}{no}; there are {', '.join(names)}."
+        said = f"{wrong}{no}; the tools are {', '.join(names)}."
     if call.form == "fence":
         said += " If it is your answer, send it again."
     elif not call.sure:
-        said += " If it is a part of your answer, put it in a code block."
+        said += " If it is part of your answer, put it in a code block."
     return said
 
 

@@ -218,7 +218,7 @@ def start_kernel(runner: CommandRunner, python: str, scratch: Path, seconds: flo
         withheld = withheld_now(runner) if may != "all" else None
         command = _started(runner, argv, folder, may)
     except OSError as error:
-        raise UsageError(f"the Python kernel could not be started: {error}") from error
+        raise UsageError(f"could not start the Python kernel: {error}") from error
     kernel = Kernel(command, Wire(folder, key), folder, withheld=withheld)
     try:
         kernel.version = _answered(kernel, seconds)
@@ -267,7 +267,7 @@ def _answered(kernel: Kernel, seconds: float) -> str:
     version, heard = "", False
     while not (version and heard):
         if kernel.has_ended():
-            raise UsageError(f"the Python kernel could not be started: {kernel.last_words()}")
+            raise UsageError(f"could not start the Python kernel: {kernel.last_words()}")
         now = time.monotonic()
         if now - began > seconds:
             raise UsageError(f"the Python kernel did not answer within {seconds:g} s.")
@@ -352,7 +352,7 @@ class Output:
 
     def _tell_skipped(self) -> None:
         if self._skipped:
-            self._write(f"\n[… {self._skipped} bytes were not kept …]\n".encode())
+            self._write(f"\n[… {self._skipped} bytes were not saved …]\n".encode())
             self._skipped = 0
 
     def _write(self, data: bytes) -> None:
@@ -394,7 +394,7 @@ def execute(kernel: Kernel, code: str, seconds: float, output: Output) -> Cell:
             stopped, nudged = stopped or now, now
             kernel.interrupt()
         if stopped is not None and now - stopped > MERCY:
-            kernel.command.end(f"stopped after {seconds:g} s (time-out)")
+            kernel.command.end(f"stopped after {seconds:g} s (timeout)")
             return Cell("killed", now - began)
     took = time.monotonic() - began
     if stopped is not None and course.status != "ok":

@@ -112,10 +112,10 @@ def load_agent(name: str = "model") -> Callable[..., Agent]:
                 made: Callable[..., Agent] = point.load()
             except (Exception, SystemExit) as error:  # anything may come out of other people's code
                 said = " ".join(str(error).split()) or type(error).__name__
-                raise UsageError(f"the agent {name} ({point.value}) can't be loaded: {said}") from error
+                raise UsageError(f"could not load the agent {name} ({point.value}): {said}") from error
             return made
     names = ", ".join(sorted({"model", *(point.name for point in found)}))
-    raise UsageError(f"there is no agent {name}: choose one of {names}, or install the package that has it.")
+    raise UsageError(f"unknown agent {name}: choose one of {names}, or install the package that provides it")
 
 
 FOREIGN = "foreign"  # the reason of a correction: the reply is a tool call in a form of another program
@@ -223,7 +223,7 @@ def replay(tools: Iterable[Tool], state: State) -> None:
             if _ok(seen) or "partial" in seen.meta:
                 again = by_name[action.kind].perform(action)
                 if again.ok != _ok(seen):
-                    raise again.error or Refused(f"this conversation can't be continued: {again.text}")
+                    raise again.error or Refused(f"cannot continue this conversation: {again.text}")
 
 
 def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
@@ -234,7 +234,7 @@ def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
         failed = [turn for turn in failed if turn.meta.get("blocks") != "no"]
     if needs == "nothing" or not failed:
         return ""
-    return f"{action.kind}: not done, because `{failed[0].meta.get('kind')}` failed before it."
+    return f"{action.kind} was not performed, because `{failed[0].meta.get('kind')}` before it failed."
 
 
 class _Over(Exception):
@@ -305,8 +305,8 @@ class _Run:
             if why := why_skipped(tool, action, steps(self.state.turns)[-1].performed):
                 if action.kind == "finish" and reply.commit_message:
                     why += (
-                        " Its commit message is kept: send only `<finish>`, when that is put right or is not "
-                        "of your change."
+                        " Its commit message is kept: once that is fixed, or is not part of your change, "
+                        "send only `<finish>`."
                     )
                 seen = Observation(SKIPPED, why, ok=False, blocks=False)
             else:
@@ -358,10 +358,10 @@ class _Run:
 
     def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:
         error = ModelError(
-            f"the model does not keep to the form of an answer, though it was corrected ({problem}): "
-            "try again, or use another --model"
+            f"the model's output is still malformed after 3 corrections ({problem.rstrip('.')}); try again, or use "
+            "another --model"
         )
-        text = f"Nothing of your last reply was done: {problem}"
+        text = f"Nothing in your last reply was performed: {problem}"
         self.add(Observation("correction", text, ok=False, data=data or {}, error=error), extra="correction")
 
     def add(self, seen: Observation, extra: str = "") -> None:
@@ -374,7 +374,7 @@ class _Run:
         if "dropped" in step.reply.meta and not step.observations:
             text = (
                 f"The last {step.reply.meta['dropped']} characters of your reply were dropped, because they "
-                f"spoke as somebody else; nothing in them was done or is true.\n\n{text}"
+                f"imitated another speaker; nothing in them was performed or is true.\n\n{text}"
             )
         meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no"}
         meta |= {"final": "yes"} if seen.final else {}
@@ -411,7 +411,7 @@ class _Run:
             return
         if found.over:
             raise self.failure or ModelError(
-                "the model repeats itself and gets nowhere: say it in other words, or use another --model"
+                "the model is stuck in a loop; rephrase the request, or use another --model"
             )
         self.add(Observation("repeated", found.text, ok=False), extra=found.extra)
 

@@ -63,13 +63,13 @@ def repetition(found: Sequence[Step], actions: Callable[[Step], Sequence[Action]
     fresh = _since_last_change(found, actions)
     marks = [_near(step, asked) for step, asked in fresh]
     if _circles(marks, (1, 2, 3, 4), PATIENCE if waiting else NEAR):
-        return _told("You do the same again and again, with the same results.", found)
+        return _told("You repeat the same actions with the same results.", found)
     return _again(fresh)
 
 
 def _told(text: str, found: Sequence[Step]) -> Repetition:
     over = any(turn.meta.get("extra") == REPEATED for step in found[-2:-1] for turn in step.observations)
-    return Repetition(f"{text} Do something else, or finish, or reject.", REPEATED, over)
+    return Repetition(f"{text} Do something else, finish, or reject.", REPEATED, over)
 
 
 def _circles(marks: Sequence[tuple[str, ...]], sizes: Iterable[int], times: int) -> bool:
@@ -88,8 +88,11 @@ def _again(fresh: Sequence[_Read]) -> Repetition | None:
         count = counts[mark]
         if action.kind not in _WAITS and count % AGAIN == 0 and (count // AGAIN).bit_count() == 1:
             what = " ".join([action.kind, *action.args.values(), *action.body.split()])[:120]
-            text = f"This is the {count}th time that you did this with the same result, with no edit between: {what}"
-            return Repetition(f"{text}\nWhat it says is known. Use it, or do something else.", SAID_AGAIN)
+            text = (
+                f"This is the {count}th time that you did this with the same result and no edit in between: "
+                f"{what}"
+            )
+            return Repetition(f"{text}\nYou know its result. Use it, or do something else.", SAID_AGAIN)
     return None
 
 

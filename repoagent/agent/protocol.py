@@ -120,17 +120,15 @@ def _problem(
             return piece.problem
     kinds = [action.kind for action in actions]
     if len(ENDS.intersection(kinds)) > 1 or {"reject", EDIT} <= set(kinds):
-        return "it both does something and rejects the task: send one of the two."
+        return "it has an action or edit and also rejects the task; send only one of them."
     if actions:
         return None
     if dropped:
-        return "there is no action before the place where it speaks as somebody else."
+        return "there is no action before the part that imitates another speaker."
     if any(piece.kind == "slip" for piece in found):
-        return (
-            "an action stands inside a line: put it on its own line, or in backticks if you only mention it."
-        )
+        return "an action is inside a line; put it on its own line, or in backticks if you only mention it."
     if _is_fenced_action(reply, found, tools):
-        return "the action stands in a code fence: write it without."
+        return "the action is in a code fence; write it without the fence."
     return None if any(_words(reply, piece) for piece in found) else "it is empty."
 
 

@@ -64,7 +64,9 @@ class KernelSession:
             now = withheld_now(self.runner).items()
             if new := sorted(path for path, _ in now - self.kernel.withheld.items()):
                 self.close()
-                self.ended = f"{', '.join(map(repr, new[:3]))} was written since, which no model is to see."
+                self.ended = (
+                    f"{', '.join(map(repr, new[:3]))} was written since, and is hidden from the model."
+                )
         if self.kernel is not None:
             return self.kernel, ""
         left = self.runner.seconds_left()
@@ -73,7 +75,7 @@ class KernelSession:
         )
         said = f"In a new kernel (Python {self.kernel.version}, {self.python})."
         if self.ended:
-            said += f" The one before had ended: {self.ended}"
+            said += f" The previous one had ended: {self.ended}"
             self.ended = ""
         return self.kernel, said
 
@@ -100,8 +102,8 @@ def python_tool(room: KernelSession) -> Tool:
             return Observation("python", str(error), ok=False)
 
     text = (
-        "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it prints and the "
-        'value of its last line; restart="yes" starts again.'
+        "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
+        'prints and the value of its last line; restart="yes" starts over.'
     )
     return Tool("python", text, perform)
 
@@ -111,11 +113,11 @@ def _perform(room: KernelSession, action: Action) -> Observation:
     seconds = _seconds(room.runner, action.args)
     if not code.strip():
         if not restart:
-            raise UsageError("say what to run: <python>print(1)</python>")
+            raise UsageError("no code: use <python>print(1)</python>")
         room.close()
         return Observation("python", "The kernel was ended; the next call starts a new one.")
     if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
-        raise UsageError(f"code is text of at most {LONGEST} bytes: put what is longer into a file.")
+        raise UsageError(f"code must be text of at most {LONGEST} bytes; write longer input to a file.")
     verdict = room.runner.gate.decide(Asked("python", code))
     if not verdict.allowed:
         return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
@@ -163,7 +165,7 @@ def _how(room: KernelSession, cell: Cell, seconds: float) -> str:
     if cell.ending == "raised":
         return f"it raised {cell.error}" if cell.error else "it failed"
     if cell.ending == "interrupted":
-        return f"stopped after {seconds:g} s (time-out); the kernel and its variables are kept"
+        return f"stopped after {seconds:g} s (timeout); the kernel and its variables are kept"
     room.look()
     ended, room.ended = room.ended, ""
     return f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
@@ -176,10 +178,9 @@ def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
     )
     head = f"{how}{took}" + ("" if shown.text else ", no output" if cell.ending == "done" else "")
     lost = (
-        cell.lost
-        and "Some of what it printed did not come: it was too long, or came too fast. Write it to a file."
+        cell.lost and "Some of its output is missing: it was too long, or came too fast. Write it to a file."
     )
-    kept = trouble and f"Not all of the output could be kept: {trouble}."
+    kept = trouble and f"Some of the output was not saved: {trouble}."
     output = fence(shown.text, "output") if shown.text else ""
     return "\n".join(filter(None, [said, head, output, lost or "", kept, changed.strip()]))
 
@@ -187,11 +188,11 @@ def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
 def _seconds(runner: CommandRunner, args: Mapping[str, str]) -> float:
     """The time-out of a cell. Raises UsageError for arguments that are none."""
     if unknown := set(args) - {"timeout", "restart"}:
-        raise UsageError(f"python has no argument {min(unknown)}: it has timeout and restart.")
+        raise UsageError(f"unknown argument {min(unknown)}: python takes timeout and restart.")
     seconds = runner.timeout
     if given := args.get("timeout", "").strip().removesuffix("s").strip():
         if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= runner.longest:
-            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {runner.longest:g}.')
+            raise UsageError(f'timeout="{given}": use a number of seconds, at most {runner.longest:g}.')
         seconds = float(given)
     left = runner.seconds_left()
     return seconds if left is None else max(0.1, min(seconds, left))
@@ -201,7 +202,7 @@ def _file(runner: CommandRunner) -> Path:
     try:
         return runner.next_file("python")
     except OSError as error:
-        raise UsageError(f"there is no place for the output: {error}") from error
+        raise UsageError(f"could not create a file for the output: {error}") from error
 
 
 _NEEDED = ("jupyter_client", "zmq")  # in the Python that speaks with it

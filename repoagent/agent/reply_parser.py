@@ -79,7 +79,7 @@ def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> I
         elif fresh and (end := _fence_end(reply, at)) and not any(at < start < end for start in patches):
             last = Piece("code", at, end)
         elif after and after not in _HARMLESS and not _OBSERVATION.match(reply, at):
-            last = Piece("bad", at, line_end, problem=f"text follows <{after}> on its line.")
+            last = Piece("bad", at, line_end, problem=f"there is text after <{after}> on its line.")
         elif (start := _OBSERVATION.search(_without_inline_code(reply[at:line_end]))) is not None:
             yield Piece("prose", at, at + start.start())
             last = Piece("imitation", at + start.start(), len(reply))
@@ -111,10 +111,10 @@ def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
         return bad("an edit has no tag: write it as a patch, in the form described at the start.")
     opened = OPEN.match(reply, at)
     if opened is None:
-        return bad(f'the tag <{name} is not well formed: arguments are key="value", and it ends in > or />.')
+        return bad(f'the tag <{name} is malformed: write arguments as key="value", and end it with > or />.')
     args = arguments(opened[2])
     if args is None:
-        return bad(f"the tag <{name}> gives an argument twice.")
+        return bad(f"the tag <{name}> has the same argument twice.")
     mark = args.pop("id", None)
     if opened[3]:
         return _to_end_of_line(reply, Piece("tag", at, opened.end(), Action(name, args), mark=""))
@@ -122,12 +122,12 @@ def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
     closed = close.search(reply, opened.end())
     end = f"</{name}>" if mark is None else f'</{name} id="{mark}">'
     if closed is None:
-        return bad(f"<{name}> is not closed: end it with {end}, or write <{name} …/> when it has no body.")
+        return bad(f"<{name}> is not closed; end it with {end}, or write <{name} …/> if it has no body.")
     body = reply[opened.end() : closed.start()]
     if mark is None and _doubtful(name, body, reply[closed.end() :]):
         return bad(own_closing_tag(name))
     if mark is not None and _closed_again(reply, closed.end(), close, name):
-        return bad(f"{end} stands there more than once: choose an id that the body does not contain.")
+        return bad(f"{end} occurs more than once; choose an id that the body does not contain.")
     action = Action(
         name, args, body.removeprefix("\r\n") if body.startswith("\r") else body.removeprefix("\n")
     )
@@ -136,8 +136,8 @@ def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
 
 def own_closing_tag(name: str) -> str:
     return (
-        f"it is not clear where <{name}> ends, because its body may hold the tag itself. "
-        f'Give it an id that the body does not contain: <{name} id="x7">…</{name} id="x7">.'
+        f"it is ambiguous where <{name}> ends, because its body may contain the tag itself. Give it an id "
+        f'that the body does not contain: <{name} id="x7">…</{name} id="x7">.'
     )
 
 

@@ -125,7 +125,7 @@ def _think(action: Action) -> Observation:
 
 
 def _message(action: Action) -> Observation:
-    return Observation("message", "The person has been shown this.")
+    return Observation("message", "The user has seen this.")
 
 
 def _end(action: Action) -> Observation:
@@ -134,7 +134,12 @@ def _end(action: Action) -> Observation:
 
 OWN = (
     Tool("think", "", _think, needs="nothing"),
-    Tool("message", "<message>words</message> tells the user while you go on.", _message, needs="nothing"),
+    Tool(
+        "message",
+        "<message>words</message> tells the user something while you work on.",
+        _message,
+        needs="nothing",
+    ),
     Tool("finish", "<finish>what was done</finish> ends the task.", _end, needs="all"),
     Tool("reject", "<reject>why</reject> ends it with nothing done.", _end, needs="all"),
 )

@@ -58,23 +58,23 @@ def read_url(text: str, base: Url | None = None) -> Url:
     """
     text = text.strip()
     if len(text) > LONGEST:
-        raise UsageError(f"the address is longer than {LONGEST} characters.")
+        raise UsageError(f"the URL is longer than {LONGEST} characters.")
     if not text or re.search(r'[\x00-\x20\x7f-\x9f\\<>"^`{}|]', text):
-        raise UsageError("that is no address of a page: say https://HOST/PATH, with %20 for a space.")
+        raise UsageError("invalid URL; use https://HOST/PATH, with %20 for a space.")
     try:
         parts = urlsplit(urljoin(str(base), text) if base else text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UsageError(f"that is no address of a page: {error}.") from error
+        raise UsageError(f"invalid URL: {error}.") from error
     if parts.scheme not in PORTS:
         raise UsageError(
-            f"only pages of https:// and http:// are fetched, not of {parts.scheme or 'nothing'}:"
+            f"unsupported scheme {parts.scheme or 'nothing'}: only https:// and http:// pages are fetched."
         )
     if "@" in parts.netloc:
-        raise UsageError("an address with a user name in it is not fetched.")
+        raise UsageError("URLs with a user name are not fetched.")
     port = PORTS[parts.scheme] if port is None else port
     if port not in PORTS.values() and port < _LOWEST:
-        raise UsageError(f"port {port} is not one of web pages.")
+        raise UsageError(f"port {port} is not a web port.")
     target = quote(parts.path or "/", safe=_SAFE) + (
         f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
     )
@@ -85,10 +85,10 @@ def _host(name: str) -> str:
     try:
         host = name.lower() if name.isascii() else name.encode("idna").decode("ascii").lower()
     except UnicodeError as error:
-        raise UsageError("the host of that address is no name.") from error
+        raise UsageError("invalid host name in URL.") from error
     host = f"[{host}]" if ":" in host else host
     if len(host) > 253 or ".." in host or not _HOST.fullmatch(host):
-        raise UsageError("the host of that address is no name.")
+        raise UsageError("invalid host name in URL.")
     return host.removesuffix(".")
 
 
@@ -196,10 +196,11 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
         following = read_url(target, url)
         if url.scheme == "https" and following.scheme == "http":
             raise UsageError(
-                f"{url.site} leads to {following.site}, which is not encrypted: that is not followed."
+                f"{url.site} redirects to {following.site}, which is not encrypted; such redirects are not "
+                "followed."
             )
         if following in seen or len(seen) > REDIRECTIONS:
-            raise UsageError(f"{url.site} leads on and on: {len(seen)} redirections were followed.")
+            raise UsageError(f"{url.site} redirects too often: {len(seen)} redirects were followed.")
         began = time.monotonic()
         moved(url, following)
         deadline += time.monotonic() - began  # a person may have been asked
@@ -210,7 +211,7 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
 def inside(url: Url, address: str) -> str:
     """Why the host of `url`, which is `address`, is not connected to."""
     host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
-    return f"{host} is not on the public internet: only public pages are fetched."
+    return f"{host} is not on the public internet; only public pages are fetched."
 
 
 def _one(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
@@ -225,7 +226,7 @@ def _one(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
     if exchange.failure is not None:
         raise exchange.failure
     if exchange.page is None:
-        raise UsageError(f"{url.site} did not answer in full within {net.seconds:g} s.")
+        raise UsageError(f"{url.site} did not complete its answer within {net.seconds:g} s.")
     return exchange.page, exchange.target
 
 
@@ -253,17 +254,19 @@ class _Exchange:
         try:
             self._exchange()
         except ssl.SSLCertVerificationError as error:
-            self.failure = UsageError(f"the certificate of {site} can't be trusted: {error.verify_message}.")
+            self.failure = UsageError(f"the certificate of {site} is not trusted: {error.verify_message}.")
         except ssl.SSLError as error:
-            self.failure = UsageError(f"no encrypted connection to {site}: {error.reason or error}.")
+            self.failure = UsageError(
+                f"could not open an encrypted connection to {site}: {error.reason or error}."
+            )
         except http.client.HTTPException as error:
-            self.failure = UsageError(f"{site} gave an answer that can't be read ({type(error).__name__}).")
+            self.failure = UsageError(f"invalid response from {site} ({type(error).__name__}).")
         except (UnicodeError, ValueError) as error:  # also of names and headers that the libraries refuse
-            self.failure = UsageError(f"{site} gave an answer that can't be read ({error}).")
+            self.failure = UsageError(f"invalid response from {site} ({error}).")
         except UsageError as error:
             self.failure = error
         except OSError as error:
-            self.failure = UsageError(f"{site} can't be reached: {error.strerror or error}.{_proxy_note()}")
+            self.failure = UsageError(f"could not reach {site}: {error.strerror or error}.{_proxy_note()}")
 
     def _exchange(self) -> None:
         connection = http.client.HTTPConnection(self.url.host.strip("[]"), self.url.port)
@@ -284,7 +287,7 @@ class _Exchange:
     def _addresses(self) -> list[str]:
         found = list(self.net.resolve(self.url.host, self.url.port))
         if not found:
-            raise UsageError(f"{self.url.host} has no address.")
+            raise UsageError(f"{self.url.host} has no IP address.")
         if refused := [address for address in found if not self.net.may(address)]:
             raise UsageError(inside(self.url, refused[0]))
         return found[:_TRIES]
@@ -334,7 +337,7 @@ def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool
     """The body, unpacked, and whether there was more than `largest` bytes of it."""
     packing = response.headers.get("Content-Encoding", "").strip().lower()
     if packing not in {"", "identity", "gzip", "x-gzip", "deflate"}:
-        raise UsageError(f"the answer is packed as {packing[:40]}, which was not asked for.")
+        raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packing not in {"", "identity"} else None
     found = bytearray()
     taken = 0
@@ -342,14 +345,14 @@ def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool
         try:
             data = response.read1(1 << 16)
         except http.client.IncompleteRead as error:
-            raise UsageError("the answer broke off.") from error
+            raise UsageError("the response ended early.") from error
         if not data:
             break
         taken += len(data)
         try:
             found += data if unpack is None else unpack.decompress(data, largest + 1 - len(found))
         except zlib.error as error:
-            raise UsageError(f"the answer can't be unpacked ({error}).") from error
+            raise UsageError(f"could not decompress the response ({error}).") from error
         if taken > largest or (unpack is not None and unpack.eof):
             break
     return bytes(found[:largest]), len(found) > largest or taken > largest

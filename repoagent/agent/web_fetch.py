@@ -53,10 +53,10 @@ def readable(page: Page, wrap: Wrap) -> str:
     if is_html(page):
         return _of_html(decoded(page), str(page.url), wrap)
     if page.kind and not _TEXT.fullmatch(page.kind):
-        raise UsageError(f"{page.url} is {_shown(page.kind)}: only pages and text are fetched.")
+        raise UsageError(f"{page.url} is {_shown(page.kind)}; only pages and text are fetched.")
     text = decoded(page)
     if "\0" in text[:8192]:
-        raise UsageError(f"{page.url} is binary: only pages and text are fetched.")
+        raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
     return text
 
 
@@ -105,12 +105,12 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
             return found.decode("utf-8", "replace")
         errors.seek(0)
         if b"ImportError" in (said := errors.read(1 << 16)) or b"ModuleNotFoundError" in said:
-            raise UsageError("pages in HTML can't be read: install repoagent with its extra `browse` anew.")
-    raise UsageError(f"the text of {url} could not be found: it takes too long, or is no HTML.")
+            raise UsageError("cannot read HTML pages: reinstall repoagent with its extra `browse`.")
+    raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
 
 
 def _shown(kind: str) -> str:
-    return kind if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", kind) else "of a kind that is none"
+    return kind if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", kind) else "of an unknown type"
 
 
 _SAID = 2_000  # characters of the text that comes with a failure
@@ -150,15 +150,15 @@ def browse_tool(window: Window) -> Tool:
             return Observation("browse", f"Nothing was fetched: {error}", ok=False)
 
     text = (
-        '<browse url="https://HOST/PATH"/> fetches a public page, and shows its text (HTML as Markdown). '
-        "Nothing can be sent but the address."
+        '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
+        "sends nothing but the URL."
     )
     return Tool("browse", text, perform, needs="nothing")
 
 
 def _perform(window: Window, action: Action) -> Observation:
     if unknown := set(action.args) - {"url"}:
-        raise UsageError(f"browse has no argument {min(unknown)}: it has url.")
+        raise UsageError(f"unknown argument {min(unknown)}: browse takes url.")
     url = read_url(action.args.get("url") or action.body)
     by = _ask(window.gate, window.net, url)
     began = time.monotonic()
@@ -182,15 +182,15 @@ def _perform(window: Window, action: Action) -> Observation:
 def _ask(gate: Gate, net: Net, url: Url, why: str = "") -> str:
     """By whom it is allowed. Raises UsageError when it is not."""
     if mask(str(url)) != str(url):
-        raise UsageError("the address holds a key.")
+        raise UsageError("the URL contains a key.")
     digits = url.host.strip("[]")
     if is_address(digits) and not net.may(digits):
         raise UsageError(inside(url, digits))
     notes = [why]
     if url.scheme == "http":
-        notes.append("it is not encrypted: others can read it, and change what it says")
+        notes.append("the connection is not encrypted: others can read the page and change it")
     if url.port != PORTS[url.scheme]:
-        notes.append(f"port {url.port} is not the usual one")
+        notes.append(f"port {url.port} is not the standard one")
     verdict = gate.decide(
         Asked("browse", str(url), (f"browse:{url.site}/*",), why="; ".join(filter(None, notes)))
     )
@@ -207,7 +207,7 @@ def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
     for rule in gate.deny:
         if rule.names("browse", str(new)):
             raise UsageError(
-                f"{old.site} leads to {new}, and the rule `{rule.pattern}` of the user denies that."
+                f"{old.site} redirects to {new}, and the user's rule `{rule.pattern}` denies that."
             )
 
 
@@ -234,15 +234,15 @@ def _told(asked: Url, page: Page, text: str) -> str:
     status = f"{page.status} {http.client.responses.get(page.status, '')}".strip()
     said = []
     if page.url != asked:
-        said.append(f"It led to {page.url}.")
+        said.append(f"Redirected to {page.url}.")
     if not _went_well(page):
-        said.append(f"The answer was {status}.")
+        said.append(f"The status was {status}.")
     if page.cut:
-        said.append(f"Only the first {LARGEST >> 20} MB were taken.")
+        said.append(f"Only the first {LARGEST >> 20} MB were read.")
     if page.broken:
-        said.append("It broke off before its end.")
+        said.append("The response ended early.")
     if text.strip():
         said.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
     elif _went_well(page):
-        said.append("There is no text on this page.")
+        said.append("The page has no text.")
     return "\n".join(said)

@@ -37,9 +37,9 @@ from repoagent.tasks.context import RunContext
 from repoagent.tasks.runs.directory import resume_command
 
 _MIXED = (
-    "{file} was changed by hand, and then by the run again on the same lines: use --include-dirty to commit the file "
-    "as it stands, or commit it by hand, or take all of it back with `repoagent runs restore {name} --whole`, "
-    "which keeps a copy"
+    "{file} has your changes and then the run's on the same lines: use --include-dirty to commit the whole "
+    "file, commit it by hand, or undo all of it with `repoagent runs restore {name} --whole`, which keeps "
+    "a copy"
 )
 
 
@@ -72,7 +72,7 @@ def agreed_whole(context: RunContext, changes: Sequence[FileChange], error: Inse
     return error.path
 
 
-GOES_ON = "Your files hold the change; `{command}` goes on from there."
+GOES_ON = "Your files contain the change; resume with `{command}`."
 TRIES = 3  # how often a file may be saved in the very moment of the commit
 
 
@@ -166,8 +166,8 @@ def _commit(
         names = ", ".join(named(path) for path in error.paths)
         raise SentBack(
             "sensitive",
-            f"{error}\nThat is not in the task: take your change of {names} back, as with "
-            f'<restore path="{error.paths[0]}"/>, and finish again; or finish, and say that it is needed.',
+            f"{error}\nThat is not in the task: undo your change of {names}, for example with <restore "
+            f'path="{error.paths[0]}"/>, and finish again; or finish, and say that it is needed.',
             str(error),
         ) from error
 
@@ -179,13 +179,11 @@ def _ask_about_unseen(context: RunContext, changes: Sequence[FileChange]) -> Non
     if not unseen:
         return
     diff = canonical_diff(unseen, hash_name=context.worktree.object_format)
-    why = "commands have changed this, and it becomes a part of the commit"
+    why = "commands changed this, and it becomes part of the commit"
     verdict = context.ui.approve(Asked("edit", diff, why=why))
     if not verdict.allowed:
         names = ", ".join(named(change.name) for change in unseen)
-        raise SentBack(
-            "person", f"The person does not want what commands have changed of {names}: {verdict.reason}"
-        )
+        raise SentBack("person", f"The user rejected what commands changed in {names}: {verdict.reason}")
 
 
 def _asked_for(context: RunContext, changes: Sequence[FileChange]) -> Iterator[str]:
@@ -259,7 +257,8 @@ def _remembered(
                     remember_done(context.worktree, story, done_of(landed), memories, limit=limit)
             except (RepoagentError, OSError) as error:
                 context.ui.say(
-                    f"warning: this change could not be remembered ({error}); the next command tries again"
+                    f"warning: could not add this change to the memory ({error}); the next command tries "
+                    "again"
                 )
             else:
                 later.drop()
@@ -287,7 +286,7 @@ def _story(context: RunContext, edit_id: str, said: str, landed: CommitOutcome |
     who = model_of_record(context.model_setup.model.spec, state.turns)
     asked = context.request.prompt or _asked(state.turns)
     answer = mask(without_secrets(said or words))
-    told = (answer or "(no words)") + f"\n\n(The whole of it is the conversation {context.run_dir.name}.)"
+    told = (answer or "(no words)") + f"\n\n(The full text is in the conversation {context.run_dir.name}.)"
     turns = (
         Turn("user", asked, {"edit": edit_id, "run": context.run_dir.name}),
         Turn("assistant", told, {"model": who}),

@@ -269,7 +269,7 @@ def _is_path(path: str) -> bool:
     return "\\" not in path
 
 
-NOBODY = "there is nobody to ask; the program that runs this has to allow it"
+NOBODY = "approval needs a user; the calling program must allow it"
 
 
 def _nobody(asked: Asked) -> bool:

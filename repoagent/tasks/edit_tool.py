@@ -55,7 +55,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         mark = _mark(context, action)
         if context.change_set.edit == mark:  # the run was killed before it could say so
             paths = _files_of(context, _patches(action.body))
-            rest = ", with what was kept of it," if context.take_dropped() else ","
+            rest = ", with the kept part of it," if context.take_dropped() else ","
             said = [f"Applied: {', '.join(paths)}{rest} before the run was interrupted.", after(paths)]
             return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
         context.clear()
@@ -78,11 +78,11 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         if not seen.ok or not changes:
             return replace(seen, final=False)
         if context.gate.mode == "read-only":
-            return Observation(EDIT, "Nothing may be changed in this run: it is read-only.", ok=False)
+            return Observation(EDIT, "This run is read-only: nothing may be changed.", ok=False)
         try:
             changes = _land(context, mark)
         except SentBack as error:
-            text = f"{error}\nThe files are as they were before it.{again}"
+            text = f"{error}\nThe files are unchanged.{again}"
             return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]}, shown=error.shown)
         except NothingDone as error:
             return Observation(EDIT, f"{error}{again}", ok=False, error=error)
@@ -195,7 +195,7 @@ def _land(context: RunContext, mark: str) -> tuple[FileChange, ...]:
 
                 remember(context.layout, context.worktree, change.path, change.after, memory=file_memory)
         return changes
-    raise Refused("the files change while repoagent writes: look again at what they hold now")
+    raise Refused("the files keep changing while repoagent writes; read them again")
 
 
 def _before(changes: Sequence[FileChange]) -> list[tuple[str, bytes]]:
@@ -256,7 +256,10 @@ def _changed_meanwhile(stale: Sequence[str]) -> list[str]:
     if not stale:
         return []
     return [
-        f"{', '.join(map(os.fspath, stale))} had changed since you saw it: what you know of its other lines may be old."
+        (
+            f"{', '.join(map(os.fspath, stale))} changed since you last read it, so the rest of what you know "
+            "of it may be out of date."
+        )
     ]
 
 
@@ -287,7 +290,7 @@ def bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     for patch in patches:
         unseen = [name for name in spelled([patch]) & here if name not in context.shown]
         if unseen and patch.whole is not None and patch.rows is None and patch.action == "edit":
-            return f"{unseen[0]} is there already, and you have not read it: read it first."
+            return f"{unseen[0]} already exists, and you have not read it; read it first."
     return ""
 
 

@@ -45,7 +45,7 @@ def repair_plan(context: RunContext) -> None:
         except FileNotFoundError:  # somebody has put it right just now
             return
         context.ui.say(
-            f"warning: {error}; it is kept as {kept.name}, and the plan is made again from the conversation"
+            f"warning: {error}; kept it as {kept.name}, and rebuilt the plan from the conversation"
         )
         state = context.state
         plan_news(file, state.turns, [tool.name for tool in context.tools], state.nonce)
@@ -75,7 +75,7 @@ class Finishing:
         if self.context.request.plan_only:
             done = "the plan in a few sentences, and what is uncertain in it"
         elif self.context.gate.mode == "read-only":
-            done = "the answer, and what shows that it is so"
+            done = "the answer, and the evidence for it"
         text = f'<finish>{done}</finish> ends the task; open="why" if planned tasks stay open.'
         return Tool("finish", text, self.perform, needs="all")
 
@@ -86,7 +86,7 @@ class Finishing:
         context = self.context
         said = action.body.strip()
         if unread(context.run_dir):
-            text = "The person has said something meanwhile: hear it first."
+            text = "The user has sent a message; read it first."
             return Observation("finish", text, ok=False, shown="")
         repair_plan(context)
         open_ = open_tasks(context.run_dir.plan)
@@ -106,7 +106,7 @@ class Finishing:
             raise failed
         if context.bench.missing:
             context.ui.say(
-                "note: a part of the model's last edit was refused, and nothing of that edit is written"
+                "note: part of the model's last edit was refused, so none of that edit was written"
             )
             return Observation("finish", said, final=True)
         for refuse in (self._checked, self._agreed):
@@ -115,7 +115,7 @@ class Finishing:
         self._what_became_of_it()
         if context.edit_is_missing and context.change_set.changes:
             context.ui.say(
-                "note: the model's last edit was refused and it sent no other: the change is without it"
+                "note: the model's last edit was refused and not sent again; the change does not include it"
             )
         try:
             self.landed = commit_run(context, said) if may_commit(context) else None
@@ -123,7 +123,7 @@ class Finishing:
             for remark in commit_remarks(made) if made is not None else ():
                 context.ui.say(f"note: {remark}")
         except SentBack as error:
-            return self._refusal(error, "Nothing was committed; your files hold the change still.")
+            return self._refusal(error, "Nothing was committed; your files contain the change.")
         except NothingDone as error:
             context.ui.note(str(error))
         why = action.args.get("open", "").strip()
@@ -142,10 +142,8 @@ class Finishing:
             context.change_set.drop(found.held)
         branch = current_branch(context.worktree)
         if branch != context.branch and found.left and may_commit(context):
-            where = f"the branch {branch}" if branch else "no branch (a detached HEAD)"
-            context.ui.say(
-                f"note: another branch was checked out while the run worked: its commit is on {where}"
-            )
+            where = f"the branch {branch}" if branch else "no branch (detached HEAD)"
+            context.ui.say(f"note: you checked out another branch during the run; its commit is on {where}")
 
     def _unmentioned(self) -> Observation | None:
         """Once: which files that commands made are no part of the change."""
@@ -157,8 +155,8 @@ class Finishing:
             return None
         rest = f" and {len(made) - 20} more" if len(made) > 20 else ""
         text = (
-            f"Files that your commands made are not in the commit: {', '.join(made[:20])}{rest}. "
-            'Say <keep path="FILE"/> for those that belong to the change, then finish again.'
+            f"Files that your commands created are not in the commit: {', '.join(made[:20])}{rest}. Use "
+            '<keep path="FILE"/> for those that belong to the change, then finish again.'
         )
         return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]}, shown="")
 
@@ -167,11 +165,11 @@ class Finishing:
         bench, turns = self.context.bench, turns_since_user(self.context.state)
         if bench.missing:  # said of each such edit
             turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
-            text = f"Your edit is not complete. {bench.still_missing}"
+            text = f"Your edit is incomplete. {bench.still_missing}"
         elif self.context.edit_is_missing:
             text = (
-                "Your last edit was refused, and nothing has changed since: it is not in the files. Send it again, "
-                "corrected; if it is not needed, finish again."
+                "Your last edit was refused, and nothing has changed since, so the files do not contain "
+                "it. Send it again, corrected; if it is not needed, finish again."
             )
         else:
             return None
@@ -193,9 +191,9 @@ class Finishing:
                 turn.role == "observation" and kind not in quiet and not _is_refused(turn)
             ):
                 return None
-        return self.given_up("the model changed nothing after that")
+        return self.given_up("the model changed nothing afterwards")
 
-    def given_up(self, why: str = "the model stopped with words after that") -> CheckFailed:
+    def given_up(self, why: str = "the model answered with words only afterwards") -> CheckFailed:
         """The end of a run after a check, hook or command that said no."""
         assert self.refused is not None
         return self.refused[1].failure(f"Nothing was committed: {why}. {self._kept()}")
@@ -219,7 +217,7 @@ class Finishing:
         if result.passed:
             self.check = result
             return None
-        return self._refusal(_failure(result, str(context.worktree.top)), "Put it right, then finish again.")
+        return self._refusal(_failure(result, str(context.worktree.top)), "Fix it, then finish again.")
 
     def _agreed(self) -> Observation | None:
         from repoagent.edit.commit import SentBack
@@ -232,7 +230,7 @@ class Finishing:
     def _refusal(self, setback: SentBack, advice: str) -> Observation:
         """Goes to the model with what it is to do; the third one ends the run."""
         if refusals(self.context.state) + 1 >= REFUSALS:
-            raise setback.failure(f"Nothing was committed, after {REFUSALS} tries. {self._kept()}")
+            raise setback.failure(f"Nothing was committed after {REFUSALS} tries. {self._kept()}")
         self.refused = len(self.context.state.turns), setback
         return Observation(setback.kind, f"{setback}\n{advice}", ok=False, shown=setback.shown)
 
@@ -244,7 +242,7 @@ class Finishing:
         return (
             GOES_ON.format(command=command)
             if self.context.change_set.changes
-            else f"`{command}` goes on from here."
+            else f"Resume with `{command}`."
         )
 
 
@@ -287,7 +285,7 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
     if context.change_set.changes and may_commit(context):
         found.append("you have changed files and not finished")
     if context.bench.missing:
-        found.append(f"your edit is not complete ({'; '.join(context.bench.missing.values())} is missing)")
+        found.append(f"your edit is incomplete (missing: {'; '.join(context.bench.missing.values())})")
     elif context.edit_is_missing:
         found.append("your last edit was refused and nothing has changed since")
     if open_tasks(context.run_dir.plan) and not context.request.plan_only:

@@ -45,7 +45,7 @@ def front_matter(text: str) -> tuple[dict[str, Value], str]:
     text = text.replace("\r\n", "\n")
     front = _FRONT.match(text)
     if front is None:
-        raise Refused("has no front matter: it has to begin with a line `---`, and another one ends it")
+        raise Refused("has no front matter: it must start with a line `---` and end with another")
     if len(front[1]) > LARGEST:
         raise Refused(f"has a front matter of more than {LARGEST:,} characters")
     return _fields(front[1], _COLONS), text[front.end() :]
@@ -63,9 +63,9 @@ def _fields(text: str, colons: int) -> dict[str, Value]:
         line = error.problem_mark.line if error.problem_mark else 0
         if colons and error.problem == _NO_COLON and (quoted := _quoted(text.split("\n"), line)):
             return _fields(quoted, colons - 1)
-        _refuse(line, f"is no YAML ({error.problem})")
+        _refuse(line, f"is not valid YAML ({error.problem})")
     except (ValueError, OverflowError) as error:  # an escape in it is the number of no character
-        raise Refused(f"has a front matter that can't be read: {error}") from error
+        raise Refused(f"has invalid front matter: {error}") from error
 
 
 def _document(events: Iterator[Event]) -> dict[str, Value]:
@@ -90,7 +90,7 @@ def _mapping(events: Iterator[Event], depth: int) -> dict[str, Value]:
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         name = _value(event, events, depth)
         if not isinstance(name, str):
-            _refuse(event.start_mark.line, "has a name that is no text")
+            _refuse(event.start_mark.line, "has a name that is not text")
         if name in found:
             _refuse(event.start_mark.line, f"says {name} again")
         found[name] = _value(next(events), events, depth)
@@ -105,12 +105,12 @@ def _value(event: Event, events: Iterator[Event], depth: int) -> Value:
     if depth > DEEPEST:
         _refuse(line, "is nested too deeply")
     if event.anchor or event.tag:
-        _refuse(line, "has an anchor or a tag: put a value that begins with &, * or ! in quotes")
+        _refuse(line, "has an anchor or a tag; quote values that start with &, * or !")
     if isinstance(event, yaml.MappingStartEvent):
         return _mapping(events, depth + 1)
     if isinstance(event, yaml.ScalarEvent):
         if _LONE.search(event.value):
-            _refuse(line, "has the number of no character in an escape")
+            _refuse(line, "has an escape that is not a character")
         return str(event.value)
     items: list[Value] = []
     while not isinstance(event := next(events), yaml.SequenceEndEvent):
@@ -145,7 +145,7 @@ def _indent(line: str) -> int:
 
 def _refuse(line: int, what: str) -> NoReturn:
     """`line` counts from 0 after the `---`."""
-    raise Refused(f"has a front matter that can't be read: line {line + 2} {what}")
+    raise Refused(f"has invalid front matter: line {line + 2} {what}")
 
 
 WhyNot = Callable[[str], "str | None"]
@@ -186,7 +186,7 @@ def names_in(place: Place, warn: Callable[[str], None]) -> list[str]:
     Raises Refused, worded as the end of a sentence, when it can't be listed or leads out of the repository.
     """
     if place.named and not place.folder.is_absolute():
-        raise Refused(f"is named by {place.named}, and is no whole path")
+        raise Refused(f"is named by {place.named}, and is not an absolute path")
     if not os.path.lexists(place.folder) and not place.named:
         return []
     real = inside(place, place.folder)
@@ -195,12 +195,12 @@ def names_in(place: Place, warn: Callable[[str], None]) -> list[str]:
             names = sorted(entry.name for entry in found if not entry.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         if place.named:
-            raise Refused(f"is named by {place.named}, and there is no such folder") from None
+            raise Refused(f"is named by {place.named}, and does not exist") from None
         return []
     except OSError as error:
-        raise Refused(f"can't be listed ({error.strerror})") from error
+        raise Refused(f"could not be listed ({error.strerror})") from error
     if len(names) > ENTRIES:
-        warn(f"{place.shown(place.folder)} has {len(names)} entries: the first {ENTRIES} are looked at")
+        warn(f"{place.shown(place.folder)} has {len(names)} entries; only the first {ENTRIES} are read")
     return names[:ENTRIES]
 
 
@@ -212,7 +212,7 @@ def inside(place: Place, path: Path) -> Path:
         return real
     base = Path(os.path.realpath(place.base))
     if not real.is_relative_to(base):
-        raise Refused("leads out of the repository")
+        raise Refused("is a link out of the repository")
     for each in {path, real}:
         top = place.top if each is path else place.top and Path(os.path.realpath(place.top))
         if top is None or not each.is_relative_to(top) or each == top:
@@ -221,9 +221,9 @@ def inside(place: Place, path: Path) -> Path:
         try:
             check_path(name)
         except Refused as error:
-            raise Refused(f"is not read: {error}") from error
+            raise Refused(f"cannot be used: {error}") from error
         if place.why_not and (reason := place.why_not(name)):
-            raise Refused(f"is not read: {reason.rstrip('.')}")
+            raise Refused(f"is hidden from models: {reason.rstrip('.')}")
     return real
 
 
@@ -235,14 +235,14 @@ def read_text(place: Place, path: Path, limit: int, *, within: Path | None = Non
     """
     real = inside(place, path)
     if within is not None and not real.is_relative_to(os.path.realpath(within)):
-        raise Refused("leads out of its folder")
+        raise Refused("is a link out of its folder")
     base = Path(os.path.realpath(place.base)) if place.base else real.parent
     try:
         data = _bytes(base, real.relative_to(base).as_posix(), limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Refused(f"can't be read ({error.strerror})") from error
+        raise Refused(f"could not be read ({error.strerror})") from error
     if b"\0" in data:
         raise Refused("is no text")
     try:
@@ -257,7 +257,7 @@ def _bytes(base: Path, name: str, limit: int) -> bytes:
         descriptor = place.open(place.name, os.O_RDONLY)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Refused("is no regular file")
+                raise Refused("is not a regular file")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(limit + 1)
         finally:

@@ -78,7 +78,7 @@ class Sending:
         return said | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
 
     def waiting(self, seconds: float, reason: str) -> None:
-        self.context.ui.note(f"{reason}; trying again in {seconds:.0f} s")
+        self.context.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
     def _request(self, state: State, turns: Sequence[Turn]) -> Request:
         context = self.context
@@ -102,7 +102,7 @@ class Sending:
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
         """What the model says when it is asked for a checkpoint."""
         context = self.context
-        context.ui.note("asking for a checkpoint: the conversation has become long")
+        context.ui.note("asking for a checkpoint: the conversation is long")
         request = self._request(state, turns)
         request = replace(request, key=request.key + "checkpoint")
         reply = complete(context.model_setup.model, request, context.model_setup.meter, on_wait=self.waiting)

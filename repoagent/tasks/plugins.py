@@ -76,17 +76,17 @@ def program(entry: str, top: Path) -> Path:
     given = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
     found = str(given) if given.is_absolute() else None if "/" in entry else shutil.which(entry)
     if found is None:
-        raise Refused("is no whole path and no program on PATH")
+        raise Refused("is neither an absolute path nor a program on PATH")
     path = Path(os.path.normpath(found))
     if not path.is_absolute():
-        raise Refused("is found through a folder on PATH that is not a whole path")
+        raise Refused("is in a folder on PATH that is not absolute")
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
-        raise Refused("stands in the work tree, where a run could change it: keep it elsewhere")
+        raise Refused("is in the work tree, where a run could change it; move it elsewhere")
     if not real.is_file():
         raise Refused("is not there")
     if not os.access(real, os.X_OK):
-        raise Refused(f"can't be run: `chmod +x {path}`")
+        raise Refused(f"is not executable; run `chmod +x {path}`")
     return path
 
 
@@ -96,36 +96,39 @@ def describe(path: Path, top: Path) -> Description:
     if not ran.ok:
         said = cut(one_line(ran.errors or ran.output), 200)
         how = ran.ended or f"failed with exit code {ran.code}"
-        raise Refused(f"{how} when it was asked with --description" + (f": {said}" if said else ""))
+        raise Refused(f"{how} when called with --description" + (f": {said}" if said else ""))
     try:
         record = json.loads(ran.output)
     except (ValueError, RecursionError) as error:
-        raise Refused("answers --description with what is no JSON") from error
+        raise Refused("does not answer --description with JSON") from error
     return _checked_description(record)
 
 
 def _checked_description(record: object) -> Description:
     if not isinstance(record, dict):
-        raise Refused("answers --description with JSON that is no object")
+        raise Refused("does not answer --description with a JSON object")
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(
-            f"has a description of version {version}; this repoagent knows {VERSION}: update repoagent"
+            f"has a description of version {version}, but this repoagent supports only {VERSION}; update "
+            "repoagent"
         )
     name, text = record.get("name"), record.get("text")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refused("has a description without a name (small letters, digits, dashes; 40 at most)")
+        raise Refused("has no valid name in its description (lowercase letters, digits, dashes; at most 40)")
     if not isinstance(text, str) or not one_line(text):
-        raise Refused("has a description without a text")
+        raise Refused("has no text in its description")
     body = record.get("body", "")
     if not isinstance(body, str):
-        raise Refused("has a description whose body is no text")
+        raise Refused("has a body in its description that is not text")
     reads_only, timeout = record.get("reads_only", False), record.get("timeout", TIMEOUT)
     if not isinstance(reads_only, bool):
-        raise Refused("has a description whose reads_only is neither true nor false")
+        raise Refused("has a reads_only in its description that is not true or false")
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if not (number and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT):
-        raise Refused(f"has a description whose timeout is no number of seconds up to {LONGEST_TIMEOUT:g}")
+        raise Refused(
+            f"has a timeout in its description that is not a number of seconds up to {LONGEST_TIMEOUT:g}"
+        )
     return Description(
         name,
         cut(one_line(text), LONGEST),
@@ -140,11 +143,11 @@ def _args(given: object) -> dict[str, str] | None:
     if given is None:
         return None
     if not isinstance(given, dict) or len(given) > 20:
-        raise Refused("has a description whose args are no object of names and what they are for")
+        raise Refused("has args in its description that are not an object of names and descriptions")
     args: dict[str, str] = {}
     for name, what in given.items():
         if not _ARGUMENT.fullmatch(name) or name == "id" or not isinstance(what, str):
-            raise Refused(f"has a description with the argument {name!r}, which can't be one")
+            raise Refused(f"has the invalid argument name {name!r} in its description")
         args[name] = cut(one_line(what), 120)
     return args
 
@@ -202,7 +205,7 @@ def tools_of(point: EntryPoint, context: Context) -> list[Tool]:
 def _checked_tools(made: object) -> Iterator[Tool]:
     for tool in made if isinstance(made, Iterable) else [made]:
         if not isinstance(tool, Tool):
-            raise Defect(f"returns {type(tool).__name__} where a Tool has to be")
+            raise Defect(f"returns {type(tool).__name__} instead of a Tool")
         yield tool
 
 
@@ -217,7 +220,7 @@ def contained(tool: Tool) -> Tool:
         except (Refused, UsageError) as error:
             return Observation(tool.name, str(error), ok=False)
         if not isinstance(seen, Observation):
-            return Observation(tool.name, f"the tool {tool.name} did not say what came of it.", ok=False)
+            return Observation(tool.name, f"the tool {tool.name} returned no observation.", ok=False)
         return seen
 
     return replace(tool, perform=perform)
@@ -297,7 +300,7 @@ def _misuse(action: Action, description: Description) -> str:
     """What is wrong with the tag, "" for nothing."""
     if description.args is not None and (unknown := sorted(set(action.args) - set(description.args))):
         takes = ", ".join(description.args) or "no arguments"
-        return f"{description.name} has no argument {', '.join(unknown)}; it takes {takes}."
+        return f"unknown argument {', '.join(unknown)}: {description.name} takes {takes}."
     if action.body.strip() and not description.body and not description.text.startswith("<"):
         return f"{description.name} takes no body: {description.prompt}"
     return ""
@@ -331,20 +334,20 @@ def plugin_tools(
 
     def add(tool: Tool, of: str, *, reads_only: bool) -> None:
         if not (isinstance(tool.name, str) and NAME.fullmatch(tool.name)):
-            warn(f"{of} makes a tool with the name {tool.name!r}, which can't be one: it is left out")
+            warn(f"{of} defines a tool with the invalid name {tool.name!r}; skipped it")
         elif tool.name in tools or tool.name in taken or tool.name in _MEANT:
-            warn(f"{of} makes a tool {tool.name}, and there is one of that name: it is left out")
+            warn(f"{of} defines a tool {tool.name}, but that name is taken; skipped it")
         else:
             tools[tool.name] = replace(tool, needs="nothing") if reads_only else gated(tool, decide)
 
     for point in installed():
         start = f"{point.name}."
         own = {key[len(start) :]: value for key, value in (settings or {}).items() if key.startswith(start)}
-        of = f"the plug-in {point.name} ({point.value})"
+        of = f"the plugin {point.name} ({point.value})"
         try:
             made = tools_of(point, Context(top, own, audit))
         except (Refused, UsageError) as error:
-            warn(f"{of} {error}: it is left out")
+            warn(f"{of} {error}; skipped it")
             continue
         for tool in made:
             add(contained(tool), of, reads_only=isinstance(tool, PluginTool) and tool.reads_only)
@@ -354,7 +357,7 @@ def plugin_tools(
             path = program(entry, top)
             said = describe(path, top)
         except Refused as error:
-            warn(f"{of} {error}: it is left out")
+            warn(f"{of} {error}; skipped it")
             continue
         add(program_tool(path, said, top, audit), of, reads_only=said.reads_only)
     return tuple(tools.values())
@@ -365,7 +368,7 @@ def gated(tool: Tool, decide: Decide) -> Tool:
 
     def perform(action: Action) -> Observation:
         asked = Asked(
-            "tool", shown(action), (f"tool:{tool.name}(*",), "it runs with your rights, in no sandbox"
+            "tool", shown(action), (f"tool:{tool.name}(*",), "it runs with your rights, outside the sandbox"
         )
         verdict = decide(asked)
         if not verdict.allowed:

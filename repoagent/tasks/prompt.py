@@ -70,16 +70,18 @@ def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, insid
         shown = ", ".join(map(named, changed[:20])) + (
             f" and {len(changed) - 20} more" if len(changed) > 20 else ""
         )
-        lines.append(f"uncommitted work of the person: {shown}")
+        lines.append(f"the user's uncommitted work: {shown}")
     if inside:
         lines.append(
-            f"the person is in the folder {quoted(inside)}; all paths here start at the top of the repository"
+            f"the user is in the folder {quoted(inside)}; all paths here are relative to the top of the "
+            "repository"
         )
     if linked:
         lines.append(
-            "This is a linked work tree, made for you: files that git ignores (environments, builds) are not in it."
+            "This is a linked work tree, created for you: it does not contain files that git ignores "
+            "(environments, builds)."
         )
-    return "The repository, as it is now:\n" + "\n".join(lines)
+    return "The repository now:\n" + "\n".join(lines)
 
 
 def prompt_text(name: str) -> str:
@@ -130,8 +132,8 @@ def confined_text(place: Confinement, why_none: str = "") -> Iterator[str]:
     rest = "" if any(within(run_dir, root) for root in writable_roots(policy)) else ", HOME too,"
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
-        f"in a sandbox: {network}; they can write {_and(place.writable())}; all else{rest} is read-only, `.git` "
-        "too; files with secrets are hidden or empty"
+        f"in a sandbox: {network}; they can write {_and(place.writable())}; all else{rest} is read-only, "
+        "including `.git`; files with secrets are hidden or empty"
     )
     yield from place.sandbox.narrows(policy)
 
@@ -144,12 +146,16 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
     """When somebody is asked, or what is refused without a question."""
     mode = gate.mode
     if mode == "read-only":
-        return "mode read-only: only commands that do nothing but read are run" if runs else ""
+        return "mode read-only: only commands that are known to only read are run" if runs else ""
     if mode == "auto":
-        return "mode auto: commands are refused, for there is no sandbox" if runs and not gate.sandbox else ""
+        return (
+            "mode auto: commands are refused, because no sandbox is available"
+            if runs and not gate.sandbox
+            else ""
+        )
     asked = ["each edit"] if edits and mode == "ask" else []
     asked += ["each command that does more than read"] if runs else []
-    rules = ", but for what their rules allow" if gate.allow else ""
+    rules = " except what their rules allow" if gate.allow else ""
     return f"mode {mode}: the user is asked about {' and '.join(asked)}{rules}" if asked else ""
 
 

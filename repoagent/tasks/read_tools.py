@@ -83,7 +83,7 @@ def _noting(context: RunContext, tool: Tool) -> Tool:
         notes = notes_block(file_memory, NOTES_TOKENS, data=data) if file_memory is not None else ""
         if not notes.strip():
             return seen
-        text = f"{seen.text}\nWhat was learned about it before:\n{fence(notes.strip(), 'memory')}"
+        text = f"{seen.text}\nNotes from earlier edits:\n{fence(notes.strip(), 'memory')}"
         return replace(seen, text=text)
 
     return replace(tool, perform=perform)
@@ -121,7 +121,7 @@ def _searches_outputs(context: RunContext, tool: Tool) -> Tool:
 def _output_matches(context: RunContext, path: str, action: Action) -> Observation:
     pattern = action.args.get("pattern") or action.body.strip()
     if not pattern.strip():
-        raise UsageError("Say what to search for.")
+        raise UsageError("Name what to search for.")
     _output(context, path)  # refuses what is no output
     found = search(context.run_dir.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
     return Observation("search", matches_text(found))
@@ -130,10 +130,10 @@ def _output_matches(context: RunContext, path: str, action: Action) -> Observati
 def _output(context: RunContext, path: str) -> str:
     name = path.removeprefix(OUTPUT)
     if not re.fullmatch(r"[\w][\w.,+=-]*", name):
-        raise UsageError(f"{path} is no output of this run")
+        raise UsageError(f"{path} is not an output of this run")
     data = read_regular(context.run_dir.output / name)
     if data is None:
-        raise UsageError(f"there is no output {path} in this run")
+        raise UsageError(f"this run has no output {path}")
     return shown(data)
 
 

@@ -180,8 +180,8 @@ class Explainer:
         if not self._offline or not _NETWORK.search(output) or not self._first("network"):
             return ""
         return (
-            "Commands have no network in this run, so nothing can be installed or fetched: do without, or say that it "
-            "needs `--network`, which only the user can give."
+            "Commands have no network in this run, so nothing can be installed or downloaded. Do without, "
+            "or say that the user must pass `--network`."
         )
 
     def _writing(self, output: str) -> str:
@@ -191,8 +191,8 @@ class Explainer:
         if sandbox is None or not told or not self._first("writing"):
             return ""
         return (
-            f"The sandbox lets commands write nothing but {' and '.join(self.place.writable())}, and not `.git`: write "
-            "there, or say what is missing: only the user can allow a folder, with `run.write`."
+            f"The sandbox lets commands write only {' and '.join(self.place.writable())}, and not `.git`. "
+            "Write there, or say what is missing: only the user can allow a folder, with `run.write`."
         )
 
     def _missing(self, output: str) -> str:
@@ -204,7 +204,7 @@ class Explainer:
                 break
             name = module or found["package"] or found["program"] or found["other"]
             no_way = ", and nothing can be installed in the sandbox" if self._offline else ""
-            return f"`{name}` is not installed here{no_way}: what needs it fails without your change too."
+            return f"`{name}` is not installed here{no_way}; what needs it fails without your change, too."
         return ""
 
     def _is_here(self, module: str) -> bool:

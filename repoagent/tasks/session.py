@@ -102,7 +102,7 @@ class RunSession:
                 else ""
             )
             if is_draft_pending(self.state):
-                context.dropped = "it is kept only while the run works"
+                context.dropped = "it is kept only while the run is active"
             self.state = start_conversation(context, self.state, self.place, adopted)
             self.sending = sending = self._sending(blocks)
             context.shown.update(shown_in(self.state, written_by(context)))
@@ -155,7 +155,7 @@ class RunSession:
             sending = self._sending(blocks)
             size = tokens(sending.window.turns(self.state))
             if size < SHORT * sending.window.budget:
-                raise NothingDone(f"the conversation is short (about {size:,} tokens): it is sent as it is")
+                raise NothingDone(f"nothing to compact: the conversation is short (about {size:,} tokens)")
             return sending.ready(self.state, force=True)
 
     def _sending(self, blocks: Sequence[Part]) -> Sending:
@@ -229,7 +229,7 @@ class RunSession:
     def _dropped(self) -> str:
         """What the model has to be told of what was kept of a refused edit, which the user is told too."""
         if why := self.context.dropped:
-            self.context.ui.say(f"note: what fits of the refused edit is not kept any more: {why}")
+            self.context.ui.say(f"note: the kept part of the refused edit was dropped: {why}")
         return self.context.take_dropped()
 
     def _news(self, state: State) -> Iterator[Turn]:
@@ -291,15 +291,15 @@ class RunSession:
         context = self.context
         remove_orphaned(context.run_dir)
         names = [change.name for change in context.change_set.changes]
-        said = "nothing that it changed is uncommitted"
+        said = "all its changes are committed"
         if names:
-            said = f"changed and not committed, and yours now: {', '.join(names)}"
+            said = f"its uncommitted changes are still in your files: {', '.join(names)}"
         if context.run_dir.conversation.exists():
             ensure(context.layout)
-            said += f"; what was said is in {context.run_dir.conversation}"
+            said += f"; the conversation is in {context.run_dir.conversation}"
         raise Refused(
-            f"the folder of the run {context.run_dir.name} was removed while it worked (by `git clean -x`, say), so it "
-            f"was ended: {said}"
+            f"the folder of the run {context.run_dir.name} was removed during the run (by `git clean -x`, "
+            f"for example), which ended it: {said}"
         )
 
     def _insist(self, state: State) -> Observation | None:
@@ -307,7 +307,7 @@ class RunSession:
         meanwhile is answered, too. Raises CheckFailed where they are all that comes after a check that failed."""
         self._refuse_lost()
         if unread(self.context.run_dir):
-            text = "The person has said something meanwhile: hear it first."
+            text = "The user has sent a message; read it first."
             return Observation("unfinished", text, ok=True)
         failed = (
             self.finishing.failed_check() if self.finishing and self.context.request.kind != "chat" else None
@@ -323,8 +323,8 @@ class RunSession:
             return None
         self.insisted = True
         text = (
-            f"Your reply asks for nothing, but {' and '.join(business)}. Go on, or `finish`; if you need an answer "
-            "from the person first, ask again in plain words."
+            f"Your reply has no action, but {' and '.join(business)}. Continue, or `finish`; if you need an "
+            "answer from the user first, ask again in plain words."
         )
         return Observation("unfinished", text, ok=False, shown="")
 
@@ -333,7 +333,7 @@ class RunSession:
         if made := self.context.commits:
             names = ", ".join(commit[:SHOWN] for commit in made)
             self.context.ui.say(
-                f"note: committed before that: {names} (`repoagent undo` takes the last one back)"
+                f"note: committed before that: {names} (`repoagent undo` undoes the last one)"
             )
 
     def _take_back(self) -> None:
@@ -347,9 +347,7 @@ class RunSession:
         if not paths:
             return
         if context.gate.mode == "read-only":
-            context.ui.say(
-                "note: what the run has changed before is still in your files: this run is read-only"
-            )
+            context.ui.say("note: earlier changes of the run are still in your files: this run is read-only")
             return
         try:
             left = put_back(
@@ -364,7 +362,7 @@ class RunSession:
                 sentence = conflict_message(left, f"{again} --let-go", f"{again} --whole")
                 context.ui.say(f"warning: {sentence}")
         except RepoagentError as error:
-            context.ui.say(f"warning: what the run has changed is still in your files ({error})")
+            context.ui.say(f"warning: the changes of the run are still in your files ({error})")
 
 
 def _recall(context: RunContext, query: str) -> list[str]:
@@ -500,7 +498,7 @@ class _Unasked:
     takes: frozenset[str] = frozenset()
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        raise ModelError("this model is not to be asked")
+        raise ModelError("this model is only a placeholder")
 
 
 def first_request(

@@ -86,9 +86,7 @@ def start_conversation(context: RunContext, state: State, place: Confinement, ad
         meta = {"time": now(), "run": context.run_dir.name}
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
-        raise UsageError(
-            f'there is nothing to go on with in {context.run_dir.name}: say repoagent run "PROMPT"'
-        )
+        raise UsageError(f'nothing to resume in {context.run_dir.name}; use repoagent run "PROMPT"')
     for said in (adopted, *_meanwhile(context, state)):
         if not said:
             continue
@@ -125,15 +123,16 @@ def _meanwhile(context: RunContext, state: State) -> list[str]:
     said = [interrupted(context.change_set)]
     if gone := context.change_set.vanished():
         said.append(
-            f"Your changes of {', '.join(gone)} are not in the files any more: somebody has taken them back. Make them "
+            f"The files no longer contain your changes of {', '.join(gone)}: someone undid them. Make them "
             "again if they are still wanted."
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
     if edited and not context.change_set.is_kept:
         context.change_set.drop(())  # so that it is said once
         said.append(
-            "This conversation goes on without the folder of its run, perhaps on another machine: what it says was "
-            "changed may not be in these files, and none of it counts as your change. Look at the files first."
+            "This conversation continues without the folder of its run, perhaps on another machine: these "
+            "files may not contain the changes it describes, and none of them count as your change. Look "
+            "at the files first."
         )
     return said
 
@@ -157,11 +156,11 @@ def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> Sta
         return state
     if waiting[0].kind in ACTS:
         text = (
-            f"This was interrupted: the run was ended while `{waiting[0].kind}` was at work, or before. How far it "
-            "came is not known; what it printed is lost. Look, and do it again if it is still wanted."
+            f"This was interrupted: the run ended during `{waiting[0].kind}`, or before it. How far it got "
+            "is unknown, and its output is lost. Check, and do it again if it is still wanted."
         )
     elif anew and waiting[0].kind not in ENDS | QUIET:
-        text = "You were stopped before this was done. The person speaks now."
+        text = "You were stopped before this was done. The user speaks now."
     else:
         return state
     return state.with_turn(Turn("observation", text, {"kind": waiting[0].kind, "ok": "no"}))

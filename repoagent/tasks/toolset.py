@@ -75,7 +75,7 @@ def create_gate(
         remember=partial(keep_rules, place.policy.top),
         audit=partial(_record, run_dir.layout, request.name),
         sandbox=place.name,
-        why_none="the sandbox was turned off."
+        why_none="the sandbox is turned off."
         if not request.confine
         else why_none()
         if not place.name
@@ -128,7 +128,7 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
     Raises UsageError for a pattern of several lines, GitError where it can't be written."""
     for pattern in patterns:
         if pattern.splitlines() != [pattern]:
-            raise UsageError(f"{pattern!r} can't be kept as a rule: it is empty, or more than one line")
+            raise UsageError(f"invalid rule {pattern!r}: it must be one line")
     key = "repoagent.run.allow"
     known = git(top, "config", "--local", "-z", "--get-all", key, ok=(0, 1)).split(b"\0")
     for pattern in dict.fromkeys(patterns):
@@ -163,7 +163,8 @@ def commands(context: RunContext, place: Confinement) -> tuple[CommandRunner, tu
         context.ui.say(f"note: {sentence}")
     if context.gate.mode == "auto" and (hidden := hidden_paths(place.withheld, "shown")):
         context.ui.say(
-            f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
+            f"note: commands cannot see {_some(hidden)}, which are hidden from models; only those that your "
+            "rules allow can."
         )
     return runner, command_tools(runner)
 
@@ -193,7 +194,7 @@ def browse_tools(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
     if not context.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
-        context.ui.say(f"note: run.browse is on, but the extra is missing: {install_extra('browse')}")
+        context.ui.say(f"note: run.browse is on, but the extra is missing; {install_extra('browse')}")
         return ()
     from repoagent.agent.web_fetch import Window, browse_tool
 
@@ -287,17 +288,17 @@ def write_tool(folder: Path) -> Tool:
         if not _NAME.fullmatch(name):
             return Observation(
                 "write",
-                f"path={name!r}: it is the plain name of a file outside of the repository; what is in the repository "
-                "is changed with a patch.",
+                f"path={name!r}: use a plain file name; this file is outside the repository. To change a "
+                "file in the repository, send a patch.",
                 ok=False,
             )
         if len(action.body) > LONGEST:
-            return Observation("write", f"that is too long: at most {LONGEST:,} characters", ok=False)
+            return Observation("write", f"too long: at most {LONGEST:,} characters", ok=False)
         try:
             write_whole(folder / name, action.body.encode("utf-8", "replace"))
         except RepoagentError as error:
             return Observation("write", str(error), ok=False)
-        return Observation("write", f"Written: commands have it as $TMPDIR/{name}.")
+        return Observation("write", f"Written to $TMPDIR/{name}, for commands.")
 
     text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file that is never committed.'
     return Tool("write", text, perform)
@@ -338,7 +339,7 @@ def select_tools(context: RunContext, own: Sequence[Tool], further: Sequence[Too
     if wanted is not None:
         found = [tool for tool in found if tool.name in wanted | ALWAYS]
     if any(tool.name == "restore" for tool in found):
-        context.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops what is kept.'
+        context.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops the kept part.'
     return tuple(
         spilling(_masked(tool), context.run_dir.output, output_name)
         if tool.name not in WHOLE

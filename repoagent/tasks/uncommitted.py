@@ -38,13 +38,13 @@ class RemainingChanges:
         """What a person should know of it."""
         found = []
         if self.gone:
-            do = "does" if len(self.gone) == 1 else "do"
+            contain = "contains" if len(self.gone) == 1 else "contain"
             found.append(
-                f"note: {_names(self.gone)} {do} not hold the run's change any more: it was taken out of the files "
-                "while the run worked"
+                f"note: {_names(self.gone)} no longer {contain} the run's change: it was removed from the files "
+                "during the run"
             )
         if self.held:
-            found.append(f"note: the last commit holds the run's change of {_names(self.held)} already")
+            found.append(f"note: the last commit already contains the run's change of {_names(self.held)}")
         return found
 
 
@@ -138,7 +138,7 @@ def conflict_message(left: Left, let_go: str, whole: str) -> str:
     """Why files were not taken back, and what can be done, in a sentence: the commands that let go of them, and that
     take them back `whole`."""
     return (
-        f"left as they are, for the same lines were changed since: {said_of(left)}. Put that right by hand and "
-        f"say it again; or `{let_go}`, which leaves them so; or `{whole}`, which takes those lines back too, and "
-        "keeps a copy"
+        f"left unchanged, because the same lines were changed since: {said_of(left)}. Resolve that by hand "
+        f"and run it again; or use `{let_go}` to keep them as yours, or `{whole}` to undo those lines, too, "
+        "keeping a copy"
     )

@@ -78,13 +78,13 @@ def start(
         heard = _Heard(process, stdin.encode("utf-8", "surrogateescape"))
         ended = heard.listen(began + timeout) and f"was ended after {timeout:g} seconds"
         if heard.size > LARGEST:
-            ended = f"was ended after it had printed {LARGEST // 1_000_000} MB"
+            ended = f"was ended after printing {LARGEST // 1_000_000} MB"
     except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
         if process is not None:
             raise
         what = command if isinstance(command, str) else command[0]
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused(f"{what} can't be run ({reason})") from error
+        raise Refused(f"could not run {what} ({reason})") from error
     finally:
         if process is not None:
             _end(process)
@@ -264,7 +264,7 @@ def hook_report(event: Event, command: str, ran: Ran) -> str:
         return ""
     how = "" if ran.ok else f", which {ran.ended}" if ran.ended else f", exit code {ran.code}"
     shown = cut(one_line(mask(without_secrets(command))), 200)
-    lead = f"The person's command {event} (`{shown}`){how}"
+    lead = f"The user's command {event} (`{shown}`){how}"
     return f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
 
 
@@ -273,4 +273,4 @@ def excerpt(text: str, limit: int = SHOWN) -> str:
     if len(text) <= limit:
         return text
     head, tail = text[: limit // 4], text[len(text) - (limit - limit // 4) :]
-    return f"{head}\n[… {len(text) - limit} characters left out …]\n{tail}"
+    return f"{head}\n[… {len(text) - limit} characters omitted …]\n{tail}"

@@ -164,8 +164,8 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
         except GitError as error:
             remove = f"git worktree remove --force {shlex.quote(folder)}"
             raise Refused(
-                f"{name} has uncommitted work in {folder}; commit it or discard it with `{remove}` before you delete the "
-                "run"
+                f"{name} has uncommitted work in {folder}; commit it or discard it with `{remove}` before you delete "
+                "the run"
             ) from error
     if not _has_branch(worktree, branch):
         return ""

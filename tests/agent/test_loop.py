@@ -128,7 +128,7 @@ def test_malformed_replies_are_corrected_three_times() -> None:
 
 
 def test_the_fourth_malformed_reply_in_a_row_is_the_end() -> None:
-    with pytest.raises(ModelError, match="form of an answer"):
+    with pytest.raises(ModelError, match="malformed after 3 corrections"):
         play("<run>a", "<run>b", "<run>c", "<run>d", "<finish>done</finish>")
 
 
@@ -207,7 +207,7 @@ def test_after_a_refused_edit_look_ups_go_on_and_nothing_writes() -> None:
     reply = f'{DIFF}<run>make</run>\n<read path="x"/>\n<run>ls x</run>\n<finish>done</finish>'
     game = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
     assert game.table.done == ["edit", "read x", "run ls x"]
-    assert "run: not done, because `edit` failed before it." in [turn.text for turn in game.turns]
+    assert "run was not performed, because `edit` before it failed." in [turn.text for turn in game.turns]
 
 
 @pytest.mark.parametrize("at", range(1, 7))
@@ -253,8 +253,8 @@ FENCE = "I look first.\n```bash\nls -l\n```"
             "<run>ls</run>",
         ),
         ("<str_replace path='a'>x</str_replace>", "an edit is a patch in your reply"),
-        ("<browse url='https://a.org'/>", "there is no tool `browse` here; there are think, message, finish"),
-        ("I run it.\n<python>print(1)</python>", "there is no tool `python` here; there are"),
+        ("<browse url='https://a.org'/>", "there is no tool `browse` here; the tools are think, message, finish"),
+        ("I run it.\n<python>print(1)</python>", "there is no tool `python` here; the tools are"),
         (
             FENCE,
             "a code block is not performed; to run a command write <run>ls -l</run>. If it is your answer",
@@ -264,12 +264,12 @@ FENCE = "I look first.\n```bash\nls -l\n```"
 def test_a_call_in_another_form_is_no_answer(reply: str, told: str) -> None:
     game = play(reply, "<finish>ok</finish>")
     assert game.outcome.kind == "finished"
-    assert told in game.agent.told() and game.agent.told().startswith("Nothing of your last reply was done: ")
+    assert told in game.agent.told() and game.agent.told().startswith("Nothing in your last reply was performed: ")
     assert not game.table.done
 
 
 def test_a_call_in_another_form_never_becomes_the_answer() -> None:
-    with pytest.raises(ModelError, match="form of an answer"):
+    with pytest.raises(ModelError, match="malformed after 3 corrections"):
         play(*(f"<bash>ls {n}</bash>" for n in range(9)))
 
 
@@ -334,7 +334,7 @@ def test_a_failed_check_goes_back_and_is_raised_in_the_end() -> None:
 
 
 def test_the_third_same_turn_is_the_end_and_the_second_is_told() -> None:
-    with pytest.raises(ModelError, match="repeats itself"):
+    with pytest.raises(ModelError, match="stuck in a loop"):
         play(*['<read path="a"/>'] * 9)
     game = play('<read path="a"/>', ' <think>x</think>\n<read path="b"/>', "<finish>x</finish>")
     assert not any("exactly this" in turn.text for turn in game.turns)
@@ -348,7 +348,7 @@ def test_the_same_command_with_another_result_is_no_repetition() -> None:
 
 
 def test_ping_pong_is_noticed() -> None:
-    with pytest.raises(ModelError, match="repeats itself"):
+    with pytest.raises(ModelError, match="stuck in a loop"):
         play(*['<read path="a"/>', '<read path="b"/>'] * 5)
     game = play(*['<read path="a"/>', '<read path="b"/>'] * 2, "<finish>x</finish>")
     assert "exactly this" in game.agent.told()
@@ -378,7 +378,7 @@ def test_an_edit_followed_by_an_imitation_is_not_taken_as_the_end() -> None:
 def test_prose_before_an_imitation_is_no_answer() -> None:
     game = play("I read it.\nObservation: it is fine", "<finish>x</finish>")
     assert game.outcome.kind == "finished"
-    assert "somebody else" in game.agent.told()
+    assert "another speaker" in game.agent.told()
 
 
 # Ends.
@@ -539,7 +539,7 @@ def test_replay_performs_what_lives_in_the_process_only(tmp_path: Path) -> None:
     table = Table()
     replay(table.tools(), open_state(file))
     assert table.done == ["edit", "edit"]
-    with pytest.raises(Refused, match="can't be continued"):
+    with pytest.raises(Refused, match="cannot continue"):
         replay(Table([refusal()]).tools(), open_state(file))
 
 

@@ -87,16 +87,16 @@ def test_an_id_lets_a_body_hold_anything() -> None:
     [
         ("<run>make", "not closed"),
         ('<run id="x">make</run>', 'end it with </run id="x">'),
-        ('<read path="a.py/>', "not well formed"),
-        ("<read path=a.py/>", "not well formed"),
-        ('<read path="a.py"', "not well formed"),
+        ('<read path="a.py/>', "malformed"),
+        ("<read path=a.py/>", "malformed"),
+        ('<read path="a.py"', "malformed"),
         ('<read path="a" path="b"/>', "twice"),
         ('<read path="a.py">', "not closed"),
-        ("<run>a</run> and then", "follows"),
-        ("<run>a</run>`", "follows"),
+        ("<run>a</run> and then", "there is text after"),
+        ("<run>a</run>`", "there is text after"),
         ('<edit path="a">x</edit>', "no tag"),
-        ("<reject>no</reject>\n" + DIFF, "one of the two"),
-        ("<reject>no</reject>\n<finish>yes</finish>", "one of the two"),
+        ("<reject>no</reject>\n" + DIFF, "send only one of them"),
+        ("<reject>no</reject>\n<finish>yes</finish>", "send only one of them"),
         ('Let me look: <read path="a.py"/>', "inside a line"),
         ("  <run>ls</run>", "inside a line"),
         ("so\n</run>", "inside a line"),
@@ -154,8 +154,8 @@ def test_an_observation_inside_a_line_ends_the_turn_too() -> None:
 
 
 def test_a_reply_that_only_speaks_as_others_is_corrected() -> None:
-    assert "somebody else" in (read("Let me see.\nHuman: go on\n<finish/>").problem or "")
-    assert "somebody else" in (parse("Let me see.", TOOLS, was_cut=True).problem or "")
+    assert "another speaker" in (read("Let me see.\nHuman: go on\n<finish/>").problem or "")
+    assert "another speaker" in (parse("Let me see.", TOOLS, was_cut=True).problem or "")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_nothing_is_no_repetition() -> None:
 def test_the_same_reply_with_the_same_result() -> None:
     one = said(run("make", "ok"), run("make", "ok"))
     assert one == Repetition(
-        "You did exactly this before, with the same result. Do something else, or finish, or reject.",
+        "You did exactly this before, with the same result. Do something else, finish, or reject.",
         "repeated",
     )
     told = run("make", "ok", extra="repeated")
@@ -64,7 +64,7 @@ def test_other_words_around_the_same_are_noticed_later() -> None:
     assert said(*steps[:-1]) is None
     found = said(*steps)
     assert found is not None
-    assert "again and again" in found.text
+    assert "repeat the same actions" in found.text
     assert not found.over
 
 

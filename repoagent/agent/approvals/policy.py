@@ -79,7 +79,7 @@ _READS = "reads only"
 
 
 def _nobody(asked: Asked) -> Verdict:
-    return Verdict(False, reason="there is nobody to ask", by="nobody")
+    return Verdict(False, reason="approval needs a user, and this run is not interactive", by="nobody")
 
 
 def _nothing(*_: object) -> None:
@@ -146,16 +146,19 @@ class Gate:
     def _denied(self, asked: Asked, reading: Reading | None) -> Verdict | None:
         for rule in self.deny:
             if rule.names(asked.kind, asked.what):
-                return _no(f"the rule `{rule.pattern}` of the user denies it.", f"deny rule {rule.pattern}")
+                return _no(f"the user's rule `{rule.pattern}` denies it.", f"deny rule {rule.pattern}")
             for command in reading.commands if reading else ():
                 if rule.may_deny(command, any_case=ignores_case(self.path)):
                     sure = all(word.literal for word in command.words)
                     may = "denies" if sure else "may deny"
-                    reason = f"the rule `{rule.pattern}` of the user {may} `{command.raw}`."
+                    reason = f"the user's rule `{rule.pattern}` {may} `{command.raw}`."
                     return _no(reason, f"deny rule {rule.pattern}")
         denies_commands = any(rule.kind == "command" for rule in self.deny)
         if reading and reading.doubt and denies_commands and self.mode == "auto":
-            reason = f"it can't be told whether the user's rules deny it: {reading.doubt}. Write it in a plainer way."
+            reason = (
+                f"cannot tell whether the user's rules deny it: {reading.doubt}. Write the command in a simpler "
+                "form."
+            )
             return _no(reason, "deny rules")
         return None
 
@@ -178,10 +181,8 @@ class Gate:
                 return None
             if self.sandbox:
                 return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
-            why = self.why_none or "there is no sandbox here."
-            return _no(
-                f"the mode auto runs commands in a sandbox only, and {why} Use `--mode ask`.", "mode auto"
-            )
+            why = self.why_none or "no sandbox is available."
+            return _no(f"mode auto runs commands only in a sandbox: {why} Use `--mode ask`.", "mode auto")
         return None
 
     def _when_reading(self, asked: Asked, reading: Reading | None) -> Verdict | None:
@@ -190,10 +191,10 @@ class Gate:
         if asked.kind == "browse":
             return None
         if reading is not None:
-            where = "" if self.sandbox else " (without a sandbox that is said of few)"
+            where = "" if self.sandbox else " (without a sandbox, only a few are)"
             why = reading.doubt or self._unseen(reading, asked.cwd)
-            why = why or f"of this command it is not known that it does nothing but read{where}"
-            return _no(f"the mode is read-only, and {why}.", "mode read-only")
+            why = why or f"this command is not known to only read{where}"
+            return _no(f"the mode is read-only: {why}.", "mode read-only")
         return _no("the mode is read-only.", "mode read-only")
 
     def _passes(self, reading: Reading, cwd: str) -> str:
@@ -246,7 +247,7 @@ class Gate:
     def _unseen(self, reading: Reading, cwd: str) -> str:
         """That a command which only reads may show what no model is to see; "" where that is not the reason."""
         if any(only_reads(command) and self._may_show(command, cwd) for command in reading.commands):
-            return "it may show a file that no model is to see: name other files or commits"
+            return "it may show a file that is hidden from the model; name other files or commits"
         return ""
 
     def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
@@ -269,7 +270,7 @@ class Gate:
             asked = replace(asked, why=asked.why or self._why(reading, asked.cwd))
         verdict = self.asker(asked)
         if not verdict.allowed:
-            return replace(verdict, reason=verdict.reason or "the person said no.", by=verdict.by or "person")
+            return replace(verdict, reason=verdict.reason or "the user said no.", by=verdict.by or "person")
         if verdict.always and asked.patterns:
             if verdict.keep:
                 self.remember(asked.patterns)
@@ -290,7 +291,7 @@ class Gate:
 
     def _why(self, reading: Reading, cwd: str) -> str:
         if reading.doubt:
-            return f"it can't be read with certainty: {reading.doubt}"
+            return f"the command is ambiguous: {reading.doubt}"
         return self._unseen(reading, cwd)
 
 

@@ -145,7 +145,7 @@ def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
     for pattern in patterns:
         rule = Rule(pattern)
         if rule.kind == "command" and not _split(pattern):
-            raise UsageError(f"run.allow or run.deny: {pattern!r} is no pattern of a command")
+            raise UsageError(f"run.allow or run.deny: {pattern!r} is not a command pattern")
         found.append(rule)
     return tuple(found)
 
@@ -198,7 +198,7 @@ def _split(pattern: str) -> list[str]:
                 text += pattern[end : end + 1]
                 end += 1
             if end >= len(pattern):
-                raise UsageError(f"run.allow or run.deny: a quote in {pattern!r} has no end")
+                raise UsageError(f"run.allow or run.deny: unclosed quote in {pattern!r}")
             word = (word or "") + re.escape(text)
             at = end
         elif char == "\\" and at + 1 < len(pattern):

@@ -166,10 +166,10 @@ def read_tree(data: bytes) -> tuple[list[Raw], str]:
 
     tree = parse_bytes(data, "bash")
     if tree is None:
-        return [], "it takes too long to read"
+        return [], "it takes too long to parse"
     walk = _Walk(data)
     walk.node(tree.root_node, fed=False)
-    doubt = walk.doubt or ("it is no whole shell text" if tree.root_node.has_error else "")
+    doubt = walk.doubt or ("it is not a complete shell command" if tree.root_node.has_error else "")
     return sorted(walk.found, key=_begins), doubt
 
 
@@ -211,7 +211,7 @@ class _Walk:
             self.backticks(node)
         else:
             if node.type in {"function_definition", "case_statement"}:
-                self.doubt = f"it holds a {node.type.replace('_', ' ')}"
+                self.doubt = f"it contains a {node.type.replace('_', ' ')}"
             for child in node.children:
                 self.node(child, fed=fed and not node.type.endswith("substitution"))
 

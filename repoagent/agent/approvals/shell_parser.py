@@ -61,14 +61,14 @@ class Scanner:
             if char in "<>":
                 if self.text.startswith("(", self.at + 1):
                     if self.at > start:
-                        raise Unsure("a substitution stands in the middle of a word")
+                        raise Unsure("it has a substitution in the middle of a word")
                     self.at += 2
                     self._substitution()
                     continue
                 break
             if char == "(":
                 if self.at == start:
-                    raise Unsure("a parenthesis stands where a word was expected")
+                    raise Unsure("it has a parenthesis in place of a word")
                 break
             self.piece(char)
         if self.at == start:
@@ -83,12 +83,12 @@ class Scanner:
             self.double_quoted()
         elif char == "\\":
             if self.text[self.at + 1 : self.at + 2] in {"", "\n"}:
-                raise Unsure("a line goes on in the middle of a word")
+                raise Unsure("it has a line continuation in the middle of a word")
             self.at += 2
         elif char == "$":
             self.dollar()
         elif char == "`":
-            raise Unsure("it holds backticks: write $(...)")
+            raise Unsure("it contains backticks; use $(...)")
         else:
             self.at += 1
 
@@ -96,7 +96,7 @@ class Scanner:
         self.at += 1
         while True:
             if self.at >= len(self.text):
-                raise Unsure("a quote has no end")
+                raise Unsure("a quote is not closed")
             char = self.text[self.at]
             if char == '"':
                 self.at += 1
@@ -106,31 +106,31 @@ class Scanner:
             elif char == "$":
                 self.dollar(quoted=True)
             elif char == "`":
-                raise Unsure("it holds backticks: write $(...)")
+                raise Unsure("it contains backticks; use $(...)")
             else:
                 self.at += 1
 
     def dollar(self, *, quoted: bool = False) -> None:
         if self.text.startswith("$((", self.at) or self.text.startswith("$[", self.at):
-            raise Unsure("it holds arithmetic, which can run a command that a variable holds")
+            raise Unsure("it contains arithmetic, which can run a command held by a variable")
         if self.text.startswith("$(", self.at):
             self.at += 2
             self._substitution()
             return
         following = self.text[self.at + 1 : self.at + 2]
         if following in {"'", '"'} and not quoted:
-            raise Unsure("it holds $'...' or $\"...\"")
+            raise Unsure("it contains $'...' or $\"...\"")
         if match := _VARIABLE.match(self.text, self.at):
             self.at = match.end()
         elif following == "{":
-            raise Unsure("it holds an operator on a variable, ${...}")
+            raise Unsure("it contains an operator on a variable, ${...}")
         else:
             self.at += 1
 
     def find(self, char: str, start: int) -> int:
         end = self.text.find(char, start)
         if end < 0:
-            raise Unsure("a quote has no end")
+            raise Unsure("a quote is not closed")
         return end
 
 
@@ -150,7 +150,7 @@ def read_strictly(data: bytes) -> list[Raw]:
         raise Unsure("it is not UTF-8") from None
     text = data.decode("latin-1")  # so that a character is a byte
     if bad := re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
-        raise Unsure(f"it holds the control character {ord(bad[0]):#04x}")
+        raise Unsure(f"it contains the control character {ord(bad[0]):#04x}")
     reader = _Reader(text)
     reader.commands("")
     return reader.found
@@ -185,17 +185,17 @@ class _Reader(Scanner):
                     groups.pop()
                 elif mark == ")":
                     if close != ")" or groups or self.here:
-                        raise Unsure("a parenthesis has no partner")
+                        raise Unsure("a parenthesis is not closed")
                     break
                 elif mark == "(":
                     if self.text.startswith("(", self.at):
                         raise Unsure("it holds arithmetic")
                     groups.append("(")
                 elif mark.startswith(";") and mark != ";":
-                    raise Unsure("it holds a `case`")
+                    raise Unsure("it contains a `case`")
                 elif mark == "\n":
                     if self.here and self.depth > 1:
-                        raise Unsure("a here-document begins before a substitution ends")
+                        raise Unsure("it has a here-document that starts before a substitution ends")
                     self.here_document()
                 fed = mark in {"|", "|&"}
                 continue
@@ -215,12 +215,12 @@ class _Reader(Scanner):
                 continue
             if self.at >= len(self.text) or _OPERATOR.match(self.text, self.at):
                 if self.text.startswith("(", self.at):
-                    raise Unsure("it defines a function, or holds an array")
+                    raise Unsure("it defines a function or an array")
                 break
             span = self.word()
             written = self.text[span[0] : span[1]]
             if self.here and "\n" in written:
-                raise Unsure("a here-document begins before a quote ends")
+                raise Unsure("it has a here-document that starts before a quote ends")
             if not words and not redirections and self.reserved(written, groups):
                 return fed and written in {"{", "if", "while", "until", "!"}
             words.append(span)
@@ -234,11 +234,11 @@ class _Reader(Scanner):
             self.blanks()
             start, end = self.word()
             if not _LOCAL.fullmatch(self.text[start:end]):
-                raise Unsure("a loop sets a variable that programs may look at")
+                raise Unsure("a loop sets a variable that programs may read")
             self.blanks()
             start, end = self.word()
             if self.text[start:end] != "in":
-                raise Unsure("it holds a `for` without `in`")
+                raise Unsure("it contains a `for` without `in`")
             while True:
                 self.blanks()
                 if _OPERATOR.match(self.text, self.at):
@@ -252,7 +252,7 @@ class _Reader(Scanner):
         if written in _CLOSES:
             opened = {"fi": "if", "done": "do", "}": "{"}[written]
             if not groups or groups.pop() != opened:
-                raise Unsure(f"`{written}` has no partner")
+                raise Unsure(f"`{written}` is not closed")
             self.after_group()
         return written in _OPENS or written in _CLOSES
 
@@ -268,7 +268,7 @@ class _Reader(Scanner):
         if redirections:
             self.found.append(Raw((), tuple(redirections)))
         if self.at < len(self.text) and not _OPERATOR.match(self.text, self.at):
-            raise Unsure("words follow the end of a group")
+            raise Unsure("it has words after the end of a group")
 
     def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> bool:
         """Read a redirection; whether it gives standard input."""
@@ -282,11 +282,11 @@ class _Reader(Scanner):
         start, end = self.word()
         if operator.startswith("<<") and operator != "<<<":
             if self.here or self.depth > 1:
-                raise Unsure("it holds several here-documents, or one inside a substitution")
+                raise Unsure("it has several here-documents, or one inside a substitution")
             written = self.text[start:end]
             plain = re.fullmatch(r"'([\w-]+)'|\"([\w-]+)\"|\\?([\w-]+)", written)
             if not plain or written.startswith("\\"):
-                raise Unsure("the end of a here-document can't be told")
+                raise Unsure("the end of a here-document is ambiguous")
             self.here = (plain[1] or plain[2] or plain[3], plain[3] is None, operator == "<<-")
         elif operator != "<<<":
             into.append((operator, (start, end)))
@@ -304,8 +304,8 @@ class _Reader(Scanner):
             if (line.lstrip("\t") if tabs else line) == end:
                 return
             if not literal and re.search(r"[$`\\]", line):
-                raise Unsure("a here-document holds more than text: quote its delimiter (<<'EOF')")
-        raise Unsure("a here-document has no end")
+                raise Unsure("a here-document contains more than text; quote its delimiter (<<'EOF')")
+        raise Unsure("a here-document is not closed")
 
 
 LARGEST = 16 * 1024  # bytes of a text that is read: the grammar takes a second for the worst of that length
@@ -331,7 +331,7 @@ def _read(text: str, depth: int) -> Reading:
         doubt = str(unsure)
     else:
         if not doubt and _words(sure, data) != _words(seen, data):
-            doubt = "it can be read in two ways"
+            doubt = "it can be parsed in two ways"
         if not doubt:
             seen = sure
     commands: list[Simple] = []
@@ -359,11 +359,11 @@ def _words(found: list[Raw], data: bytes) -> tuple[list[tuple[Span, ...]], list[
 
 def _trouble(command: Simple) -> str:
     if command.words and not command.words[0].literal:
-        return f"which program {command.words[0].raw} is can't be told"
+        return f"the program {command.words[0].raw} is not known before it runs"
     if any("[" in name for name, _ in command.assignments):
-        return "the place in an array can hold a command"
+        return "an array index can contain a command"
     if not command.name.isascii():
-        return f"the name of the program {command.name} is not plain ASCII"
+        return f"the program name {command.name} is not plain ASCII"
     return ""
 
 

@@ -102,21 +102,21 @@ def inner(command: Simple) -> Wrapped | None:
     if name == "eval":
         if all(word.literal for word in command.words):
             return Wrapped(_wraps(command), (), (" ".join(word.text for word in command.words[1:]),))
-        return Wrapped(command, doubt="what `eval` runs can't be told")
+        return Wrapped(command, doubt="it is not known what `eval` runs")
     if name == "find":
         return _find(command)
     if name in CHANGES_SHELL and name != "exec":
-        return Wrapped(command, doubt=f"`{name}` changes what the rest means")
+        return Wrapped(command, doubt=f"`{name}` changes the meaning of what follows")
     if name in {"printf", "test", "["} and any(
         word.text == "-v" or not word.literal for word in command.words[1 : 2 if name == "printf" else None]
     ):
-        return Wrapped(command, doubt=f"what `{name}` does can't be told")
+        return Wrapped(command, doubt=f"it is not known what `{name}` does")
     if name in {"parallel", "script", "expect", "jobs"} or (name == "git" and "-c" in two):
-        return Wrapped(command, doubt=f"what `{two}` runs can't be told")
+        return Wrapped(command, doubt=f"it is not known what `{two}` runs")
     if name in _TRANSPARENT and plain:
         return _after_options(command, 1, *_TRANSPARENT[name], role="wraps")
     if name == "exec" and len(command.words) == 1:
-        return Wrapped(command, doubt="`exec` changes what the rest means")
+        return Wrapped(command, doubt="`exec` changes the meaning of what follows")
     if name in _APART or two in _APART:
         words = 1 if name in _APART else 2
         return _after_options(command, words, *_APART[name if name in _APART else two], role="runs")
@@ -135,16 +135,16 @@ def _after_options(command: Simple, start: int, valued: str, skip: int, role: Ro
     while at < len(words):
         text = words[at].text
         if not words[at].literal:
-            return Wrapped(command, doubt=f"what `{name}` runs can't be told")
+            return Wrapped(command, doubt=f"it is not known what `{name}` runs")
         if text == "--":
             at += 1
             break
         if name == "env" and re.match(r"-S|--split|-[A-Za-z]*S|-C|--ch", text):
-            return Wrapped(command, doubt="what `env` runs can't be told")
+            return Wrapped(command, doubt="it is not known what `env` runs")
         if name in {"env", "sudo"} and "=" in text and not text.startswith("-"):
             match = re.match(r"([A-Za-z_]\w*)=", text)
             if match is None:
-                return Wrapped(command, doubt=f"what `{name}` sets can't be told")
+                return Wrapped(command, doubt=f"it is not known what `{name}` sets")
             assignments.append((match[1], words[at]._replace(text=text[match.end() :])))
         elif name == "command" and re.match(r"-[vV]", text):
             return Wrapped(command)
@@ -170,13 +170,13 @@ def _shell(command: Simple) -> Wrapped:
     """`bash -c TEXT` runs the text and nothing else; a script, or a text on standard input, can't be read here."""
     words = command.words
     if not all(word.literal for word in words[:3]) or "/" in command.name:
-        return Wrapped(command, doubt="what a shell runs can't be told")
+        return Wrapped(command, doubt="it is not known what the shell runs")
     if len(words) > 2 and re.fullmatch(r"-[eux]*c", words[1].text):
         if not words[2].literal:
-            return Wrapped(command, doubt="what a shell runs can't be told")
+            return Wrapped(command, doubt="it is not known what the shell runs")
         return Wrapped(_wraps(command), (), (words[2].text,))
     if any("c" in word.text for word in words[1:] if re.match(r"-[A-Za-z]+$", word.text)):
-        return Wrapped(command, doubt="what a shell runs can't be told")
+        return Wrapped(command, doubt="it is not known what the shell runs")
     return Wrapped(command)
 
 
@@ -193,5 +193,5 @@ def _find(command: Simple) -> Wrapped | None:
         if given:
             commands.append(Simple(given))
         words = rest[end + 1 :]
-    doubt = "" if all(word.kind != "open" for word in command.words) else "what `find` does can't be told"
+    doubt = "" if all(word.kind != "open" for word in command.words) else "it is not known what `find` does"
     return Wrapped(command, tuple(commands), (), doubt) if commands else None

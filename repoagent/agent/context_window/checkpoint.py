@@ -63,10 +63,11 @@ def borders(turns: Sequence[Turn]) -> list[int]:
 
 HEADINGS = ("Goal", "Decisions", "Plan", "Changes", "Open", "Tried and failed", "Next step")
 _INTRODUCTION = (
-    "The conversation has become long: turns of the assistant and their observations before this point are no longer "
-    "shown. This checkpoint stands for them; it is a record of the work, not an instruction. The newest turns follow."
+    "The conversation has become long: earlier turns of the assistant and their observations are no longer "
+    "shown. This checkpoint replaces them; it is a record of the work, not an instruction. The newest "
+    "turns follow."
 )
-_LEFT_OUT = "[… left out for its length …]"
+_LEFT_OUT = "[… shortened …]"
 _COMMANDS = 20
 _WORDS, _BYTES_A_WORD = 900, 10
 _LINE = 160  # characters
@@ -92,7 +93,7 @@ class Known:
             left = len(self.commands) - _COMMANDS
             more = f" (the last {_COMMANDS} of {len(self.commands)})" if left > 0 else ""
             lines = "\n".join(f"- {_line(line)}" for line in self.commands[-_COMMANDS:])
-            blocks.append(f"Commands run{more}, each with how it last ended:\n{lines}")
+            blocks.append(f"Commands run{more}, with the result of the last run of each:\n{lines}")
         return "\n\n".join(blocks) if len(blocks) > 1 else ""
 
 
@@ -212,7 +213,7 @@ def _newest_steps(said: str, most: int) -> str:
     kept: list[str] = []
     while lines and (left := left - size(lines[-1]) - 1) >= 0:
         kept.insert(0, lines.pop())
-    note = [f"({len(lines)} earlier steps are left out)"] if lines else []
+    note = [f"({len(lines)} earlier steps omitted)"] if lines else []
     return "\n\n".join(filter(None, [before, heading + "\n".join([*note, *kept])]))
 
 

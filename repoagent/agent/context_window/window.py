@@ -96,15 +96,15 @@ def _why(reads: Sequence[_Read], later: Sequence[_Read], edited: set[str]) -> st
     if not reads:
         return ""
     if all(any(_covers(new, old) for new in later) for old in reads):
-        return f"({_named(reads)}: left out, it was read again later.)"
+        return f"({_named(reads)}: omitted, you read it again later.)"
     if all(read.path in edited for read in reads):
-        return f"({_named(reads)}: left out, the file was edited since. Read it again where it matters.)"
+        return f"({_named(reads)}: omitted, the file was edited since. Read it again if it matters.)"
     return ""
 
 
 def _spilled(turn: Turn) -> str:
     files = spilled_to(turn.text)
-    return f"(Left out, it is in {', '.join(files)}.)" if files else ""
+    return f"(Omitted; it is in {', '.join(files)}.)" if files else ""
 
 
 def _named(reads: Sequence[_Read]) -> str:
@@ -141,7 +141,7 @@ KEPT = 0.3  # of the rest: the newest turns that a checkpoint keeps
 KEPT_MOST = 0.5  # of the rest: when the newest step alone is larger than KEPT
 TEXT = 0.2  # of the rest: the checkpoint itself
 
-_CUT = "[… the middle is left out here, for its length; the conversation file has all of it …]"
+_CUT = "[… the middle is omitted; the conversation file has all of it …]"
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,11 @@ class Window:
         facts = known(state) if known else checkpoint.known_from(state.turns, self.tools, state.nonce)
         said, meta = self._said(state, ask, start)
         meta = {**meta, "by": "model" if said else "program"}
-        said = said or checkpoint.mechanical(state.turns, self.tools, state.nonce) or "Nothing was done yet."
+        said = (
+            said
+            or checkpoint.mechanical(state.turns, self.tools, state.nonce)
+            or "Nothing has been done yet."
+        )
         body = checkpoint.joined(said, facts, self._most(state))
         turn = _turn(body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)})
         state = state.with_turn(turn)
@@ -373,8 +377,8 @@ def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
     left = context_tokens - reply_tokens - estimate(fixed).input
     if left < LEAST:
         raise UsageError(
-            f"the prompt leaves about {max(0, left):,} of {context_tokens:,} tokens for the work itself: name fewer "
-            "files, or take a model with a larger window"
+            f"the prompt leaves about {max(0, left):,} of {context_tokens:,} tokens for the work; name "
+            "fewer files, or use a model with a larger context window"
         )
     return left
 

@@ -116,9 +116,9 @@ def _cut(ends: tuple[list[str], list[str]], numbers: tuple[int, int], budget: in
     left = last - first + 1 - len(head) - len(tail)
     if left > 0:
         where = f"{first + len(head)}-{last - len(tail)}"
-        gap = [f"… {left} line{'s' if left > 1 else ''} left out: {name} lines {where} …"]
+        gap = [f"… {left} line{'s' if left > 1 else ''} omitted: {name} lines {where} …"]
     else:
-        gap = [f"… long lines are shortened: {name} has all of them …"]
+        gap = [f"… long lines are shortened: {name} has them in full …"]
     return mask("\n".join([*head, *gap, *tail]) + "\n")
 
 
@@ -129,7 +129,7 @@ def _within(lines: list[str], budget: int) -> list[str]:
         short = line
         if len(line) > _LINE:
             left = len(line) - _LINE
-            short = f"{line[: _LINE - 300]} … {left} characters left out … {line[-300:]}"
+            short = f"{line[: _LINE - 300]} … {left} characters omitted … {line[-300:]}"
         budget -= len(short.encode()) + 1
         if budget < 0 and taken:
             break

@@ -235,7 +235,7 @@ class _Pump:
         tail = b"".join(self._tail)[-TAIL:]
         lost = self._skipped - len(tail)
         if lost:
-            self._write(write, f"\n[… {lost} bytes were not kept …]\n".encode())
+            self._write(write, f"\n[… {lost} bytes were not saved …]\n".encode())
         self._write(write, tail)
 
     def _write(self, write: Callable[[bytes], object], data: bytes) -> None:

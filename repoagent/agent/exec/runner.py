@@ -251,9 +251,9 @@ def unfit(reading: Reading, *, git_is_kept: bool) -> str:
     for command in reading.commands:
         name = command.name.rpartition("/")[2]
         if reason := _waits(name, command):
-            return f"`{command.raw}` is not run: {reason}"
+            return f"`{command.raw}` was not run: {reason}"
         if name == "git" and (reason := _git(command, git_is_kept=git_is_kept and not elsewhere)):
-            return f"`{command.raw}` is not run: {reason}"
+            return f"`{command.raw}` was not run: {reason}"
     return ""
 
 
@@ -263,19 +263,19 @@ def _waits(name: str, command: Simple) -> str:
     if asks_version:
         return ""
     if name in _EDITORS or (name == "emacs" and not {"--batch", "-batch"} & set(words)):
-        return "there is nobody to use an editor. Change files with a patch."
+        return "an editor needs a user. Change files with a patch."
     if name in _PAGERS:
-        return "there is nobody to turn the pages. Leave the pager out: long output is cut for you and kept in a file."
+        return "a pager needs a user. Leave it out: long output is shortened for you and saved in a file."
     if name == "top" and any(re.fullmatch(r"-[a-z]*b[a-z]*\d*", word) for word in words):
         return ""
     if name in _SCREENS:
-        return "it fills a screen, and there is none. Use a command that prints and ends (`ps`, a loop with `sleep`)."
+        return "it needs a full-screen terminal. Use a command that prints and exits (`ps`, a loop with `sleep`)."
     if name in _LOGINS:
-        return "it needs a person at a terminal."
+        return "it needs a user at a terminal."
     if name in {"sudo", "doas"} and not any(
         re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--non-interactive", w) for w in words
     ):
-        return "nobody can type a password. Do without, or use `sudo -n`."
+        return "it would ask for a password. Do without, or use `sudo -n`."
     if name in _REPLS and not command.fed:
         options = [word for word in words if word != "-"]
         if name in {"psql", "mysql", "mariadb", "redis-cli", "mongosh"}:
@@ -286,9 +286,7 @@ def _waits(name: str, command: Simple) -> str:
         else:
             asks = not options or all(re.fullmatch(r"-[iqs]", word) for word in options)
         if asks:
-            return (
-                "it waits for somebody to type. Give it a script, or its input in a here-document (<<'EOF')."
-            )
+            return "it waits for input. Give it a script, or pass its input as a here-document (<<'EOF')."
     return ""
 
 
@@ -298,15 +296,15 @@ def _git(command: Simple, *, git_is_kept: bool) -> str:
         return ""
     opens = any(re.fullmatch(r"-i|--interactive|-p|--patch|-e|--edit", word) for word in rest)
     if verb in {"rebase", "add", "checkout", "reset", "stash", "restore", "commit", "clean"} and opens:
-        return "it opens an editor or asks, and there is nobody to answer."
+        return "it opens an editor or asks questions, and there is no user to answer."
     if git_is_kept and verb in _HISTORY and not (verb == "stash" and rest[:1] in (["list"], ["show"])):
         return (
-            "commands here can't change what git holds. Edit the files: repoagent makes the commit itself at the end. "
-            "To see an older version, use `git show COMMIT:FILE`."
+            "commands cannot change what git stores. Edit the files: repoagent commits at the end. To see "
+            "an older version, use `git show COMMIT:FILE`."
         )
     says = re.compile(r"-[a-zA-Z]*[mFC].*|--(message|file|reuse-message|no-edit|fixup|squash|template).*")
     if verb == "commit" and not any(says.fullmatch(word) for word in rest):
-        return "it opens an editor for the message: use `git commit -m`."
+        return "it opens an editor for the message; use `git commit -m`."
     return ""
 
 

@@ -40,8 +40,8 @@ def wait_tool(runner: CommandRunner) -> Tool:
             return Observation("wait", str(error), ok=False)
 
     text = (
-        '<wait command="b1" seconds="30"/> waits for a background command: until it ends, prints a line for="REGEX" '
-        'or listens at port="8000".'
+        '<wait command="b1" seconds="30"/> waits for a background command to end, to print a line that '
+        'matches for="REGEX", or to listen on port="8000".'
     )
     return Tool("wait", text, perform, needs="nothing")
 
@@ -61,7 +61,7 @@ def kill_tool(runner: CommandRunner) -> Tool:
 
 def _wait(runner: CommandRunner, args: Mapping[str, str]) -> Observation:
     if unknown := set(args) - {"command", "for", "port", "seconds"}:
-        raise UsageError(f"wait has no argument {min(unknown)}: it has command, for, port and seconds.")
+        raise UsageError(f"unknown argument {min(unknown)}: wait takes command, for, port and seconds.")
     name, command = _named(runner, Action("wait", args))
     seconds = _number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS
     left = runner.seconds_left()
@@ -98,14 +98,14 @@ def _state(
     changed = ""
     head = f"{name} has ended: {command.how()}" if ended else f"{name} runs"
     if met:
-        head = f"It is there. {head}"
+        head = f"Ready. {head}"
     elif missed:
-        head = f"It did not come{f' within {waited:g} s' if waited else ''}. {head}"
+        head = f"Not ready{f' within {waited:g} s' if waited else ''}. {head}"
     if ended and name not in runner.told:
         runner.told.add(name)
         runner.audit({**command.record(), "background": name})
         changed = runner.look_before(command.job)()
-    output = fence(shown.text, "output") if shown.text else "Nothing new was printed."
+    output = fence(shown.text, "output") if shown.text else "No new output."
     good = met or (not missed and (not ended or command.exit == 0 or command.stopped == "ended by you"))
     data: dict[str, object] = {
         "background": name,
@@ -126,12 +126,12 @@ def _named(runner: CommandRunner, action: Action) -> tuple[str, Command]:
         return name, runner.background[name]
     if name and re.fullmatch(r"b\d+", name) and (file := runner.earlier(name)):
         raise UsageError(
-            f"{name} ended with the run that started it; what it printed is in {runner.shown_as(file)}."
+            f"{name} ended with the run that started it; its output is in {runner.shown_as(file)}."
         )
-    there = f"these run: {', '.join(running)}" if running else "none runs"
+    there = f"running: {', '.join(running)}" if running else "none runs"
     if name:
-        raise UsageError(f"there is no background command {name}: {there}.")
-    raise UsageError(f'say which command is meant, with command="b1": {there}.')
+        raise UsageError(f"no background command {name}: {there}.")
+    raise UsageError(f'name the command, as in command="b1": {there}.')
 
 
 def _number(text: str, name: str, most: float) -> float:
@@ -140,7 +140,7 @@ def _number(text: str, name: str, most: float) -> float:
     if not text:
         return 0.0
     if not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= most:
-        raise UsageError(f'{name}="{text}": it is a number above 0, at most {most:g}.')
+        raise UsageError(f'{name}="{text}": use a number above 0, at most {most:g}.')
     return float(text)
 
 
@@ -150,11 +150,11 @@ def _line_watch(file: Path, wanted: str) -> Callable[[], bool]:
     Raises UsageError for a pattern that can't be read, or could take for ever.
     """
     if len(wanted) > _PATTERN or _COSTLY.search(wanted) or len(re.findall(r"(?<!\\)[*+{]", wanted)) > 3:
-        raise UsageError('for="..." is a simple pattern: a word or two that the line holds.')
+        raise UsageError('for="..." must be a simple pattern: a word or two of the line.')
     try:
         pattern = re.compile(wanted)
     except re.error as error:
-        raise UsageError(f'for="{wanted}" is no regular expression: {error}') from error
+        raise UsageError(f'for="{wanted}" is not a valid regular expression: {error}') from error
     at = 0
 
     def seen() -> bool:
@@ -190,8 +190,8 @@ def command_tools(runner: CommandRunner) -> tuple[Tool, ...]:
 def run_tool(runner: CommandRunner) -> Tool:
     text = (
         "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
-        f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is cut '
-        "to head and tail. Any exit code but 0, of each part of a pipe, is a failure."
+        f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is '
+        "shortened to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
     )
 
     def needs(action: Action) -> Needs:
@@ -213,10 +213,10 @@ def _reporting(action: Action, perform: Callable[[], Observation]) -> Observatio
 def _run(runner: CommandRunner, action: Action) -> Observation:
     text = action.body.strip()
     if not text:
-        raise UsageError("say what to run: <run>make test</run>")
+        raise UsageError("no command: use <run>make test</run>")
     if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > LONGEST_OUTPUT:
         raise UsageError(
-            f"a command is text of at most {LONGEST_OUTPUT} bytes: put what is longer into a file."
+            f"a command must be text of at most {LONGEST_OUTPUT} bytes; write longer input to a file."
         )
     seconds = _seconds(runner, action.args)
     where, cwd = folder_of(runner.top, action.args.get("cwd", ""))
@@ -255,11 +255,11 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
 def _seconds(runner: CommandRunner, args: Mapping[str, str]) -> float:
     """The time-out of a command. Raises UsageError for arguments that are none."""
     if unknown := set(args) - {"timeout", "background", "cwd"}:
-        raise UsageError(f"run has no argument {min(unknown)}: it has timeout, cwd and background.")
+        raise UsageError(f"unknown argument {min(unknown)}: run takes timeout, cwd and background.")
     seconds = runner.timeout
     if given := args.get("timeout", "").strip().removesuffix("s").strip():
         if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= runner.longest:
-            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {runner.longest:g}.')
+            raise UsageError(f'timeout="{given}": use a number of seconds, at most {runner.longest:g}.')
         seconds = float(given)
     left = runner.seconds_left()
     return seconds if left is None else max(0.1, min(seconds, left))
@@ -270,15 +270,15 @@ def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
     name = cwd.strip()
     base = top.resolve()
     if "\0" in name:
-        raise UsageError("cwd is the path of a folder in the repository.")
+        raise UsageError("cwd must be the path of a folder in the repository.")
     folder = (base / name).resolve()
     if not folder.is_relative_to(base):
-        raise UsageError(f'cwd="{name}" leads out of the repository: it is a folder in it, like "src".')
+        raise UsageError(f'cwd="{name}" is outside the repository; name a folder in it, such as "src".')
     inside = folder.relative_to(base)
     if {".git", ".repoagent"}.intersection(part.lower() for part in inside.parts):
-        raise UsageError(f'cwd="{name}" belongs to git or to repoagent: commands run in the work tree.')
+        raise UsageError(f'cwd="{name}" belongs to git or repoagent; commands run in the work tree.')
     if not folder.is_dir():
-        raise UsageError(f'there is no folder {name}: cwd is a folder in the repository, like "src".')
+        raise UsageError(f'no folder {name}: cwd must be a folder in the repository, such as "src".')
     return folder, "" if inside == Path() else str(inside)
 
 
@@ -297,7 +297,7 @@ def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
         command.why = lambda: _why(runner, report)
         return command
     except OSError as error:
-        raise UsageError(f"the command could not be started: {error}") from error
+        raise UsageError(f"could not start the command: {error}") from error
 
 
 def _shell(path: str | None) -> str:
@@ -355,9 +355,10 @@ def told(command: Command, shown: Shown, more: str = "", nothing: str = "") -> s
     took = f", {command.seconds:.0f} s" if command.seconds >= NOTICEABLE else ""
     head = f"{command.how()}{f': {nothing}' if nothing else ''}{took}"
     head += "" if shown.text or nothing else ", no output"
-    trouble = command.pump.trouble and f"Not all of the output could be kept: {command.pump.trouble}."
+    trouble = command.pump.trouble and f"Some of the output was not saved: {command.pump.trouble}."
     held = (
-        command.pump.held and 'What it left running has been ended: use background="yes" for what is to stay.'
+        command.pump.held
+        and 'Processes that it left running were killed; use background="yes" for what should keep running.'
     )
     output = fence(shown.text, "output") if shown.text else ""
     return "\n".join(filter(None, [head, output, trouble or "", held or "", more.strip()]))

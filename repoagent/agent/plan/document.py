@@ -236,11 +236,8 @@ def _without(line: str, inner: str) -> str:
     return unquoted(body)
 
 
-EMPTY = """# Plan
-
-<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit it as you like; a new line needs no number. -->
-
-"""
+EMPTY = "# Plan\n\n<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit freely; a new line needs no "
+"number. -->\n\n"
 
 
 @dataclass(frozen=True)

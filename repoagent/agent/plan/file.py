@@ -91,7 +91,7 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
             replaced, late = _replaced(file, before, made)
             if replaced and late is None:
                 return made
-    raise Busy(f"{file} is being saved all the time by another program: try again")
+    raise Busy(f"another program keeps writing {file}; try again")
 
 
 def _replaced(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes | None]:
@@ -136,7 +136,7 @@ def _bytes(file: Path) -> bytes | None:
 
     data = read_regular(file)
     if data is not None and len(data) > MOST:
-        raise Refused(f"{file} has {len(data):,} bytes and is no plan: shorten it, or move it away")
+        raise Refused(f"{file} is too large for a plan ({len(data):,} bytes); shorten it or move it away")
     return data
 
 
@@ -147,7 +147,7 @@ def _decoded(file: Path, data: bytes | None) -> Plan:
         return Plan(data.removeprefix(_BOM).decode())
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Refused(f"{file} is not UTF-8 (line {line}): save it as UTF-8, or move it away") from error
+        raise Refused(f"{file} is not UTF-8 (line {line}); save it as UTF-8 or move it away") from error
 
 
 NEWS = "plan"  # the kind of a turn that says what the person has edited; its meta holds the whole text
@@ -188,9 +188,9 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
     if not lines:
         return None
     if len(lines) > _LINES:
-        lines = [*lines[:_LINES], f"(and {len(lines) - _LINES} more: <task/> shows the plan)"]
-    text = f"The person has edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
-    text += f"It is now:\n{fence(short(plan), 'plan')}" if plan.tasks else answer(plan)
+        lines = [*lines[:_LINES], f"({len(lines) - _LINES} more; <task/> shows the plan)"]
+    text = f"The user edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
+    text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else answer(plan)
     turn = beside("observation", text, NEWS)
     return replace(turn, meta={**turn.meta, "plan": plan.text})
 
@@ -220,11 +220,11 @@ def _changed(old: Task, new: Task) -> Iterable[str]:
     if old.title != new.title:
         yield f"now called {new.title}"
     if old.under != new.under:
-        yield f"now under {new.under}" if new.under else "now at the top"
+        yield f"now under {new.under}" if new.under else "now first"
     if old.after != new.after:
         yield f"now after {', '.join(new.after)}" if new.after else "now after nothing"
     if old.note != new.note:
-        yield f"note: {_one_line(new.note)}" if new.note else "its note is gone"
+        yield f"note: {_one_line(new.note)}" if new.note else "its note was removed"
 
 
 def _one_line(text: str) -> str:

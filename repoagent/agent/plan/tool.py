@@ -157,7 +157,7 @@ def known(plan: Plan, id: str) -> Task:
     if item is None:
         ids = ", ".join(task.id for task in plan.tasks[:40])
         raise UsageError(
-            f"there is no task {id}: there are {ids}." if ids else f"there is no task {id}: there are none."
+            f"no task {id}: the tasks are {ids}." if ids else f"no task {id}: the plan is empty."
         )
     return item.task
 
@@ -194,7 +194,7 @@ def refuse_circle(plan: Plan, id: str) -> None:
     while left:
         one = left.pop()
         if one == id:
-            raise UsageError(f"task {id} would have to wait for itself: give it another after=, or none.")
+            raise UsageError(f"task {id} would depend on itself; use another after=, or none.")
         if one in tasks and one not in seen:
             seen.add(one)
             left += waits_for(one)
@@ -205,7 +205,9 @@ def refuse_open_below(plan: Plan, id: str) -> None:
     inside = {task.id for task in below(plan, id)}
     left = [task.id for task in plan.open if task.id in inside]
     if left:
-        raise UsageError(f"task {id} is not done while {', '.join(left)} is open: do that first, or drop it.")
+        raise UsageError(
+            f"task {id} cannot be done while {', '.join(left)} is open; do that first, or drop it."
+        )
 
 
 def waiting_for(plan: Plan, id: str) -> list[str]:
@@ -220,9 +222,9 @@ def waiting_for(plan: Plan, id: str) -> list[str]:
 
 
 TEXT = (
-    '<task add="TITLE" under="1">note</task> adds to the plan, which the user reads; <task n="1.2" state="done"/> '
-    "changes it (open, active, done, blocked, dropped; title=, under=, after=, before=); <task/> shows it. For work of "
-    "several steps."
+    '<task add="TITLE" under="1">note</task> adds to the plan, which the user reads; <task n="1.2" '
+    'state="done"/> changes it (open, active, done, blocked, dropped; title=, under=, after=, before=); '
+    "<task/> shows it. For work of several steps."
 )
 SHOWN = 14  # tasks of an answer; of a longer plan what is open
 
@@ -238,7 +240,7 @@ def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
     """The plan after `action`, and a sentence that says what was done. Raises UsageError for what can't be."""
     args = {name: value.strip() for name, value in action.args.items()}
     if unknown := sorted(set(args) - _ARGUMENTS):
-        raise UsageError(f"<task> knows no {unknown[0]}=: it knows {', '.join(sorted(_ARGUMENTS))}.")
+        raise UsageError(f"<task> has no argument {unknown[0]}=: it takes {', '.join(sorted(_ARGUMENTS))}.")
     for name in {"n", "under", "before"} & set(args):
         args[name] = canonical(args[name])
         if args[name]:
@@ -249,7 +251,7 @@ def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
         return _change(plan, args, action.body)
     if args or action.body.strip():
         raise UsageError(
-            'say which task, as n="1.2" (id= only marks where a body ends), or add="Title" for a new one.'
+            'name the task with n="1.2" (id= only marks where a body ends), or use add="Title" for a new one.'
         )
     return plan, ""
 
@@ -282,7 +284,7 @@ def short(plan: Plan, most: int = SHOWN) -> str:
     if settled:
         lines.append(f"({settled} more done or dropped)")
     if len(left) > settled:
-        lines.append(f"({len(left) - settled} more open: <task/> shows all)")
+        lines.append(f"({len(left) - settled} more open; <task/> shows all)")
     return "\n".join(lines)
 
 
@@ -293,7 +295,7 @@ def _line(task: Task, depth: int) -> str:
 
 def _add(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
     if args.get("n"):
-        raise UsageError('either add="Title" for a new task, or n="1.2" for one that is there.')
+        raise UsageError('use either add="Title" for a new task, or n="1.2" for an existing one.')
     title, after = _titled(args["add"])
     after = tuple(dict.fromkeys([*after, *_ids(args.get("after", ""))]))
     for id in after:
@@ -303,7 +305,7 @@ def _add(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
         under = known(plan, before).under
     same = next((task for task in plan.open if (task.title, task.under) == (title, under)), None)
     if same:  # performed again after a kill, or asked for twice
-        return noted(plan, same.id, note), f"{same.id} is there already: {title}"
+        return noted(plan, same.id, note), f"{same.id} already exists: {title}"
     state = _state(args.get("state", "open"))
     made, id = added(plan, Task("", title, state, after, note, under), before=before)
     refuse_circle(made, id)
@@ -336,7 +338,7 @@ def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
         made, reopened = _reopened(made, known(made, id).under)
         said.append(_said(reopened, "open again"))
     if task.state in {"active", "done"} and task.state != old.state:
-        said.append(_said(waiting_for(made, id), "to come before it, and not done"))
+        said.append(_said(waiting_for(made, id), "required before it, and not done"))
     return made, "".join(said)
 
 
@@ -344,7 +346,7 @@ def _moved(plan: Plan, id: str, args: Mapping[str, str]) -> Plan:
     before = args.get("before", "")
     under = known(plan, before).under if before else args.get("under", "")
     if {under, before} & {id, *(task.id for task in below(plan, id))}:
-        raise UsageError(f"task {id} can't be moved to a place inside itself.")
+        raise UsageError(f"cannot move task {id} below itself.")
     return moved(plan, id, under=under, before=before)
 
 
@@ -369,7 +371,7 @@ def _titled(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _state(text: str) -> TaskState:
     if text.lower() not in _STATES:
-        raise UsageError(f'there is no state "{text}": it is one of {", ".join(MARKS)}.')
+        raise UsageError(f'unknown state "{text}": use one of {", ".join(MARKS)}.')
     return _STATES[text.lower()]
 
 

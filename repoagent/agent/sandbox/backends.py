@@ -94,8 +94,8 @@ def tried(sandbox: Sandbox) -> Sandbox:
     found = find()
     if found is None:
         raise Refused(
-            f"no command was run: the sandbox {sandbox.name} worked here before and does not now. {why_none()} "
-            "Run it again to go on without one."
+            f"no command was run: the sandbox {sandbox.name} worked here before, but does not now. "
+            f"{why_none()} Start again to run without a sandbox."
         )
     return found
 
@@ -145,14 +145,15 @@ def _confines(sandbox: Sandbox, base: Path) -> bool:
 def why_none() -> str:
     """Why there is no sandbox here, or what to do about it, in one sentence."""
     if sys.platform == "darwin":
-        return "On macOS there is no sandbox for commands yet."
+        return "repoagent has no sandbox for commands on macOS yet."
     if sys.platform != "linux":
-        return "On this system there is no sandbox for commands."
+        return "repoagent has no sandbox for commands on this system."
     if _bubblewrap():
-        return "bubblewrap is installed but may not make namespaces here, and this kernel has no Landlock that works."
-    return (
-        "bubblewrap is not installed (the package `bubblewrap`), and this kernel has no Landlock that works."
-    )
+        return (
+            "bubblewrap is installed but may not create namespaces here, and Landlock does not work in this "
+            "kernel."
+        )
+    return "bubblewrap is not installed (package `bubblewrap`), and Landlock does not work in this kernel."
 
 
 def _knows_sizes(program: str) -> bool:
@@ -174,8 +175,8 @@ def _bubblewrap() -> str | None:
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 _WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _UNIX = 1
-_CLOSED = "At the very top of the work tree no new files or folders can be made, only in its folders."
-_NO_MOVES = "Files can't be moved or linked from one folder to another (an old Landlock)."
+_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
+_NO_MOVES = "Commands cannot move or link files from one folder to another (old Landlock)."
 
 
 @dataclass(frozen=True)
@@ -243,17 +244,23 @@ class Landlock:
         if self.abi < 2:
             yield _NO_MOVES
         if policy.network and self.abi < 6:
-            yield "With the network, abstract Unix sockets of other programs can be reached (an old Landlock)."
+            yield (
+                "With network access, commands can reach abstract Unix sockets of other programs (old "
+                "Landlock)."
+            )
 
     def _limits_without(self, policy: Policy) -> Iterator[str]:
         yield from self.narrows(policy)
         if policy.hide:
-            yield "The names of hidden files can be seen, their content can't."
-        yield "The mode, owner and times of files outside of the work tree can be changed where the user may do that."
-        yield "The names and arguments of other processes can be seen, and their priority be changed."
-        yield "/tmp and shared memory can't be written, nor terminals and Unix sockets be opened: some programs fail."
+            yield "Commands can see the names of hidden files, but not their content."
+        yield "Commands can change the mode, owner and times of files outside the work tree where the user can."
+        yield "Commands can see the names and arguments of other processes, and change their priority."
+        yield (
+            "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs "
+            "fail."
+        )
         if self.abi < 6:
-            yield "Signals can be sent to other programs of the same user (an old Landlock)."
+            yield "Commands can send signals to other programs of the same user (old Landlock)."
         if self.abi < 2:
             yield _NO_MOVES
 

@@ -260,7 +260,8 @@ def _mode(path: str) -> int:
 
 
 NARROW = (
-    "A kept name at the top of the work tree is a symbolic link: new files can only be made in its folders."
+    "A protected name at the top of the work tree is a symbolic link: commands can create files only in "
+    "its folders."
 )
 _OPTIONS = {"write": "--bind", "pin": "--bind", "keep": "--ro-bind"}
 _FAMILIES = (
@@ -302,11 +303,11 @@ class Bubblewrap:
         """What can't be confined of `policy` here, in sentences."""
         found = [*self.narrows(policy)]
         if not self.sizes:
-            found.append("Shared memory (/dev/shm) is not limited by this old bubblewrap.")
+            found.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
         if policy.network and not (self._may_scope() and abi() >= 6):
-            found.append("With the network, abstract Unix sockets of other programs can be reached.")
+            found.append("With network access, commands can reach abstract Unix sockets of other programs.")
         if os.uname().machine not in {"x86_64", "aarch64"}:
-            found.append("System calls are not filtered on this kind of processor.")
+            found.append("System calls are not filtered on this processor architecture.")
         return tuple(found)
 
     def _may_scope(self) -> bool:

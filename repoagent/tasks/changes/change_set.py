@@ -47,7 +47,7 @@ def check(one: object, folder: Path) -> None:
         check_path(path)
 
 
-_NOT_OURS = "{folder} holds what no run has written: commit what it has changed by hand, or begin a new run"
+_NOT_OURS = "{0} is not a run's record of its changes; commit the changes by hand, or start a new run"
 
 VERSION = 1
 INDEX = "index.json"
@@ -80,8 +80,8 @@ def changes(folder: Path, raw: object) -> tuple[FileChange, ...]:
         sides = [read_bytes(folder, one.get(side)) for side in _SIDES]
         if any(data is None and one.get(side) for data, side in zip(sides, _SIDES, strict=True)):
             raise Refused(
-                f"{folder} does not hold the bytes of {one.get('path') or one.get('old_path')} any more: what this run "
-                "has changed can't be told; commit it by hand, or begin a new run"
+                f"{folder} has lost the bytes of {one.get('path') or one.get('old_path')}, so the changes "
+                "of this run are unknown; commit them by hand, or start a new run"
             )
         old, new = (sides[0], one.get("old_mode")), (sides[1], one.get("mode"))
         found.append(FileChange(one.get("old_path"), one.get("path"), old[0], new[0], old[1], new[1]))

@@ -169,8 +169,8 @@ def in_submodules(others: Sequence[tuple[str, list[str]]], say: Callable[[str], 
     """Sentences for the model, which the person gets in other words."""
     for what, paths in others:
         files = f" ({names_of(list(map(named, paths)))})" if paths else ""
-        say(f"the command changed the submodule {what}{files}: that is not in the commit")
-        yield f"It changed the submodule {what}{files}: another repository, so no part of your change."
+        say(f"the command changed the submodule {what}{files}, which is not in the commit")
+        yield f"It changed the submodule {what}{files}: another repository, so not part of your change."
 
 
 def sentences(
@@ -181,22 +181,22 @@ def sentences(
 ) -> Iterator[str]:
     """`was_there` says of all that are candidates now whether they were files before the run."""
     if changes:
-        yield f"It changed {names_of([verb(change) for change in changes])}: a part of your change now."
+        yield f"It changed {names_of([verb(change) for change in changes])}: now part of your change."
     theirs = [verb(change) for change in candidates if was_there.get(change.name) is True]
     if theirs:
         yield (
-            f"It changed {names_of(theirs)}, which git does not know: no part of your change, and "
-            f'<restore path="FILE"/> takes that back.'
+            f"It changed {names_of(theirs)}, which git does not track: not part of your change; <restore "
+            'path="FILE"/> undoes it.'
         )
     made = [named(change.name) for change in candidates if was_there.get(change.name) is False]
     if made:
         yield (
-            f"It made {names_of(made)}, which git does not know: no part of your change unless you say "
-            f'<keep path="FILE"/>.'
+            f"It created {names_of(made)}, which git does not track: not part of your change unless you use "
+            '<keep path="FILE"/>.'
         )
     if large:
-        why = "is too large, not a file, or one of too many to be a part of your change"
-        yield f"{names_of(list(map(named, large)))} changed too, and {why}."
+        why = "too large, not a regular file, or more files than can be part of your change"
+        yield f"It also changed {names_of(list(map(named, large)))}: {why}."
 
 
 def verb(change: FileChange) -> str:

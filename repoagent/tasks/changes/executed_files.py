@@ -143,7 +143,10 @@ def watch_executed(top: Path, say: Callable[[str], None], folders: Sequence[str]
                     acting.append((path, path not in known))
                 known[path] = now
                 if tell:
-                    say(f"warning: {named(path)} was written meanwhile, and {why}: look at it before it is")
+                    say(
+                        f"warning: {named(path)} was written during the run, and {why}; check it before you use "
+                        "it"
+                    )
         return acting
 
     return look

@@ -112,11 +112,11 @@ def _sentences(found: list[str], others: list[str]) -> list[str]:
     said = []
     if found:
         said.append(
-            f"Since the command that was interrupted began, {names_of(found)} changed, by it or by the person: no part "
-            'of your change unless you say <keep path="FILE"/>.'
+            f"Since the interrupted command started, the command or the user changed {names_of(found)}: not "
+            'part of your change unless you use <keep path="FILE"/>.'
         )
     if others:
-        said.append(f"{names_of(others)}, which you had changed, was changed again: look at it.")
+        said.append(f"{names_of(others)}, which you had changed, has changed again; look at it.")
     return said
 
 

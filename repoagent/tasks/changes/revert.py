@@ -123,17 +123,19 @@ def change_tools(
         if any(
             path in (change.path, change.old_path) for change in change_set.changes
         ):  # before a kill, or twice
-            return Observation("keep", f"{path} is a part of your change.")
+            return Observation("keep", f"{path} is already part of your change.")
         below = [
             one.name for one in change_set.candidates if path and one.name.startswith(path.rstrip("/") + "/")
         ]
         if not change_set.keep([path, *below]):
             known = ", ".join(change.name for change in change_set.candidates)
             return Observation(
-                "keep", f"{path} is none of the files to keep" + (f": {known}" if known else "."), ok=False
+                "keep",
+                f"cannot keep {path}: no command created or changed it" + (f": {known}" if known else "."),
+                ok=False,
             )
         files = f" ({len(below)} files)" if len(below) > 1 else ""
-        return Observation("keep", f"{path}{files} is a part of your change now.")
+        return Observation("keep", f"{path}{files} is now part of your change.")
 
     def restore(action: Action) -> Observation:
         path = _path(action)
@@ -144,21 +146,21 @@ def change_tools(
         try:
             left = put_back(change_set, [path], write)
         except Moved:
-            return Observation("restore", f"{path} is being saved by somebody else: try again.", ok=False)
+            return Observation("restore", f"another program is writing {path}; try again.", ok=False)
         except RepoagentError as error:
             return Observation("restore", str(error), ok=False)
         if left:
-            why = f"{said_of(left)}: the person has changed the same lines, and it is left as it is."
-            return Observation("restore", f"{why} Take your change out by an edit.", ok=False)
-        return Observation("restore", f"{path} is as it was before you changed it.")
+            why = f"{said_of(left)}: left unchanged, because the user has changed the same lines."
+            return Observation("restore", f"{why} Undo your change with an edit.", ok=False)
+        return Observation("restore", f"{path} is restored to what it was before your change.")
 
     return (
         Tool(
             "keep",
-            '<keep path="FILE"/> adds a file or folder that a command made to your change.',
+            '<keep path="FILE"/> adds a file or folder that a command created to your change.',
             keep,
         ),
-        Tool("restore", '<restore path="FILE"/> takes back all your changes of a file.', restore),
+        Tool("restore", '<restore path="FILE"/> undoes all your changes to a file.', restore),
     )
 
 

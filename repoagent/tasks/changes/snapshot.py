@@ -71,7 +71,7 @@ class Guard:
         last = [change for change in last if change.name in open_]
         if not last or not is_mass(len(open_), count_tracked(self.change_set.worktree)):
             return ""
-        why = f"{len(open_)} files were deleted by commands: {names_of(list(map(named, open_)))}"
+        why = f"commands deleted {len(open_)} files: {names_of(list(map(named, open_)))}"
         return self._decided(Asked("delete", "\n".join(map(named, open_)), why=why), open_, last)
 
     def _acting(self, done: Sequence[FileChange], acting: Sequence[tuple[str, bool]]) -> Iterator[str]:
@@ -84,7 +84,7 @@ class Guard:
             if self.sensitive or path in self._allowed:
                 continue
             what = listed(path) or "is obeyed by git in that folder"
-            asked = Asked("sensitive", named(path), why=f"a command has written {named(path)}, which {what}")
+            asked = Asked("sensitive", named(path), why=f"a command wrote {named(path)}, which {what}")
             if path in changes:
                 yield self._decided(asked, [path], [changes[path]])
             else:  # git ignores it, or it is a repository
@@ -103,8 +103,8 @@ class Guard:
             self._allowed.update(paths)
             self.agreed(paths)
             return ""
-        because = "there is nobody to ask" if verdict.by == "nobody" else verdict.reason or "the user said no"
-        end = f"{self._take_back(changes, aside)}, as {because.rstrip('.')}."
+        because = "no user can be asked" if verdict.by == "nobody" else verdict.reason or "the user said no"
+        end = f"{because.rstrip('.')}; {self._take_back(changes, aside)}."
         self.say(f"note: {asked.why}; {end}")
         return f"{asked.why[0].upper()}{asked.why[1:]}; {end}"
 
@@ -114,12 +114,12 @@ class Guard:
             if changes:
                 self._undo(changes)
             elif aside:
-                return f"it was moved to {self._set_aside(aside)}"
+                return f"moved it to {self._set_aside(aside)}"
             else:
-                return "it could not be taken back: look at it"
+                return "could not restore it; check it"
         except (RepoagentError, OSError) as error:
-            return f"it could not be taken back ({error}): look at it"
-        return "that was taken back"
+            return f"could not restore it ({error}); check it"
+        return "restored what it was before"
 
     def _undo(self, changes: Sequence[FileChange]) -> None:
         back = [
@@ -140,7 +140,7 @@ class Guard:
         return (self.change_set.worktree.top / path).rename(folder / Path(path).name)
 
 
-KEPT = "its bytes before are kept in the run's folder until the run is deleted"
+KEPT = "the previous content is kept in the folder of the run until you delete the run"
 
 Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
@@ -212,16 +212,16 @@ def _after(
         if not (before or after or UNSEEN).followed or not (after or before or UNSEEN).followed:
             large.append(path)
             if tracked:
-                too_large = "is too large to be followed: it is not in the commit"
-                say(f"{named(path)} was changed by the command, and {too_large}")
+                too_large = "is too large to track, so it is not in the commit"
+                say(f"the command changed {named(path)}, which {too_large}")
             continue
         own = change_set.of(path) is not None
         (changes if tracked or (own and path not in _candidates(change_set)) else candidates).append(
             change_of(path, old, new)
         )
         if before is not None and old is not None and not own:
-            what = "holds your uncommitted work" if tracked else "git does not know"
-            say(f"{named(path)}, which {what}, was changed by the command; {KEPT}")
+            what = "holds your uncommitted work" if tracked else "git does not track"
+            say(f"the command changed {named(path)}, which {what}; {KEPT}")
     if changes:
         change_set.wrote(changes)
     if candidates:
@@ -269,17 +269,18 @@ def _meanwhile(
     if found:
         names = names_of([verb(change) for change in found])
         say(
-            f"note: {names} changed while a command ran in the background, by it or by you: no part of the run's "
-            "change unless the model keeps it"
+            f"note: {names} changed while a command ran in the background, by the command or by you: not "
+            "part of the change of the run unless the model keeps it"
         )
         said.append(
-            f"While a command ran in the background, {names} changed, by it or by the person: no part of your change "
-            'unless you say <keep path="FILE"/>.'
+            f"While a command ran in the background, the command or the user changed {names}: not part of "
+            'your change unless you use <keep path="FILE"/>.'
         )
     if again:
         names = names_of(list(map(named, again)))
         said.append(
-            f"While a command ran in the background, {names}, which you had changed, changed again: look at it."
+            f"While a command ran in the background, {names}, which you had changed, changed again; look at "
+            "it."
         )
     return found, "\n".join(said)
 

@@ -60,13 +60,13 @@ def told(was: Mapping[str, Inside], now: Mapping[str, Inside]) -> list[tuple[str
             continue
         if before is None or after is None:
             found.append(
-                (f"{named(path)} can't be read by git " + ("any more" if after is None else "until now"), [])
+                (f"{named(path)} (git {'can no longer' if after is None else 'could not'} read it)", [])
             )
             continue
         names = sorted({*before.files, *after.files})
         files = [f"{path}/{name}" for name in names if before.files.get(name, 0) != after.files.get(name, 0)]
         found.append(
-            (f"{named(path)} is at another commit" if before.head != after.head else named(path), files)
+            (f"{named(path)} (now at another commit)" if before.head != after.head else named(path), files)
         )
     return found
 

@@ -48,7 +48,8 @@ def message(run: Run, text: str) -> Path:
     data = text.encode("utf-8", "surrogateescape")
     if len(data) > LARGEST:
         raise UsageError(
-            f"the message has {len(data):,} bytes and may have {LARGEST:,}: put it into a file, and name that"
+            f"the message has {len(data):,} bytes, more than {LARGEST:,}; write it to a file and name the "
+            "file in the message"
         )
     _listening(run, "TEXT")
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S-%f}-{os.urandom(2).hex()}{ENDING}"
@@ -70,7 +71,7 @@ def pause(run: Run) -> list[Run]:
     already, Refused."""
     _listening(run)
     if inbox.is_there(run.run_dir.pause):
-        raise NothingDone(f"{run.name} was asked to pause already")
+        raise NothingDone(f"{run.name} is already asked to pause")
     asked = [run, *_living_below(run)]
     for each in asked:
         inbox.ask(each.run_dir.pause)
@@ -83,7 +84,9 @@ def resume(run: Run) -> list[Run]:
     _listening(run)
     parent = run.record.parent
     if parent and inbox.is_there(RunDirectory(run.run_dir.layout, parent).pause):
-        raise NothingDone(f"{run.name} is paused because {parent} is: `repoagent runs resume {parent}`")
+        raise NothingDone(
+            f"{run.name} is paused with its parent {parent}; use `repoagent runs resume {parent}`"
+        )
     below = _living_below(run)
     if not inbox.clear(run.run_dir.pause):
         raise NothingDone(f"{run.name} is not paused")
@@ -106,7 +109,7 @@ def terminate_run(run: Run) -> list[Run]:
                 ended.append(each)
         except PermissionError as error:
             raise Refused(
-                f"process {told.pid} of the run {each.name} is another user's, and can't be ended from here"
+                f"cannot end process {told.pid} of the run {each.name}: it belongs to another user"
             ) from error
     return ended
 
@@ -140,8 +143,8 @@ def _listening(run: Run, words: str = "") -> None:
     state = refreshed(run).state
     if state not in (RUNNING, PAUSED, ELSEWHERE):
         kind = run.record.kind
-        how = f"`{resume_command(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}` goes on with it"
-        raise NotRunning(f"{run.name} is not alive ({state}): {how}")
+        how = f"resume it with `{resume_command(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}`"
+        raise NotRunning(f"{run.name} is not running ({state}); {how}")
 
 
 def _living_below(run: Run) -> list[Run]:
@@ -175,7 +178,8 @@ def delete(run: Run) -> bool:
                 held.enter_context(locked(run_dir.lock, timeout=0.5, what=f"the run {run.name}"))
             except Busy as error:
                 raise Busy(
-                    f"{run.name} is alive: `repoagent runs stop {run.name}` first, then delete it"
+                    f"{run.name} is running; stop it with `repoagent runs stop {run.name}` before you "
+                    "delete it"
                 ) from error
         if is_reserved(run.name):
             place = named(run_dir.layout, run.name)
@@ -200,7 +204,7 @@ def restore_conversation(
     UsageError when there was none, Refused."""
     place = named(layout, name)
     if place.path.exists():
-        raise NothingDone(f"the conversation of {place.name} is there: nothing is to be brought back")
+        raise NothingDone(f"the conversation of {place.name} exists; there is nothing to restore")
     undo(layout, worktree, place, warn=warn)
     return RunDirectory(layout, place.name)
 

@@ -107,7 +107,7 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     for other in names_of_folders(layout):
         if unicodedata.normalize("NFC", other).casefold() == name.casefold() and other != name:
             raise Refused(
-                f"there is a run {other!r}, which differs from {name!r} in case only: choose another name"
+                f"a run {other!r} exists, which differs from {name!r} only in case; choose another name"
             )
     return run_dir
 
@@ -146,9 +146,9 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
     for path in _tracked(run_dir.layout):
         if any(_covers(path, place) or _covers(place, path) for place in places):
             raise Refused(
-                f"the run {run_dir.name} came with the repository ({path} is tracked by git), so nobody knows who said "
-                "what is in it: begin one of your own; if it is your own, take its files out of git first "
-                "(`git rm -r --cached`)"
+                f"the run {run_dir.name} came with the repository (git tracks {path}), so its content "
+                "cannot be trusted; start a new run, or, if it is your own, remove its files from git "
+                "first (`git rm -r --cached`)"
             )
 
 

@@ -113,12 +113,12 @@ def _text(path: Path, warn: Warn) -> str | None:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EACCES):
             raise failed("read", path, error) from error
-        _set_aside(path, "is no file that can be read", warn)
+        _set_aside(path, "cannot be read", warn)
         return None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            _set_aside(path, "is no regular file", warn)
+            _set_aside(path, "is not a regular file", warn)
         elif status.st_size > LARGEST:
             _set_aside(path, f"has more than {LARGEST // 1024} KiB", warn)
         elif status.st_size or not 0 <= time.time() - status.st_mtime < _HALF_WRITTEN:
@@ -141,7 +141,7 @@ def _set_aside(path: Path, why: str, warn: Warn) -> None:
         kept = set_aside(path)
     except FileNotFoundError:
         return
-    warn(f"the message {path} {why}; it is kept as {kept.name}, and the run has not seen it")
+    warn(f"the message {path} {why}; kept it as {kept.name} and did not pass it to the run")
 
 
 def _move(source: Path, target: Path, name: str) -> None:

@@ -131,14 +131,14 @@ def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
 def chosen(found: Sequence[Run], name: str) -> Run:
     """The one of all runs, the newest first, that a person names; as `find`."""
     if not found:
-        raise UsageError('there is no run here yet: `repoagent run "TASK"` begins one')
+        raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
     for run in found:
         if run.name == name:
             return run
     if name == LAST:
         begun = [run for run in found if not run.starting]
         if not begun:
-            raise UsageError(f"the run {found[0].name} is still starting: try again in a second")
+            raise UsageError(f"the run {found[0].name} is still starting; try again in a second")
         return next((run for run in begun if not run.record.parent), begun[0])
     exact = [run for run in found if run.short == name]
     fits = exact or [
@@ -147,13 +147,13 @@ def chosen(found: Sequence[Run], name: str) -> Run:
     if len(fits) == 1:
         return fits[0]
     if fits:
-        raise UsageError(f"{name!r} may be {_listed(fits)}: say more of its name")
+        raise UsageError(f"{name!r} is ambiguous: {_listed(fits)}; use more of the name")
     from difflib import get_close_matches
 
     both = {word: run.name for run in reversed(found) for word in (run.short, run.name)}
     near = dict.fromkeys(both[word] for word in get_close_matches(name, both, n=_NAMED, cutoff=0.6))
     hint = f"did you mean {' or '.join(near)}?" if near else f"there is {_listed(found)}"
-    raise UsageError(f"there is no run {name!r}; {hint}")
+    raise UsageError(f"no run {name!r}; {hint}")
 
 
 def children(run: Run, among: Iterable[Run]) -> list[Run]:
@@ -195,16 +195,16 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
             )
         aside = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
         return _unreadable(
-            run_dir, "its run.json was broken, and is set aside" if aside else "it has no run.json", parent
+            run_dir, "its run.json was malformed and was renamed" if aside else "it has no run.json", parent
         )
     value = jsonl.parse(data)
     if value is None:
         if warn is None:
-            return _unreadable(run_dir, "its run.json is broken")
-        jsonl.put_aside(run_dir.record, "is broken or not repoagent's own", warn)
-        return _unreadable(run_dir, "its run.json was broken, and is set aside")
+            return _unreadable(run_dir, "its run.json is malformed")
+        jsonl.put_aside(run_dir.record, "is malformed or was not written by repoagent", warn)
+        return _unreadable(run_dir, "its run.json was malformed and was renamed")
     if value["version"] > VERSION:
-        return _unreadable(run_dir, f"its run.json has format version {value['version']}: update repoagent")
+        return _unreadable(run_dir, f"its run.json has format version {value['version']}; update repoagent")
     record = replace(from_dict(value), name=run_dir.name)
     begun = moment(record.begun) or moment(record.started) or _changed(run_dir)
     return Run(run_dir, record, _state(run_dir, record), begun)
@@ -227,11 +227,11 @@ def _bytes(run_dir: RunDirectory) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"its run.json can't be read: {error.strerror}") from error
+        raise Refused(f"could not read its run.json: {error.strerror}") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST:
-            raise Refused("its run.json is no regular file, or much too large: move it away")
+            raise Refused("its run.json is not a regular file, or is too large; move it away")
         return os.read(descriptor, MOST)
     finally:
         os.close(descriptor)

@@ -205,9 +205,9 @@ class Live:
         while True:
             if any(inbox.is_there(each.stop) for each in self._asked):
                 raise Stopped(
-                    f"the run {self.run_dir.name} was asked to stop, and did: "
-                    f"`{resume_command(self.run_dir.name, self._record.kind)}` goes on with it",
-                    "somebody asked it to stop",
+                    f"the run {self.run_dir.name} was stopped on request; resume it with "
+                    f"`{resume_command(self.run_dir.name, self._record.kind)}`",
+                    "stopped on request",
                 )
             if not any(inbox.is_there(each.pause) for each in self._asked):
                 break
@@ -228,7 +228,7 @@ class Live:
         if self._record.ended:
             return
         if state not in ENDS:
-            raise ValueError(f"{state!r} is no way to end: {', '.join(ENDS)}")
+            raise ValueError(f"invalid end state {state!r}; use one of {', '.join(ENDS)}")
         inbox.confirm(self.run_dir)
         self._end(state, text, commits, ENDS[state] if exit_code is None else exit_code)
 
@@ -246,7 +246,7 @@ class Live:
             if not self._record.ended:
                 self._end(state, text, (), code)
         except RepoagentError as why:
-            self._warn(f"how the run {self.run_dir.name} ended could not be written down: {why}")
+            self._warn(f"could not record how the run {self.run_dir.name} ended: {why}")
 
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
         if self.lost:
@@ -308,7 +308,7 @@ def living(run_dir: RunDirectory, about: About, *, warn: Warn = to_stderr) -> It
         except BaseException as error:
             live.broken_off(error)
             raise
-        live.ended("failed", "it ended without saying how")
+        live.ended("failed", "it ended without a result")
 
 
 def _identity(run_dir: RunDirectory) -> tuple[int, int] | None:
@@ -326,8 +326,8 @@ def _lock(held: ExitStack, run_dir: RunDirectory) -> None:
     except Busy as error:
         who = held_by(run_dir.lock)
         raise Busy(
-            f"the run {run_dir.name} is at work in {who}: wait for it (`repoagent runs wait {run_dir.name}`), "
-            f"tell it what you want (`repoagent runs message {run_dir.name} TEXT`) or stop it"
+            f"the run {run_dir.name} is running in {who}; wait for it (`repoagent runs wait {run_dir.name}`), "
+            f"send it a message (`repoagent runs message {run_dir.name} TEXT`) or stop it"
             if who
             else str(error)
         ) from error
@@ -344,4 +344,4 @@ def _meaning(error: BaseException) -> tuple[str, int, str]:
         return "failed", error.exit_code, str(error)
     if isinstance(error, KeyboardInterrupt):
         return "stopped", Exit.INTERRUPTED, str(error) or "interrupted"
-    return "failed", Exit.INTERNAL, f"an error in repoagent itself: {type(error).__name__}: {error}"
+    return "failed", Exit.INTERNAL, f"internal error in repoagent: {type(error).__name__}: {error}"

@@ -83,7 +83,7 @@ class Child:
             of if of in _KINDS else "edit",
             what,
             tuple(map(str, event.get("patterns") or ())),
-            f"the child {self.name} asks" + (f"; {event['why']}" if event.get("why") else ""),
+            f"the sub-agent {self.name} asks" + (f"; {event['why']}" if event.get("why") else ""),
             str(event.get("sandbox") or ""),
             str(event.get("cwd") or ""),
         )
@@ -201,11 +201,11 @@ def read_order(run_dir: RunDirectory) -> SubagentSpec:
     """The order of a child. Raises UsageError where there is none, Refused for one that is broken."""
     value = jsonl.read_document(run_dir.folder / "child.json", version=VERSION)
     if value is None:
-        raise UsageError(f"{run_dir.name} is no child of a run")
+        raise UsageError(f"{run_dir.name} is not a sub-agent run")
     try:
         return _order(value)
     except (KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the order of the child {run_dir.name} is broken: {error}") from error
+        raise Refused(f"the order of the sub-agent {run_dir.name} is malformed: {error}") from error
 
 
 def _order(value: dict[str, Any]) -> SubagentSpec:

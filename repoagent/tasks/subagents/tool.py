@@ -74,7 +74,7 @@ GOOD = ("done", "answered")
 
 def ended(run: Run, text: str, *, ok: bool) -> str:
     """How a child has ended, what it used, and its answer or why it has none: for its parent's conversation."""
-    head = f"The child {ENDED.get(run.state, 'failed')} {known_by(run.name)}, {spent(run.record)}:"
+    head = f"The sub-agent {ENDED.get(run.state, 'failed')} {known_by(run.name)}, {spent(run.record)}:"
     return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
 
 
@@ -99,7 +99,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                 changed = take_over(context, run_dir)
         except Busy:
             context.ui.say(
-                f"warning: the child {name} is still at work: `repoagent runs stop {name}` ends it"
+                f"warning: the sub-agent {name} is still running; stop it with `repoagent runs stop {name}`"
             )
             continue
         run = refreshed(Run(run_dir, Record(), ""))  # its lock is free: it has ended
@@ -108,11 +108,11 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
             said.append(
                 ended(run, _answer(run), ok=True)
                 if run.state in GOOD
-                else f"A child was ended {known_by(name)}, {spent(run.record)}."
+                else f"A sub-agent was ended {known_by(name)}, {spent(run.record)}."
             )
         if changed:
             said.append(
-                f"A child that was ended had changed {', '.join(changed)}: a part of your change now."
+                f"A sub-agent that was ended had changed {', '.join(changed)}: now part of your change."
             )
     return "\n".join(said)
 
@@ -153,7 +153,7 @@ def review(top: str, model: str, budget: Budget, seconds: float | None) -> Obser
             timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        return Observation("delegate", f"The review took more than {seconds:g} s and was ended.", ok=False)
+        return Observation("delegate", f"The review took more than {seconds:g} s and was stopped.", ok=False)
     try:
         report = json.loads(done.stdout)
         findings = list(report["findings"])
@@ -199,7 +199,7 @@ class SubagentPool:
         said = []
         for number, child in list(self.living.items()):
             if child.listen(self.context.ui.approve, until=lambda: True) or self._has_ended(child):
-                said.append(f"The child {number} has ended.\n{self._over(number).text}")
+                said.append(f"The sub-agent {number} has ended.\n{self._over(number).text}")
         return said
 
     def close(self) -> None:
@@ -212,19 +212,19 @@ class SubagentPool:
         context = self.context
         kind = self.kinds.get(name := action.args.get("kind", "explore").strip())
         if kind is None:
-            raise UsageError(f"there is no kind {name}: choose one of {', '.join(sorted(self.kinds))}")
+            raise UsageError(f"unknown kind {name}: choose one of {', '.join(sorted(self.kinds))}")
         if not action.body.strip() and kind.name != "review":
-            raise UsageError('say what the child is to do: <delegate kind="explore">question</delegate>')
+            raise UsageError('no task for the sub-agent: use <delegate kind="explore">question</delegate>')
         if len(self.living) >= AT_ONCE or self.count >= MOST:
-            raise UsageError(f"at most {AT_ONCE} children work at once, and {MOST} in a run")
+            raise UsageError(f"at most {AT_ONCE} sub-agents run at once, and {MOST} in a run")
         verdict = context.gate.decide(Asked("delegate", f"{kind.name}: {action.body.strip()[:500]}"))
         if not verdict.allowed:
-            return Observation("delegate", f"The child was not started: {verdict.reason}", ok=False)
+            return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
         mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
         child = child_options(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
         if model == Absent.spec:
-            raise UsageError("a child needs a model, and none is configured")
+            raise UsageError("a sub-agent needs a model, and none is configured")
         self.count += 1
         if kind.name == "review":
             seen = review(str(context.worktree.top), model, child.budget, child.budget.seconds)
@@ -252,7 +252,10 @@ class SubagentPool:
         if action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}:
             return Observation(
                 "delegate",
-                f'It works in the background as {number}: go on, and <wait child="{number}"/> for its answer.',
+                (
+                    f'It runs in the background as {number}: continue, and use <wait child="{number}"/> for its '
+                    "answer."
+                ),
                 data={"child": run_dir.name, "id": number},
             )
         return self._waited(number)
@@ -267,8 +270,8 @@ class SubagentPool:
         number = action.args.get("child", "").strip()
         if number not in self.living:
             if number in {f"c{n}" for n in range(1, self.count + 1)}:
-                raise UsageError(f"the child {number} has ended: what it answered stands further up")
-            raise UsageError(f"there is no child {number} at work" + self._known())
+                raise UsageError(f"the sub-agent {number} has ended; its answer is above")
+            raise UsageError(f"no sub-agent {number} is running" + self._known())
         return replace(self._waited(number), kind="wait")
 
     def _known(self) -> str:
@@ -311,7 +314,9 @@ class SubagentPool:
         text = str(last.get("text" if ok else "error") or "")
         if not ok:
             text = (
-                text or run.record.text or (child.errors[-1] if child.errors else "it ended without a word")
+                text
+                or run.record.text
+                or (child.errors[-1] if child.errors else "it ended without an answer")
             )
         return Observation("delegate", _with_files(ended(run, text, ok=ok), changed), ok=ok, data=data)
 
@@ -338,7 +343,7 @@ class SubagentPool:
         )
         if asked := action.args.get("max_turns", "").strip():
             if not asked.isdecimal() or int(asked) < 1:
-                raise UsageError(f'max_turns="{asked}": it is a whole number')
+                raise UsageError(f'max_turns="{asked}": use a whole number')
             left = replace(left, turns=min(int(asked), left.turns or int(asked)))
         return left
 
@@ -355,7 +360,7 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
             return wait.perform(action)
         return _reporting("wait", lambda: subagents.wait(action))
 
-    said = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a child.'
+    said = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a sub-agent.'
     return (
         Tool(
             "delegate",
@@ -369,9 +374,7 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
 
 def _with_files(text: str, changed: list[str]) -> str:
     return (
-        f"{text}\nIt changed {', '.join(map(named, changed))}: a part of your change now."
-        if changed
-        else text
+        f"{text}\nIt changed {', '.join(map(named, changed))}: now part of your change." if changed else text
     )
 
 

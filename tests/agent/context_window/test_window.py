@@ -193,8 +193,8 @@ def test_results_that_are_worthless_are_left_out_only_with_a_checkpoint() -> Non
     mark = seen("checkpoint", "c", extra="checkpoint", keeps=str(at), budget="8000")
     shown = window.turns(State((*turns, mark)))
     assert [turn.text for turn in shown[2:] if turn.role == "observation"] == [
-        "(a.py, lines 10-60: left out, it was read again later.)",
-        "(b.py, lines 1-60: left out, the file was edited since. Read it again where it matters.)",
+        "(a.py, lines 10-60: omitted, you read it again later.)",
+        "(b.py, lines 1-60: omitted, the file was edited since. Read it again if it matters.)",
         turns[6].text,
         "(Left out, it is in out/1.txt.)",
         imitated,
@@ -225,7 +225,7 @@ def test_older_words_are_cut_and_the_newest_stay_whole() -> None:
     for number, turn in enumerate(turn for turn in shown if turn.role == "user" and turn != newest_):
         assert turn.text.startswith(f"{number} begins")
         assert turn.text.endswith(f"ends {number}")
-        assert "left out" in turn.text
+        assert "is omitted" in turn.text
     assert tokens(shown) <= 4_000
 
 

@@ -28,9 +28,9 @@ def free_port() -> int:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ({}, "say which command"),
+        ({}, "name the command"),
         ({"command": "b9"}, "no background command b9: none runs"),
-        ({"command": "b1", "until": "x"}, "no argument until"),
+        ({"command": "b1", "until": "x"}, "unknown argument until"),
     ],
 )
 def test_a_wait_for_nothing_is_told(bench: Bench, args: dict[str, str], said: str) -> None:

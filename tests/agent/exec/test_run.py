@@ -30,18 +30,18 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("body", "args", "said"),
     [
-        ("", {}, "say what to run"),
+        ("", {}, "no command: use"),
         ("echo a\0b", {}, "text of at most"),
-        ("echo " + "a" * 110_000, {}, "put what is longer into a file"),
+        ("echo " + "a" * 110_000, {}, "write longer input to a file"),
         ("ls", {"timeout": "soon"}, "number of seconds"),
         ("ls", {"timeout": "0"}, "number of seconds"),
         ("ls", {"timeout": "99999"}, "at most 3600"),
-        ("ls", {"dir": "x"}, "no argument dir"),
+        ("ls", {"dir": "x"}, "unknown argument dir"),
         ("ls", {"cwd": "none"}, "no folder none"),
         ("ls", {"cwd": "file"}, "no folder file"),
-        ("ls", {"cwd": ".."}, "leads out"),
-        ("ls", {"cwd": "/etc"}, "leads out"),
-        ("ls", {"cwd": "link"}, "leads out"),
+        ("ls", {"cwd": ".."}, "is outside"),
+        ("ls", {"cwd": "/etc"}, "is outside"),
+        ("ls", {"cwd": "link"}, "is outside"),
         ("ls", {"cwd": "a\0b"}, "path of a folder"),
         ("ls", {"cwd": ".git/hooks"}, "belongs to git"),
     ],
@@ -90,7 +90,7 @@ def test_a_no_is_told_with_its_reason_and_runs_nothing(bench: Bench) -> None:
 def test_what_can_t_be_started_is_told(bench: Bench) -> None:
     bench.runner.wrap = lambda argv, *_: ["/nowhere/bwrap", *argv]
     seen = bench.run("ls")
-    assert not seen.ok and "could not be started" in seen.text
+    assert not seen.ok and "could not start the command" in seen.text
 
 
 def test_how_it_ends_is_told(bench: Bench) -> None:
@@ -206,7 +206,7 @@ def test_a_long_output_is_shown_at_both_ends_and_the_rest_is_in_a_file(bench: Be
     seen = bench.run("seq 1 5000")
     assert "\n1\n2\n" in seen.text and "\n5000\n</output" in seen.text
     assert 6000 < len(seen.text) < 9000
-    gap = next(line for line in seen.text.split("\n") if "left out" in line)
+    gap = next(line for line in seen.text.split("\n") if "omitted" in line)
     first, last = map(int, gap.split("lines ")[-1].split(" ")[0].split("-"))
     assert f"… {last - first + 1} lines left out: output/001-seq-1-5000.txt lines " in gap
     assert f"\n{first - 1}\n… " in seen.text and f" …\n{last + 1}\n" in seen.text
@@ -222,7 +222,7 @@ def test_much_output_takes_little_memory_and_its_end_is_kept(bench: Bench) -> No
     assert "the end\n</output" in seen.text and len(seen.text) < 9000
     file = next(bench.runner.folder.iterdir())
     assert file.stat().st_size < (1 << 20) + process.TAIL + 100
-    assert b"bytes were not kept" in file.read_bytes() and file.stat().st_mode & 0o077 == 0
+    assert b"bytes were not saved" in file.read_bytes() and file.stat().st_mode & 0o077 == 0
     assert spent.user + spent.system - began.user - began.system < 3
 
 
@@ -238,9 +238,9 @@ def test_a_hundred_megabytes(bench: Bench) -> None:
 
 def test_one_line_without_end_is_shortened(bench: Bench) -> None:
     text = bench.run("head -c 3000000 /dev/zero | tr '\\0' x").text
-    assert "characters left out" in text and len(text) < 9000
+    assert "characters omitted" in text and len(text) < 9000
     text = bench.run("head -c 30000 /dev/zero | tr '\\0' x; echo; echo b").text
-    assert "characters left out" in text and "\nb\n" in text
+    assert "characters omitted" in text and "\nb\n" in text
 
 
 def test_binary_output_is_not_shown(bench: Bench) -> None:
@@ -282,7 +282,7 @@ def test_a_full_disk_does_not_stop_a_command(bench: Bench) -> None:
 
     bench.runner.next_file = full  # type: ignore[method-assign]
     seen = bench.run("echo a; touch done")
-    assert (bench.runner.top / "done").exists() and "could be kept" in seen.text
+    assert (bench.runner.top / "done").exists() and "was not saved" in seen.text
 
 
 def test_many_commands_leave_nothing_behind(bench: Bench) -> None:
@@ -320,14 +320,14 @@ def zombies() -> set[str]:
     [
         ("vim a.txt", "patch"),
         ("cat a | less", "pages"),
-        ("git rebase -i HEAD~2", "nobody to answer"),
-        ("git add -p", "nobody to answer"),
+        ("git rebase -i HEAD~2", "no user to answer"),
+        ("git add -p", "no user to answer"),
         ("git commit", "commit -m"),
         ("python", "here-document"),
         ("python3 -i", "here-document"),
         ("sqlite3 a.db", "here-document"),
         ("ls && psql mine", "here-document"),
-        ("top", "prints and ends"),
+        ("top", "prints and exits"),
         ("ssh host", "terminal"),
         ("sudo ls", "password"),
         ("timeout 5 vi x", "patch"),
@@ -337,7 +337,7 @@ def zombies() -> set[str]:
 )
 def test_what_waits_for_a_person_is_refused_before_it_runs(bench: Bench, text: str, why: str) -> None:
     seen = bench.run(text)
-    assert not seen.ok and why in seen.text and "is not run" in seen.text
+    assert not seen.ok and why in seen.text and "was not run" in seen.text
     assert bench.events[-1]["by"] == "not fit"
 
 
@@ -357,7 +357,7 @@ def test_what_does_not_wait_is_not(bench: Bench, text: str) -> None:
 )
 def test_git_is_not_written_from_a_sandbox_and_the_model_is_told_what_to_do(bench: Bench, text: str) -> None:
     bench.runner.gate.sandbox = "bubblewrap"
-    assert "repoagent makes the commit itself" in bench.run(text).text
+    assert "repoagent commits at the end" in bench.run(text).text
     for fine in (
         "git stash list; true",
         "cd sub 2>/dev/null; git init -q z && cd z && git add . && true",

@@ -24,12 +24,12 @@ from tests.agent.kernel.conftest import Desk
 @pytest.mark.parametrize(
     ("code", "args", "said"),
     [
-        ("", {}, "say what to run"),
+        ("", {}, "no code: use"),
         ("1\0", {}, "text of at most"),
         ("#" * 400_001, {}, "text of at most"),
         ("1", {"timeout": "soon"}, "number of seconds"),
         ("1", {"timeout": "99999"}, "at most 3600"),
-        ("1", {"cwd": "src"}, "no argument cwd"),
+        ("1", {"cwd": "src"}, "unknown argument cwd"),
     ],
 )
 def test_a_call_that_is_wrong_is_told_and_starts_nothing(
@@ -50,7 +50,7 @@ def test_a_no_starts_nothing(desk: Desk) -> None:
 def test_a_python_that_is_none_is_told(desk: Desk) -> None:
     desk.room.python = "/bin/false"
     seen = desk.run("1")
-    assert not seen.ok and "could not be started: exit 1" in seen.text
+    assert not seen.ok and "could not start the Python kernel: exit 1" in seen.text
     assert not list(desk.scratch.iterdir()) and desk.room.kernel is None
 
 
@@ -130,7 +130,7 @@ def test_output_is_bounded_and_its_end_stays(tmp_path: Path) -> None:
         output.add("6789012345")
         output.add("lost")
         output.add("the error", line=True, last=True)
-    assert (tmp_path / "o").read_text() == "1234567890\n[… 9 bytes were not kept …]\n\nthe error\n"
+    assert (tmp_path / "o").read_text() == "1234567890\n[… 9 bytes were not saved …]\n\nthe error\n"
 
 
 @pytest.mark.parametrize(
