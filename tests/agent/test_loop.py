@@ -253,7 +253,10 @@ FENCE = "I look first.\n```bash\nls -l\n```"
             "<run>ls</run>",
         ),
         ("<str_replace path='a'>x</str_replace>", "an edit is a patch in your reply"),
-        ("<browse url='https://a.org'/>", "there is no tool `browse` here; the tools are think, message, finish"),
+        (
+            "<browse url='https://a.org'/>",
+            "there is no tool `browse` here; the tools are think, message, finish",
+        ),
         ("I run it.\n<python>print(1)</python>", "there is no tool `python` here; the tools are"),
         (
             FENCE,
@@ -264,7 +267,9 @@ FENCE = "I look first.\n```bash\nls -l\n```"
 def test_a_call_in_another_form_is_no_answer(reply: str, told: str) -> None:
     game = play(reply, "<finish>ok</finish>")
     assert game.outcome.kind == "finished"
-    assert told in game.agent.told() and game.agent.told().startswith("Nothing in your last reply was performed: ")
+    assert told in game.agent.told() and game.agent.told().startswith(
+        "Nothing in your last reply was performed: "
+    )
     assert not game.table.done
 
 

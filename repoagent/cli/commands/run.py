@@ -1,6 +1,7 @@
 """`repoagent run`: a whole task, in this work tree or in a linked one.
 
-The options become a `RunRequest`; `run_in_worktree` runs it and removes a linked work tree that ends up without changes.
+The options become a `RunRequest`; `run_in_worktree` runs it and removes a linked work tree that
+ends up without changes.
 """
 
 from __future__ import annotations
