@@ -55,7 +55,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
 
 
 @dataclass(frozen=True)
-class Given:
+class PatchInput:
     """`name` is how to speak of it, `text` what holds the patch (bytes that are no UTF-8 as surrogates), `message` the
     commit message it brings along and `author` who wrote it, both "" where it does not say."""
 
@@ -65,7 +65,7 @@ class Given:
     author: str = ""
 
 
-def read_given(name: str, data: bytes, cwd: Path) -> Given:
+def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     """Read the bytes of a patch. Raises UsageError for none, Refused for several commits: each has its own message."""
     if not data.strip():
         raise UsageError(f"{name} is empty: it contains no patch")
@@ -88,7 +88,7 @@ def read_given(name: str, data: bytes, cwd: Path) -> Given:
         )
     if shown and shown[0].start() == 0:
         return _shown(name, text, shown[0].end())
-    return Given(name, text, _from_prose(text))
+    return PatchInput(name, text, _from_prose(text))
 
 
 def _begins(data: bytes, start: int) -> bool:
@@ -101,7 +101,7 @@ def _is_mail(data: bytes) -> bool:
     return b"subject" in names and bool(names & {b"from", b"date"})
 
 
-def _mail(name: str, data: bytes, cwd: Path) -> Given:
+def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
     """A mail as `git am` reads it: encodings of its transport undone, its message apart from its patch."""
     from tempfile import TemporaryDirectory
 
@@ -116,8 +116,8 @@ def _mail(name: str, data: bytes, cwd: Path) -> Given:
     text = f"{fence[1]}\n{text}" if fence else text
     body = body[: fence.start()] if fence else body
     if not text.strip():  # no unified diff: another form of change, in the body
-        return Given(name, body, _steerless(fields.get("Subject", "")), author)
-    return Given(name, text, _whole(fields.get("Subject", ""), body), author)
+        return PatchInput(name, body, _steerless(fields.get("Subject", "")), author)
+    return PatchInput(name, text, _whole(fields.get("Subject", ""), body), author)
 
 
 def _whole(subject: str, body: str) -> str:
@@ -131,15 +131,15 @@ def _steerless(message: str) -> str:
     return without_claims(message, people=False)
 
 
-def _shown(name: str, text: str, start: int) -> Given:
+def _shown(name: str, text: str, start: int) -> PatchInput:
     """What `git show` and `git log -p` print: the message is indented by four columns."""
     head = _SHOWN_HEAD.match(text, start)
     if head is None:
-        return Given(name, text)
+        return PatchInput(name, text)
     lines = [line.removeprefix("    ") for line in head[2].split("\n")]
     author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
     words = "\n".join(lines).strip("\n").encode("utf-8", "replace").decode()
-    return Given(
+    return PatchInput(
         name, text[head.end() :], _steerless(f"{words}\n") if words else "", author[1] if author else ""
     )
 
@@ -249,7 +249,7 @@ def _checked_out(worktree: WorkTree, path: str, blob: str) -> Content | None:
     return None
 
 
-def carried(
+def rebase_changes(
     worktree: WorkTree, changes: Sequence[FileChange], present: Mapping[str, Source]
 ) -> tuple[FileChange, ...]:
     """`changes` of older texts as changes of the `present` ones: git's three-way merge. Raises Refused where the file
@@ -316,7 +316,7 @@ def _edited(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bo
     return False
 
 
-def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
+def read_patches(given: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
     """What `given` asks for; `known` are the names of files. Raises Refused when it holds no patch."""
     patches = read_answer(given.text, known=known)
     if patches:
@@ -328,8 +328,8 @@ def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, 
     )
 
 
-def named(
-    patches: Sequence[FilePatch], given: Given, paths: Sequence[str], there: Callable[[str], bool]
+def with_names(
+    patches: Sequence[FilePatch], given: PatchInput, paths: Sequence[str], there: Callable[[str], bool]
 ) -> tuple[FilePatch, ...]:
     """The patches, those without a name as of the file that `paths` names; and so the diff of one file whose names are
     of none that is `there` (`before.c`, `after.c`). Raises UsageError."""
@@ -353,7 +353,9 @@ def _stands_in(patches: Sequence[FilePatch], there: Callable[[str], bool]) -> bo
     return bool(old and new) and not any(there(name) for side in spellings(old, new) for name in side)
 
 
-def placed(patches: Sequence[FilePatch], files: Tree, given: Given, request: EditRequest) -> Applied:
+def place_patches(
+    patches: Sequence[FilePatch], files: Tree, given: PatchInput, request: EditRequest
+) -> Applied:
     """The patches in `files`.
 
     Raises NothingDone when they are there already, PatchRefused, and what reading does.

@@ -11,18 +11,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.apply_files import Tree, from_here, is_there, reader, spelled, tracked, untracked
 from repoagent.edit.apply_input import (
-    Given,
+    PatchInput,
     bound_source,
-    carried,
-    named,
-    placed,
+    place_patches,
     plain_message,
     read_patches,
+    rebase_changes,
+    with_names,
 )
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import (
@@ -31,13 +32,11 @@ from repoagent.edit.commit import (
     CommitOutcome,
     SentBack,
     check_failure,
-    checked,
     new_edit_id,
+    run_proposal_check,
     with_trailers,
 )
 from repoagent.edit.guards.scope import holds_secrets, why_content_is_off_limits
-from repoagent.edit.memory import Story, remember
-from repoagent.edit.pending import pending, to_remember
 from repoagent.edit.request import Draft, EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import agreed, review_and_commit
 from repoagent.edit.ui import Proposal, UserInterface
@@ -56,14 +55,15 @@ from repoagent.git.files import FileChange, Source, blob_hash, check_path, look
 from repoagent.git.process import git, uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Usage
-from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import resolve
 from repoagent.patch.files import known_path
 from repoagent.patch.locate.exact import Placement
 from repoagent.storage.jsonl import now
 from repoagent.storage.layout import ensure
+
+if TYPE_CHECKING:
+    from repoagent.edit.memory import Story
+    from repoagent.memory.identity.record import Memory
 
 
 @dataclass
@@ -92,7 +92,7 @@ class ApplyOutcome:
 
 def apply(
     worktree: WorkTree,
-    given: Given,
+    given: PatchInput,
     request: EditRequest,
     settings: Settings,
     ui: UserInterface,
@@ -116,7 +116,7 @@ def apply(
     touched = tuple(Target(path) for path in dict.fromkeys(c.old_path or c.name for c in changes))
     refuse_untracked(worktree, replace(request, targets=touched), bench.draft)
     words = request.instruction or given.message
-    edit_id, landed = landing(
+    edit_id, landed = commit_change(
         bench,
         settings,
         ui,
@@ -126,7 +126,7 @@ def apply(
     return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
 
 
-def landing(
+def commit_change(
     bench: ApplySession,
     settings: Settings,
     ui: UserInterface,
@@ -143,34 +143,48 @@ def landing(
     def message(changes: Sequence[FileChange]) -> str:
         return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
 
+    if bench.request.dry_run or not settings.switch("memory.enabled"):
+        return edit_id, _commit(bench, edit_id, message, ui, remarks)
+    from repoagent.edit.memory import remember
+    from repoagent.edit.pending import pending, to_remember
+
     before = dict(bench.draft.sources)
-    remembers = not bench.request.dry_run and settings.switch("memory.enabled")
+    story, memories = _story(bench, edit_id, words(bench.draft.edits).strip(), kind), _memories(bench)
     with pending(worktree, edit_id, "edit") as record:
-        if remembers:
-            story, memories = _story(bench, edit_id, words(bench.draft.edits).strip(), kind), _memories(bench)
-            record.keep(memories, to_remember(story, bench.draft.edits, bench.placements))
-        try:
-            landed = review_and_commit(bench, edit_id, message, ui, lambda: "", remarks=remarks)
-        except SentBack as setback:
-            raise failed(setback) from setback
-        if remembers:
-            with (
-                uninterrupted()
-            ):  # the change is made: neither ^C nor a memory that cannot be written undoes it
-                try:
-                    ensure(layout(worktree))
-                    remember(worktree, replace(story, landed=landed), before, memories, ())
-                except (RepoagentError, OSError) as error:
-                    ui.say(
-                        f"warning: could not record this change in memory ({error}); the next command will retry"
-                    )
-                else:
-                    record.drop()
+        record.keep(memories, to_remember(story, bench.draft.edits, bench.placements))
+        landed = _commit(bench, edit_id, message, ui, remarks)
+        with uninterrupted():  # the change is made: neither ^C nor a memory that cannot be written undoes it
+            try:
+                ensure(layout(worktree))
+                remember(worktree, replace(story, landed=landed), before, memories, ())
+            except (RepoagentError, OSError) as error:
+                ui.say(
+                    f"warning: could not record this change in memory ({error}); the next command will retry"
+                )
+            else:
+                record.drop()
     return edit_id, landed
+
+
+def _commit(
+    bench: ApplySession,
+    edit_id: str,
+    message: Callable[[Sequence[FileChange]], str],
+    ui: UserInterface,
+    remarks: tuple[str, ...],
+) -> CommitOutcome:
+    try:
+        return review_and_commit(bench, edit_id, message, ui, lambda: "", remarks=remarks)
+    except SentBack as setback:
+        raise user_error(setback) from setback
 
 
 def _story(bench: ApplySession, edit_id: str, words: str, kind: str) -> Story:
     """The change as its files remember it; `words` is its message."""
+    from repoagent.edit.memory import Story
+    from repoagent.llm.conversation import Turn
+    from repoagent.llm.model import Usage
+
     files = [Target(change.name) for change in bench.draft.edits]
     meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
     return Story(
@@ -190,7 +204,7 @@ def _memories(bench: ApplySession) -> dict[str, Memory]:
 
 
 def _placed(
-    worktree: WorkTree, given: Given, request: EditRequest, prefix: str, bindings: Mapping[str, str]
+    worktree: WorkTree, given: PatchInput, request: EditRequest, prefix: str, bindings: Mapping[str, str]
 ) -> tuple[ApplySession, tuple[str, ...]]:
     """The patch as a change of the files as they are now, and what to tell the person of it."""
     known = tracked(worktree)
@@ -202,7 +216,7 @@ def _placed(
         return there(name) or there(prefix + name) or known_path([name], known) is not None
 
     patches = from_here(
-        named(read_patches(given, known), given, request.paths, meant),
+        with_names(read_patches(given, known), given, request.paths, meant),
         there,
         prefix,
     )
@@ -210,10 +224,10 @@ def _placed(
     present = Tree(known | untracked(worktree.top, patches, known), read)
     bound = {path: bound_source(worktree, present.source(path), blob) for path, blob in bindings.items()}
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
-    applied = placed(patches, files, given, request)
+    applied = place_patches(patches, files, given, request)
     if strangers := bindings.keys() - {change.old_path for change in applied.changes}:
         raise UsageError(f"--source {', '.join(sorted(strangers))}: the patch does not change that file")
-    changes = carried(worktree, applied.changes, present.sources)
+    changes = rebase_changes(worktree, applied.changes, present.sources)
     if request.parse_check:
         _refuse_worse(changes, applied.changes)
     moved = [path for path, source in bound.items() if source.blob != present.source(path).blob]
@@ -250,7 +264,7 @@ def _is_me(worktree: WorkTree, author: str) -> bool:
     return bool(me) and author.endswith(me[me.find("<") : me.find(">") + 1])
 
 
-def failed(setback: SentBack) -> RepoagentError:
+def user_error(setback: SentBack) -> RepoagentError:
     """What a person hears where a model would have been sent back to work."""
     if setback.kind == "person":
         return NothingDone("cancelled: nothing was changed.")
@@ -268,16 +282,16 @@ def _trailers(
     return [(EDIT_TRAILER, edit_id), *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs)]
 
 
-def apply_outside(top: Path, given: Given, request: EditRequest, ui: UserInterface) -> ApplyOutcome:
+def apply_outside(top: Path, given: PatchInput, request: EditRequest, ui: UserInterface) -> ApplyOutcome:
     """Apply the patch to the files of the folder `top`, to which its names are relative.
 
     Raises what reading, placing and the dialogue raise; CheckFailed for a failed check. Whatever it raises, the files
     are as they were, but for one that somebody else has saved meanwhile.
     """
     started = time.monotonic()
-    patches = named(read_patches(given), given, request.paths, lambda name: is_there(top, name, ()))
+    patches = with_names(read_patches(given), given, request.paths, lambda name: is_there(top, name, ()))
     files = Tree(untracked(top, patches, ()), lambda path: _read(top, path, request))
-    applied = placed(patches, files, given, request)
+    applied = place_patches(patches, files, given, request)
     sources = {path: files.source(path) for c in applied.changes for path in (c.old_path, c.path) if path}
     draft = Draft(sources).with_changes(applied.changes)
     nowhere = WorkTree(
@@ -287,9 +301,11 @@ def apply_outside(top: Path, given: Given, request: EditRequest, ui: UserInterfa
     edit_id = new_edit_id()
     try:
         proposal = agreed(bench, edit_id, lambda changes: "", ui, lambda: "")
-        landed = CommitOutcome(proposal) if request.dry_run else written(top, proposal, request, edit_id, ui)
+        landed = (
+            CommitOutcome(proposal) if request.dry_run else write_files(top, proposal, request, edit_id, ui)
+        )
     except SentBack as setback:
-        raise failed(setback) from setback
+        raise user_error(setback) from setback
     return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
 
 
@@ -318,7 +334,7 @@ def _read(top: Path, path: str, request: EditRequest) -> Source:
     return Source(path, found.data, found.mode, blob_hash(found.data))
 
 
-def written(
+def write_files(
     top: Path, proposal: Proposal, request: EditRequest, edit_id: str, ui: UserInterface
 ) -> CommitOutcome:
     """Write the files and run the check; everything is put back where one of them fails."""
@@ -330,15 +346,17 @@ def written(
         for step in steps:
             take(top, step)
         if request.check:
-            result = checked(request.check, WorkTree(top, top / ".git", top / ".git"), proposal, ui)
+            result = run_proposal_check(
+                request.check, WorkTree(top, top / ".git", top / ".git"), proposal, ui
+            )
             if not result.passed:
                 raise check_failure(result, top)
     except BaseException as error:
         with uninterrupted():
             left = _taken_back(top, steps, folders)
         if left and isinstance(error, (SentBack, RepoagentError)):
-            names = ", ".join(left)
-            raise Refused(f"another program has changed {names}, which was left alone; {error}") from error
+            names, said = ", ".join(left), error.shown if isinstance(error, SentBack) else error
+            raise Refused(f"another program has changed {names}, which was left alone; {said}") from error
         raise
     ui.quiet()
     return CommitOutcome(proposal, True, None, result)

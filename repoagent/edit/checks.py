@@ -152,7 +152,7 @@ _NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
 )
 
 
-def start_of(output: str) -> str:
+def first_lines(output: str) -> str:
     """The first lines of what a check printed; without the frames of a traceback and what test runners measure."""
     lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
     return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]

@@ -143,7 +143,7 @@ def commit(
                 proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
             transaction.write()
             if request.check:
-                result = checked(request.check, bench.worktree, proposal, ui)
+                result = run_proposal_check(request.check, bench.worktree, proposal, ui)
                 if not result.passed:
                     raise check_failure(result, bench.worktree.top)
             ui.quiet()  # an editor, a hook or a passphrase may need the terminal
@@ -166,7 +166,9 @@ def commit(
     return CommitOutcome(proposal, True, made, result)
 
 
-def checked(check: Check, worktree: WorkTree, proposal: Proposal, ui: UserInterface) -> CheckResult:
+def run_proposal_check(
+    check: Check, worktree: WorkTree, proposal: Proposal, ui: UserInterface
+) -> CheckResult:
     """How the check ended on the files as they now are."""
     return run_check(check, worktree, accepted=proposal.accepted, running=ui.running)
 
@@ -248,7 +250,7 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
     return SentBack("check", " ".join(filter(None, text)), sentence, output)
 
 
-def output_of(failure: str) -> str:
+def check_output(failure: str) -> str:
     """The output alone in what the model heard of a failed check; all of it where a person has edited that."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
@@ -296,12 +298,12 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     characters are left out, and of a model's account what `without_claims` takes out; `trailer` is the configured
     name of the trailer that names the model.
     """
-    first, lines = "", without_claims(plain(account), trailer).strip().splitlines()
+    first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
     while lines and not first:  # without its markup a line may be a trailer after all
         first = without_claims(_subject(lines.pop(0)), trailer)
     by_model = bool(first)
     if not by_model:
-        first, *lines = plain(instruction).strip().splitlines() or ["Edit files"]
+        first, *lines = without_controls(instruction).strip().splitlines() or ["Edit files"]
         first = capitalised(_subject(first))
     subject, rest = _cut(first.removesuffix(".").removesuffix(":"))
     # again once it is wrapped: that may put a trailer at the start of a line
@@ -347,7 +349,7 @@ def _subject(line: str) -> str:
     return bare if bare == text else capitalised(bare)
 
 
-def plain(text: str) -> str:
+def without_controls(text: str) -> str:
     """`text` without terminal sequences, control characters and marks of direction."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 

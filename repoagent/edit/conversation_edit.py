@@ -38,7 +38,7 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 
 
 @dataclass(frozen=True)
-class Rewrite:
+class RewriteRequest:
     """What is asked of a conversation: the words of the person, and whether their own turns may be changed."""
 
     found: Held
@@ -51,7 +51,7 @@ class Rewrite:
         return mask(self.found.text)
 
 
-def first_request(asked: Rewrite, *, max_output_tokens: int) -> Request:
+def first_request(asked: RewriteRequest, *, max_output_tokens: int) -> Request:
     """The question: how to answer (the same for each conversation but for its mark), the file with the hash of its
     bytes, the request."""
     nonce = asked.found.conversation.nonce
@@ -77,7 +77,7 @@ NO_CHANGE = "no changes: before and after are the same"
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewriteResult:
     """What a conversation becomes: its bytes before and after, the change as git would show it, what the model said
     beside it."""
 
@@ -88,7 +88,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
-class Listening:
+class RewriteCallbacks:
     """Who hears what a model says and does: pieces of its reply, waits, and why a reply could not be taken."""
 
     text: OnText
@@ -97,7 +97,9 @@ class Listening:
     again: Callable[[str], None]
 
 
-def rewrite(layout: Layout, asked: Rewrite, ready: ModelSetup, listening: Listening) -> Rewritten:
+def rewrite(
+    layout: Layout, asked: RewriteRequest, ready: ModelSetup, listening: RewriteCallbacks
+) -> RewriteResult:
     """Ask the model of `ready` for the change, once more where its diff can't be taken. Nothing is written but what was
     sent.
 
@@ -133,7 +135,7 @@ def rewrite(layout: Layout, asked: Rewrite, ready: ModelSetup, listening: Listen
     raise problem
 
 
-def by_hand(found: Held, text: str) -> Rewritten:
+def rewrite_in_editor(found: Held, text: str) -> RewriteResult:
     """What a person has made of a conversation in an editor; they may change their own words. Raises Refused where it
     is none any more, NothingDone where it is the same."""
     if text == found.text:
@@ -141,7 +143,7 @@ def by_hand(found: Held, text: str) -> Rewritten:
     return _checked(found, text.encode("utf-8", "surrogateescape"), user_turns=True)
 
 
-def land(layout: Layout, done: Rewritten) -> Change:
+def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
     """Put what a conversation becomes in place of the bytes that it was made for. Where it has changed meanwhile the
     diff is kept, and Overtaken names it. Raises as `change`."""
     place = done.found.place
@@ -155,7 +157,7 @@ def land(layout: Layout, done: Rewritten) -> Change:
         ) from error
 
 
-def _taken(asked: Rewrite, reply: Reply) -> Rewritten:
+def _taken(asked: RewriteRequest, reply: Reply) -> RewriteResult:
     """The change of a reply. Raises NoPatch, PatchRefused, Refused."""
     found = asked.found
     answer = without_thought(reply.text)
@@ -169,7 +171,7 @@ def _taken(asked: Rewrite, reply: Reply) -> Rewritten:
     return _checked(found, change.after, user_turns=asked.user_turns, words=_words(answer))
 
 
-def _checked(found: Held, after: bytes, *, user_turns: bool, words: str = "") -> Rewritten:
+def _checked(found: Held, after: bytes, *, user_turns: bool, words: str = "") -> RewriteResult:
     text = mask(after.decode("utf-8", "surrogateescape"))
     after = text.encode("utf-8", "surrogateescape")
     if after == found.data:
@@ -177,7 +179,7 @@ def _checked(found: Held, after: bytes, *, user_turns: bool, words: str = "") ->
     if problem := check(mask(found.text), text, user_turns=user_turns):
         raise Refused(problem[:1].upper() + problem[1:] + ".")
     change = FileChange(NAME, NAME, found.data, after, REGULAR, REGULAR)
-    return Rewritten(found, after, canonical_diff((change,)), words)
+    return RewriteResult(found, after, canonical_diff((change,)), words)
 
 
 def _words(answer: str) -> str:

@@ -19,14 +19,14 @@ from repoagent.edit.commit import CommitOutcome, NoCommit, NotNow, SentBack, new
 from repoagent.edit.edit_log import EditLog
 from repoagent.edit.guards.scope_question import (
     OutOfScope,
-    allowed,
+    add_to_scope,
+    allow_files,
+    allowed_files,
     can_be_offered,
-    files_allowed,
-    named_in,
-    take_in,
-    widened,
+    files_named_in,
+    scope_observation,
 )
-from repoagent.edit.model_calls import PART, Asking
+from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
 from repoagent.edit.patch_tool import NOTHING_TO_DO
 from repoagent.edit.pending import Pending, pending
@@ -37,7 +37,14 @@ from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
 from repoagent.edit.undo import undo
-from repoagent.edit.unfinished import alive, conversation_file, forget_unanswered, mark, set_aside, unfinished
+from repoagent.edit.unfinished import (
+    conversation_file,
+    edit_lock,
+    find_unfinished,
+    forget_unanswered,
+    request_mark,
+    set_aside,
+)
 from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
 from repoagent.git.process import GitError
@@ -102,7 +109,7 @@ def edit(
     ensure(place)
     prepared.bench.attachments = attachments(asked, place.sent)
     key = request_key(prepared.bench.request.instruction, prepared.blobs, 0)
-    before = unfinished(place, key)
+    before = find_unfinished(place, key)
     if before and (
         request.fresh or edit_folder(worktree, before).exists()
     ):  # that one was landed, then killed
@@ -111,7 +118,7 @@ def edit(
     edit_id = before or new_edit_id()
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
-    with alive(place, edit_id), pending(worktree, edit_id, "edit") as record:
+    with edit_lock(place, edit_id), pending(worktree, edit_id, "edit") as record:
         run = _Run(prepared, asked, ui, record, open_state(conversation_file(place, edit_id)))
         try:
             run.begin(key)
@@ -167,8 +174,8 @@ class _Run:
     begun: tuple[Turn, ...] = ()  # what an earlier run has left
 
     @property
-    def asking(self) -> Asking:
-        return Asking(self.prepared, self.model_setup, self.ui)
+    def asking(self) -> ModelCalls:
+        return ModelCalls(self.prepared, self.model_setup, self.ui)
 
     @property
     def log(self) -> EditLog:
@@ -195,7 +202,12 @@ class _Run:
             self.ui.note(f"resuming the interrupted edit {self.edit_id}; replies already paid for: {replies}")
             return
         request = self.prepared.bench.request
-        meta = {"edit": self.edit_id, "asked": mark(key), "time": now(), **named_files(request.targets)}
+        meta = {
+            "edit": self.edit_id,
+            "asked": request_mark(key),
+            "time": now(),
+            **named_files(request.targets),
+        }
         if self.prepared.question:
             meta[PART] = self.asking.locate(key)
             self.prepared = self.prepared.located(meta[PART])
@@ -213,9 +225,9 @@ class _Run:
         """The files that the user has allowed to be changed. Raises Refused where one is not as the model saw it."""
         bench = self.prepared.bench
         for turn in self.state.turns:
-            for path, blob in files_allowed(turn).items():
+            for path, blob in allowed_files(turn).items():
                 if path not in bench.editable and can_be_offered(bench, [path]):
-                    take_in(bench, path)
+                    add_to_scope(bench, path)
                 if path not in bench.editable or bench.draft.sources[path].blob != blob:
                     raise Refused(f"{path} has changed since")
 
@@ -279,8 +291,12 @@ class _Run:
         bench = self.prepared.bench
         # with --scope repo only a reply that was given without it can ask for more
         asks = bench.request.scope != "repo" or self.begun == outcome.state.turns
-        files = named_in(bench, outcome.text) if asks else []
-        seen = widened(bench, files) if allowed(bench, files) else self.unfinished_edit(outcome.state)
+        files = files_named_in(bench, outcome.text) if asks else []
+        seen = (
+            scope_observation(bench, files)
+            if allow_files(bench, files)
+            else self.unfinished_edit(outcome.state)
+        )
         if seen is None:
             return None
         self.ui.event(LoopEvent("observation", observation=seen))

@@ -17,11 +17,19 @@ from pathlib import Path
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_patch import ApplySession, failed, landing, written
+from repoagent.edit.apply_patch import ApplySession, commit_change, user_error, write_files
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, SentBack, compose, new_edit_id
 from repoagent.edit.guards.scope import gate
-from repoagent.edit.join_merge import Edited, Gathered, JoinClash, Merged, breaking, gather, merged
+from repoagent.edit.join_merge import (
+    JoinClash,
+    MergeResult,
+    SegmentEdit,
+    SegmentEdits,
+    breaking_segments,
+    merge_edits,
+    read_segment_edits,
+)
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.review_and_commit import agreed
 from repoagent.edit.ui import UserInterface
@@ -43,7 +51,7 @@ from repoagent.syntax.outline.symbol import Symbol
 from repoagent.syntax.regressions import parses_worse
 
 
-def keep_diff(folder: Path, diff: str) -> Path:
+def save_diff(folder: Path, diff: str) -> Path:
     """Write the diff into the folder under a name of its own: join.diff, then join-2.diff and so on."""
     path, number = folder / "join.diff", 1
     while path.exists() or path.is_symlink():
@@ -53,7 +61,7 @@ def keep_diff(folder: Path, diff: str) -> Path:
     return path
 
 
-def bring_up_to_date(gathered: Gathered, cwd: Path, say: Callable[[str], None]) -> bool:
+def refresh_split(gathered: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
     """Give the folder the segments of the present source; a file that was saved since it was joined is left alone.
 
     The join is done: what can't be brought up to date is said, and left to `--refresh`.
@@ -109,7 +117,7 @@ def _text(index: Index, source: Source) -> Source:
 NAMED = 3  # definitions in a subject
 
 
-def plain_words(gathered: Gathered) -> str:
+def default_subject(gathered: SegmentEdits) -> str:
     """A subject that names the definitions whose lines were edited, the innermost ones; or the lines."""
     path = shown(gathered.index.source.path)
     found = list(dict.fromkeys(symbol for edit in gathered.edits for symbol in _symbols(gathered, edit)))
@@ -130,14 +138,14 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _ranges(edit: Edited) -> Iterator[tuple[int, int]]:
+def _ranges(edit: SegmentEdit) -> Iterator[tuple[int, int]]:
     """The edited lines of the source, first and last; those around what was put in alone."""
     first = edit.segment.first_line
     for i1, i2, _, _ in differing(lines_of(edit.before), lines_of(edit.after)):
         yield (first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1)
 
 
-def _symbols(gathered: Gathered, edit: Edited) -> Iterator[Symbol | None]:
+def _symbols(gathered: SegmentEdits, edit: SegmentEdit) -> Iterator[Symbol | None]:
     """For each edited place what it is in."""
     symbols = [symbol for segment in gathered.index.segments for symbol in segment.symbols]
     for first, last in _ranges(edit):
@@ -151,7 +159,7 @@ def _innermost(symbols: Sequence[Symbol]) -> Symbol | None:
     return found[0] if len(found) == 1 else None
 
 
-def _lines(gathered: Gathered) -> str:
+def _lines(gathered: SegmentEdits) -> str:
     found = [one for edit in gathered.edits if edit.before != edit.after for one in _ranges(edit)]
     first, last = max(1, min(one for one, _ in found)), max(one for _, one in found)
     return f"line {first}" if first >= last else f"lines {first}-{last}"
@@ -216,12 +224,12 @@ def join(
             index.pending and not request.dry_run
         ):  # a command was killed while it brought the folder up to date
             index = finish(index)
-        job = _job(gather(index, cwd), cwd, request, discards)
+        job = _job(read_segment_edits(index, cwd), cwd, request, discards)
         done = _landed(job, request, settings, ui) if job.changes else None
     gathered, fresh = job.gathered, False
     if not request.dry_run:
         with uninterrupted():
-            fresh = bring_up_to_date(gathered, cwd, ui.say)
+            fresh = refresh_split(gathered, cwd, ui.say)
     if done is None:
         said = f", and {near(gathered.index.folder, cwd)} is up to date" if fresh else ""
         raise NothingDone(f"nothing to join: {gathered.index.source.path} already has your edits{said}")
@@ -237,10 +245,10 @@ def join(
 class _Job:
     """The edits, the source as it is now under the path `name` in the folder `top`, and what they make together."""
 
-    gathered: Gathered
+    gathered: SegmentEdits
     worktree: WorkTree | None
     source: Source
-    merged: Merged
+    merged: MergeResult
 
     @property
     def changes(self) -> bool:
@@ -259,7 +267,7 @@ class _Job:
         return WorkTree(folder, folder / ".git", folder / ".git")
 
 
-def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards | None) -> _Job:
+def _job(gathered: SegmentEdits, cwd: Path, request: EditRequest, discards: Discards | None) -> _Job:
     """All that can be known before anything is written, refusals too."""
     path = gathered.index.source.path
     outside = path.startswith("/")
@@ -278,16 +286,16 @@ def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards
             refuse_operation(worktree)
         refuse_untracked(worktree, request, Draft({path: source}))
     present = source.data or b""
-    found = merged(worktree, gathered, source.path, present)
+    found = merge_edits(worktree, gathered, source.path, present)
     if found.clashes:
         if discards is None:
             raise JoinClash(path, found.clashes)
-        found = merged(worktree, gathered, source.path, present, last_word=True)
+        found = merge_edits(worktree, gathered, source.path, present, last_word=True)
         if not discards(path, found.clashes, found.lost):
             raise NothingDone("cancelled: nothing was changed.")
     reason = parses_worse(path, present, found.data or b"") if request.parse_check else None
     if reason:
-        files = ", ".join(breaking(gathered)) or "the segments"
+        files = ", ".join(breaking_segments(gathered)) or "the segments"
         raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
     return _Job(gathered, worktree, source, found)
 
@@ -300,17 +308,19 @@ def _landed(
     change = FileChange(name, name, source.data, job.merged.data, source.mode, source.mode)
     request = replace(request, targets=(Target(name),))
     bench = ApplySession(job.top, request, Draft({name: source}).with_changes([change]), [])
-    words = request.instruction or plain_words(job.gathered)
+    words = request.instruction or default_subject(job.gathered)
     remarks = (*job.gathered.notes, *_remarks(job))
     if job.worktree is None:
         edit_id, landed = new_edit_id(), _outside(bench, remarks, ui)
     else:
-        edit_id, landed = landing(bench, settings, ui, lambda changes: words, kind="join", remarks=remarks)
+        edit_id, landed = commit_change(
+            bench, settings, ui, lambda changes: words, kind="join", remarks=remarks
+        )
     if not landed.written:
         return edit_id, landed, None
     with uninterrupted():
         try:
-            return edit_id, landed, keep_diff(job.gathered.index.folder, landed.proposal.diff)
+            return edit_id, landed, save_diff(job.gathered.index.folder, landed.proposal.diff)
         except (RepoagentError, OSError) as error:
             ui.say(f"warning: could not save the diff ({error})")
             return edit_id, landed, None
@@ -322,9 +332,9 @@ def _outside(bench: ApplySession, remarks: tuple[str, ...], ui: UserInterface) -
         proposal = agreed(bench, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
         if bench.request.dry_run:
             return CommitOutcome(proposal)
-        return written(bench.worktree.top, proposal, bench.request, edit_id, ui)
+        return write_files(bench.worktree.top, proposal, bench.request, edit_id, ui)
     except SentBack as setback:
-        raise failed(setback) from setback
+        raise user_error(setback) from setback
 
 
 def _remarks(job: _Job) -> tuple[str, ...]:
@@ -352,5 +362,5 @@ def _clashing(job: _Job) -> list[str]:
     return list(dict.fromkeys(file for clash in job.merged.clashes for file in clash.files))
 
 
-def _segment(edit: Edited, found: Merged) -> JoinedSegment:
+def _segment(edit: SegmentEdit, found: MergeResult) -> JoinedSegment:
     return JoinedSegment(edit.file, *edit.counts(), found.how[edit.file], edit.notes)

@@ -42,7 +42,7 @@ _OWN = (NAME, BASE, ".lock", ".staged")
 
 
 @dataclass(frozen=True)
-class Edited:
+class SegmentEdit:
     """A segment that was edited: the bytes it was edited from, those that count, the hash of its file, and whether that
     is empty."""
 
@@ -64,12 +64,12 @@ class Edited:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class SegmentEdits:
     """The folder read: the text that was split, the edits in order of the source, files that are none of its own."""
 
     index: Index
     base: bytes
-    edits: tuple[Edited, ...]
+    edits: tuple[SegmentEdit, ...]
     strangers: tuple[str, ...]
 
     @property
@@ -91,7 +91,7 @@ class Gathered:
             notes.append(f"ignored files that are not part of this split: {names}")
         return tuple(notes)
 
-    def parts(self, edits: Sequence[Edited]) -> list[Part]:
+    def parts(self, edits: Sequence[SegmentEdit]) -> list[Part]:
         """All segments in order, with these edits."""
         after = {edit.file: edit.after for edit in edits}
         found = []
@@ -101,7 +101,7 @@ class Gathered:
         return found
 
 
-def gather(index: Index, cwd: Path) -> Gathered:
+def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     """Read the edited segments of a split; `cwd` is where the person is.
 
     Raises NothingDone where none was edited, or no more than the form of some (the notes are in the sentence); Refused
@@ -119,8 +119,8 @@ def gather(index: Index, cwd: Path) -> Gathered:
         before = segment_base(index, segment) if segment.based_on else base[segment.start : segment.end]
         data = segment_bytes(index, segment)
         saved = taken_over(segment.file, before, data, facts, last=segment is index.segments[-1])
-        found.append(Edited(segment, before, saved.data, digest(data), not data, saved.notes))
-    gathered = Gathered(index, base, tuple(found), _strangers(index))
+        found.append(SegmentEdit(segment, before, saved.data, digest(data), not data, saved.notes))
+    gathered = SegmentEdits(index, base, tuple(found), _strangers(index))
     if all(edit.before == edit.after for edit in found):
         raise NothingDone(_nothing(gathered, cwd))
     emptied = {edit.file for edit in found if edit.emptied}
@@ -131,7 +131,7 @@ def gather(index: Index, cwd: Path) -> Gathered:
     return gathered
 
 
-def _nothing(gathered: Gathered, cwd: Path) -> str:
+def _nothing(gathered: SegmentEdits, cwd: Path) -> str:
     index = gathered.index
     if gathered.edits:
         return f"nothing to join: no text was changed ({'; '.join(gathered.notes)})"
@@ -169,7 +169,7 @@ def is_diff(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """The source as it is to be, None where something clashes; what became of each edited file; what clashes; and with
     the last word of the segments the diff of the source's own changes that this takes away."""
 
@@ -179,16 +179,16 @@ class Merged:
     lost: str = ""
 
 
-def merged(
-    worktree: WorkTree | None, gathered: Gathered, name: str, present: bytes, *, last_word: bool = False
-) -> Merged:
+def merge_edits(
+    worktree: WorkTree | None, gathered: SegmentEdits, name: str, present: bytes, *, last_word: bool = False
+) -> MergeResult:
     """Join the edits with the `present` source, which is called `name` in diffs."""
     with ExitStack() as stack:
         if worktree is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="repoagent-")))
             worktree = WorkTree(folder, folder, folder)
         by_git = _by_git(worktree)
-        edits: list[Edited] = []
+        edits: list[SegmentEdit] = []
         clashes: list[Clash] = []
         lost, kept = "", gathered.base
         for edit in gathered.edits[::-1]:
@@ -199,7 +199,7 @@ def merged(
                 kept = kept[: edit.segment.start] + one.kept + kept[edit.segment.end :]
         if clashes and not last_word:
             how: dict[str, How] = {file: "clash" for clash in clashes for file in clash.files}
-            return Merged(None, how, tuple(clashes[::-1]))
+            return MergeResult(None, how, tuple(clashes[::-1]))
         parts = gathered.parts(edits)
         joined = join_parts(parts, present, merge=by_git, differing=differing, last_word=last_word)
     if clashes:
@@ -207,10 +207,10 @@ def merged(
     if joined.kept is not None:
         lost += _diff(name, joined.kept, present)
     how = {edit.file: _how(edit, joined.how) for edit in gathered.edits}
-    return Merged(joined.data, how, (*clashes[::-1], *joined.clashes), lost)
+    return MergeResult(joined.data, how, (*clashes[::-1], *joined.clashes), lost)
 
 
-def breaking(gathered: Gathered) -> list[str]:
+def breaking_segments(gathered: SegmentEdits) -> list[str]:
     """The edited files after which the text that was split, with nothing else changed, parses worse."""
     path, base = gathered.index.source.path, gathered.base
     return [
@@ -220,7 +220,7 @@ def breaking(gathered: Gathered) -> list[str]:
     ]
 
 
-def _how(edit: Edited, how: Mapping[str, How]) -> How:
+def _how(edit: SegmentEdit, how: Mapping[str, How]) -> How:
     """Of one that the refreshed text has already nothing is left to join; of some only the form was changed."""
     return "unchanged" if edit.before == edit.after else how.get(edit.file, "already")
 
@@ -232,7 +232,7 @@ class _Rebased:
     clashes: tuple[Clash, ...] = ()
 
 
-def _rebased(gathered: Gathered, edit: Edited, by_git: Merge, last_word: bool) -> _Rebased:
+def _rebased(gathered: SegmentEdits, edit: SegmentEdit, by_git: Merge, last_word: bool) -> _Rebased:
     """The edit as one of the text that the index is of now: it was made of an earlier one where the split was
     refreshed under it."""
     segment = edit.segment

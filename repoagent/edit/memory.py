@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import CommitOutcome
-from repoagent.edit.ui import SAID_NO
+from repoagent.edit.ui import CANCELLED
 from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
 from repoagent.git.undo_log import Edit
 from repoagent.git.worktree import WorkTree, layout
@@ -55,14 +55,16 @@ class Lesson:
     source: str
 
 
-def offered(notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]) -> Iterator[Lesson]:
+def model_notes(
+    notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]
+) -> Iterator[Lesson]:
     """The model's notes that are about `path`; `contents` has all files that were changed."""
     for note in notes[:MOST]:
-        if path in about(note, contents) or path not in contents:
+        if path in files_of_note(note, contents) or path not in contents:
             yield Lesson(shortened(note), model)
 
 
-def about(note: str, contents: Mapping[str, bytes]) -> set[str]:
+def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
     """Which of the files a note is about: those that it names, else those that hold most of the code that it names,
     else all."""
     called = {path for path in contents if PurePosixPath(path).name in note}
@@ -74,7 +76,7 @@ def about(note: str, contents: Mapping[str, bytes]) -> set[str]:
     return {path for path, number in lacking.items() if number == least or count == 0}
 
 
-def happened(request: str, turns: Sequence[Turn], state: str, answer: str, model: str) -> Iterator[Lesson]:
+def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model: str) -> Iterator[Lesson]:
     """What happened on the way to `state` (as in `EditRecord`), in lines; `answer` as in `Story`."""
     asked = f'"{cut(request, _ASKED)}"'
     landed = state in ("committed", "written")
@@ -94,7 +96,7 @@ def happened(request: str, turns: Sequence[Turn], state: str, answer: str, model
         # what `is_overtaken` knows again
         why = ", ".join(refused_for(turns)) or cut(answer, _ASKED)
         yield Lesson(shortened(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
-    elif state == "declined" and answer.startswith(SAID_NO) and not reasons:
+    elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
         yield Lesson(shortened(f"rejected the proposed change for {asked}"), PERSON)
     elif state == "rejected" and answer.strip():
         yield Lesson(shortened(f"declined to do {asked}: {answer}"), model)
@@ -113,13 +115,13 @@ def is_overtaken(note: Note, request: str) -> bool:
     return note.source == PROGRAM and note.text.startswith("tried and refused (") and note.text.endswith(end)
 
 
-def undone(request: str) -> Lesson:
+def undo_lesson(request: str) -> Lesson:
     """The note about an edit that the user undoes; `redo` drops it again."""
     return Lesson(shortened(f'undid the edit "{cut(request, _ASKED)}"'), PERSON)
 
 
 @dataclass(frozen=True)
-class Done:
+class RecordedChanges:
     """What landed: the changes, the commit of them (None where nothing was committed), how hunks were placed by path,
     and whether a file was written at all."""
 
@@ -161,8 +163,8 @@ def remember(
     Conversations of more than `limit` bytes are compacted then; 0 is for no limit.
     """
     landed = story.landed
-    done = None if landed is None else done_of(landed)
-    told = remember_done(worktree, story, done, memories, limit=limit)
+    done = None if landed is None else recorded_changes(landed)
+    told = remember_changes(worktree, story, done, memories, limit=limit)
     for path in targets:
         source = sources.get(path)
         if path in told or source is None or source.data is None:
@@ -173,20 +175,20 @@ def remember(
         compact_above(memory, limit)
 
 
-def done_of(landed: CommitOutcome) -> Done:
+def recorded_changes(landed: CommitOutcome) -> RecordedChanges:
     """What there is to remember of what landed."""
     levels: dict[str, tuple[str, ...]] = {}
     for place in landed.proposal.placements:
         levels[place.path] = (*levels.get(place.path, ()), place.level)
-    return Done(
+    return RecordedChanges(
         landed.changes, landed.commit.commit if landed.commit else None, levels, written=landed.written
     )
 
 
-def remember_done(
+def remember_changes(
     worktree: WorkTree,
     story: Story,
-    done: Done | None,
+    done: RecordedChanges | None,
     memories: Mapping[str, Memory],
     *,
     again: bool = False,
@@ -225,7 +227,7 @@ def remember_done(
 def _tell(
     memory: Memory,
     story: Story,
-    done: Done | None,
+    done: RecordedChanges | None,
     record: EditRecord,
     *,
     data: bytes | None = None,
@@ -242,14 +244,16 @@ def _tell(
         append_edit(memory.edits, record)
 
 
-def _note(memory: Memory, story: Story, done: Done | None, record: EditRecord, data: bytes | None) -> None:
+def _note(
+    memory: Memory, story: Story, done: RecordedChanges | None, record: EditRecord, data: bytes | None
+) -> None:
     """Add what is worth a note, about the file as it is now."""
     contents = {
         change.name: change.after or b"" for change in (done.changes if done and done.written else ())
     }
     found = [
-        *offered(story.notes, story.model, record.path, contents),
-        *happened(story.request, story.turns, record.state, story.answer, story.model),
+        *model_notes(story.notes, story.model, record.path, contents),
+        *lessons(story.request, story.turns, record.state, story.answer, story.model),
     ]
     if record.commit or record.state == "written":
         for note in read_notes(memory.notes):
@@ -263,7 +267,7 @@ def _note(memory: Memory, story: Story, done: Done | None, record: EditRecord, d
     )
 
 
-def _record(worktree: WorkTree, story: Story, done: Done | None, change: FileChange) -> EditRecord:
+def _record(worktree: WorkTree, story: Story, done: RecordedChanges | None, change: FileChange) -> EditRecord:
     return EditRecord(
         id=story.edit_id,
         time=story.time,
@@ -281,7 +285,7 @@ def _record(worktree: WorkTree, story: Story, done: Done | None, change: FileCha
     )
 
 
-def _state(story: Story, done: Done | None) -> str:
+def _state(story: Story, done: RecordedChanges | None) -> str:
     if done is None:
         return story.ended
     if done.commit is not None:
@@ -315,7 +319,7 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
         written.add(memory.folder)
         for record in read_edits(memory.edits):
             if record.id == edit.id and record.state != state:
-                lesson = undone(record.request)
+                lesson = undo_lesson(record.request)
                 if state == "undone":
                     add_note(memory.notes, lesson.text, blob=record.source_blob, source=lesson.source)
                 else:

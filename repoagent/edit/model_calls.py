@@ -12,10 +12,10 @@ from functools import partial
 from repoagent.agent.native_tools import messages_of
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
-from repoagent.edit.checks import start_of
-from repoagent.edit.commit import output_of
+from repoagent.edit.checks import first_lines
+from repoagent.edit.commit import check_output
 from repoagent.edit.model_setup import ModelSetup
-from repoagent.edit.prompt.blocks import Prompt, check_fits, request_key, warmth
+from repoagent.edit.prompt.blocks import Prompt, check_fits, request_key, retry_temperature
 from repoagent.edit.prompt.build import Prepared, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
 from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
@@ -39,10 +39,10 @@ def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Promp
     said = [turn.text for turn in turns if turn.role == "assistant"]
     same = said.count(said[-1]) if said else 0
     if same > 1 or last.text.startswith(UNCHANGED):
-        return reworded(prepared), True, None if same < 3 else warmth(turns)
+        return reworded(prepared), True, None if same < 3 else retry_temperature(turns)
     if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
-        output = fence(start_of(output_of(last.text)), "output")
-        return corrections(prepared, output), True, warmth(turns)
+        output = fence(first_lines(check_output(last.text)), "output")
+        return corrections(prepared, output), True, retry_temperature(turns)
     return prepared.prompts, False, None
 
 
@@ -102,7 +102,7 @@ EXPLAIN = (
 
 
 @dataclass(frozen=True)
-class Asking:
+class ModelCalls:
     """The questions of one prepared edit; each is kept as it was sent."""
 
     prepared: Prepared

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.prompt.formats import FORMS, Asked
+from repoagent.edit.prompt.formats import FORMS, AnswerFormat
 from repoagent.errors import UsageError
 from repoagent.llm.catalog import SMALL, Known
 from repoagent.llm.model import Model
@@ -43,9 +43,9 @@ class ModelSetup:
         return self.known.context or self.model.context_tokens
 
     @property
-    def form(self) -> Asked:
+    def form(self) -> AnswerFormat:
         """What the model is to be asked for."""
-        form = asked_for(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
+        form = answer_format(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
         return replace(form, native=self.native)
 
     @property
@@ -84,16 +84,16 @@ def wants_tools(settings: Settings, spec: str) -> bool:
     return (known(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
 
 
-def asked_for(
+def answer_format(
     settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
-) -> Asked:
+) -> AnswerFormat:
     """In which form the model `spec` is asked for an edit: as set, else as is known of its family. `window` is what it
     takes in, where more is known of that than the name tells."""
     found = known(settings, spec)
     wanted = settings.text("edit.format")
     form = next((form for form in FORMS if form == wanted), found.format)
     small = found.parameters is not None and found.parameters <= SMALL
-    return Asked(form, True if small else None, output_tokens, window or found.context)
+    return AnswerFormat(form, True if small else None, output_tokens, window or found.context)
 
 
 def model_setup(

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
 from repoagent.edit.guards.deletions import Part, unasked_losses
-from repoagent.edit.guards.scope_question import allowed, can_be_offered, exists, with_shown
+from repoagent.edit.guards.scope_question import allow_files, can_be_offered, exists, with_shown
 from repoagent.edit.prompt.formats import form_text, short_refusal
 from repoagent.edit.prompt.relevance import guessed
 from repoagent.edit.request import Draft, names_file
 from repoagent.edit.small_models.excerpts import rows_now
 from repoagent.edit.tools import ToolContext, is_ignored_here
-from repoagent.edit.ui import needed
+from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import read_source
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
@@ -40,7 +40,7 @@ def edit_tool(bench: ToolContext) -> Tool:
         except PatchRefused as error:
             closed = [problem.path for problem in error.problems if problem.reason == "out-of-scope"]
             needed = can_be_offered(bench, closed)
-            if not allowed(bench, needed):
+            if not allow_files(bench, needed):
                 return _refused(bench, error, action.body)
         except NoPatch as error:
             text = bench.sent_back(NOT_A_FILE if bench.loose else str(error))
@@ -165,7 +165,7 @@ def _read(bench: ToolContext, draft: Draft, answer: str) -> list[FilePatch]:
     patches = list(read_answer(answer, loose=bench.loose, known=draft.texts(), ended=ended))
     if not bench.loose:
         return patches
-    from repoagent.edit.small_models.replies import Shown, understood
+    from repoagent.edit.small_models.replies import ShownFile, read_reply
 
     texts = draft.texts()
     files = {}
@@ -174,9 +174,9 @@ def _read(bench: ToolContext, draft: Draft, answer: str) -> list[FilePatch]:
             source = _source_lines(draft, path)
             parts = _shown_parts(bench, source, path, text.lines)
             words = frozenset(re.findall(r"\w+", bench.request.instruction))
-            files[path] = Shown(path, text.lines, parts, source, words)
+            files[path] = ShownFile(path, text.lines, parts, source, words)
     missing = [path for path in bench.request.paths if path not in texts]
-    return understood(
+    return read_reply(
         patches, files, bench.request.instruction, lambda path: _may_create(bench, path), missing
     )
 
@@ -234,7 +234,7 @@ def _applied_text(applied: Applied) -> str:
     )
     said = [f"Applied: {places}." if places else "Applied."]
     for place in applied.placements:
-        if words := needed(place):
+        if words := tolerances_text(place):
             hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
             said.append(f"{hunk}: {words}.")
     if applied.unclosed:

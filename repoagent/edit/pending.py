@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.memory import Done, Story, record_undone, remember_done
+from repoagent.edit.memory import RecordedChanges, Story, record_undone, remember_changes
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange
 from repoagent.git.objects import head_commit
@@ -139,7 +139,7 @@ def _complete(worktree: WorkTree, path: Path) -> list[str]:
             memories = dict(_memories(worktree, folders))
             if event == "edit":
                 story, done = _story(value["story"]), _done(edit_record(worktree, edit), edit, value)
-                remember_done(worktree, story, done, memories, again=True)
+                remember_changes(worktree, story, done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
             said.append(f"recorded the {event} {name} in memory")
@@ -171,7 +171,7 @@ def _story(value: Mapping[str, Any]) -> Story:
     return Story(**fields)
 
 
-def _done(record: Record, edit: Edit, value: Mapping[str, Any]) -> Done:
+def _done(record: Record, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:
     """What landed, from the bytes that are kept for undo."""
     steps = {step.path: step for step in record.steps}
     renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
@@ -191,4 +191,4 @@ def _done(record: Record, edit: Edit, value: Mapping[str, Any]) -> Done:
             )
         )
     levels = {path: tuple(found) for path, found in value["levels"].items()}
-    return Done(tuple(changes), edit.commit, levels)
+    return RecordedChanges(tuple(changes), edit.commit, levels)

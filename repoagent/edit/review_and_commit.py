@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from repoagent.edit.commit import CommitOutcome, EditSession, SentBack, commit
 from repoagent.edit.diff_stat import DiffStat, read_back
-from repoagent.edit.guards.sensitive import concerns, described, unseen
+from repoagent.edit.guards.sensitive import concerns, described, hidden_changes
 from repoagent.edit.request import Draft
-from repoagent.edit.ui import SAID_NO, Decision, Proposal, UserInterface
+from repoagent.edit.ui import CANCELLED, Decision, Proposal, UserInterface
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import REGULAR, FileChange, Source, read_source
@@ -153,7 +153,7 @@ def _propose(
     return Proposal(
         changes, diff, stat, message(changes),
         placements=tuple(place for place in bench.placements if place.path in names),
-        remarks=(*remarks, *(concern.sentence for concern in found), *unseen(changes), *_doubts(changes)),
+        remarks=(*remarks, *(concern.sentence for concern in found), *hidden_changes(changes), *_doubts(changes)),
         concerns=found,
     )  # fmt: skip
 
@@ -208,7 +208,7 @@ def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -
         elif decision.kind == "no" and decision.reason:
             raise SentBack("person", f"The user rejected the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
-            raise NothingDone(f"{SAID_NO}.")
+            raise NothingDone(f"{CANCELLED}.")
         else:
             return decision
 
@@ -228,7 +228,7 @@ def _agreed_apart(bench: EditSession, proposal: Proposal, ui: UserInterface, edi
             f"{described(unasked)}, which you did not request: use --allow-sensitive to allow it; {kept}",
             paths,
         )
-    raise Unwanted(f"{SAID_NO}; {kept}", paths)
+    raise Unwanted(f"{CANCELLED}; {kept}", paths)
 
 
 def _keep(bench: EditSession, diff: str, edit_id: str) -> str:

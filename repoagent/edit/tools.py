@@ -238,7 +238,7 @@ def _drained(stream: IO[bytes], data: bytearray, deadline: float) -> bool:
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
-GOES_ON = "The model's answer is kept: run the same command again to resume from it."
+RESUME_HINT = "The model's answer is kept: run the same command again to resume from it."
 
 
 def read_limit(window: int | None) -> int:
@@ -264,7 +264,7 @@ class ToolContext:
     seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of files that are not shown whole
     reminder: str = ""
     refusals: int = 0  # in a row
-    goes_on: str = GOES_ON
+    goes_on: str = RESUME_HINT
     read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it

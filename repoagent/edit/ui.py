@@ -20,7 +20,7 @@ from repoagent.patch.locate.exact import Placement
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
 
-SAID_NO = "cancelled: nothing was changed"  # how the end of an edit begins that a person did not want
+CANCELLED = "cancelled: nothing was changed"  # how the end of an edit begins that a person did not want
 USUAL = {"numbers", "counts", "blank-context"}
 
 
@@ -116,19 +116,19 @@ class UserInterface(Protocol):
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
     """Those of which a person should know what they needed."""
-    return [place for place in placements if needed(place)]
+    return [place for place in placements if tolerances_text(place)]
 
 
 def summary(placements: Sequence[Placement]) -> str:
     """Where the hunks went and what each needed, in one line."""
     places = [
-        f"{place.path}:{place.line}" + (f" ({words})" if (words := needed(place)) else "")
+        f"{place.path}:{place.line}" + (f" ({words})" if (words := tolerances_text(place)) else "")
         for place in placements
     ]
     return ", ".join(places)
 
 
-def needed(place: Placement) -> str:
+def tolerances_text(place: Placement) -> str:
     """The tolerances in words, but for slips that nearly all answers have and that say nothing of the place; "" for
     none."""
     names = ({place.level, *place.tolerances} & TOLERANCES.keys()) - USUAL

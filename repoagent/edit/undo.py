@@ -25,7 +25,7 @@ from repoagent.storage.layout import to_stderr
 
 
 @dataclass(frozen=True)
-class Asked:
+class LastRequest:
     """What an edit was asked: its words, its files and the places in them, and the turns that followed."""
 
     edit: Edit
@@ -61,7 +61,7 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
     return result
 
 
-def asked(worktree: WorkTree) -> Asked:
+def last_request(worktree: WorkTree) -> LastRequest:
     """What the last edit was asked, also if it is taken back by now: then there is nothing more to take back.
 
     Raises NothingDone when there is none, Refused when no memory of it is kept.
@@ -76,7 +76,7 @@ def asked(worktree: WorkTree) -> Asked:
         turns = _turns(memory, edit.id)
         if turns:
             named = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
-            return Asked(edit, turns[0].text, named, turns[1:])
+            return LastRequest(edit, turns[0].text, named, turns[1:])
     raise Refused(
         f"the request of edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and request it again"
     )

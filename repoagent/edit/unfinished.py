@@ -34,13 +34,13 @@ def conversation_file(place: Layout, edit_id: str) -> Path:
     return place.conversations / f"{PREFIX}{edit_id}.md"
 
 
-def mark(key: str) -> str:
+def request_mark(key: str) -> str:
     """What identifies a request in the first turn of its conversation: a short hash of its key."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @contextmanager
-def alive(place: Layout, edit_id: str) -> Iterator[None]:
+def edit_lock(place: Layout, edit_id: str) -> Iterator[None]:
     """Hold the lock that says that this edit is running. Raises Busy when it runs elsewhere."""
     with locked(place.locks / f"{PREFIX}{edit_id}", timeout=0.0, what=f"the edit {edit_id}"):
         try:
@@ -50,12 +50,12 @@ def alive(place: Layout, edit_id: str) -> Iterator[None]:
                 (place.locks / f"{PREFIX}{edit_id}").unlink()
 
 
-def unfinished(place: Layout, key: str) -> str | None:
+def find_unfinished(place: Layout, key: str) -> str | None:
     """The id of the newest edit that began with the same `key`, is not at its end and runs nowhere; else None.
 
     An edit that was killed before it had any reply holds nothing to go on from: it is forgotten on the way.
     """
-    wanted = mark(key)
+    wanted = request_mark(key)
     for file in sorted(place.conversations.glob(f"{PREFIX}*.md"), reverse=True):
         turns = _turns(file)
         edit_id = file.stem.removeprefix(PREFIX)
@@ -108,13 +108,13 @@ def _without_lock(place: Layout, edit_id: str) -> Path:
 
 def _dead(place: Layout, edit_id: str) -> bool:
     try:
-        with alive(place, edit_id):
+        with edit_lock(place, edit_id):
             return True
     except Busy:
         return False
 
 
-def clear_away(worktree: WorkTree) -> list[str]:
+def clean_up(worktree: WorkTree) -> list[str]:
     """What was done, in sentences. Living commands are left alone. Raises RepoagentError or OSError where the system
     says no; it is done by a later command then."""
     place = layout(worktree)
@@ -145,7 +145,7 @@ def _release_dead(place: Layout) -> bool:
     found = False
     for file in place.locks.glob(f"{PREFIX}*"):
         try:
-            with alive(place, file.name.removeprefix(PREFIX)):
+            with edit_lock(place, file.name.removeprefix(PREFIX)):
                 found = True
         except Busy:
             continue
@@ -175,7 +175,7 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     if not has_leftovers(place):
         return
     try:
-        for sentence in clear_away(worktree):
+        for sentence in clean_up(worktree):
             say(sentence)
     except (Busy, Refused, OSError) as error:  # the memory is a thing beside: the command goes on
         warn(f"could not clean up after a killed command yet: {error}")

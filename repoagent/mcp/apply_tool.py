@@ -42,13 +42,13 @@ def _bound(call: Call, here: ServerContext) -> EditResult:
 
 def _patched(call: Call, here: ServerContext, *, dry_run: bool) -> EditResult:
     from repoagent.api.results import Patch, patched
-    from repoagent.edit.commit import plain, without_claims
+    from repoagent.edit.commit import without_claims, without_controls
     from repoagent.edit.ui import NonInteractive
     from repoagent.git.transaction.results import Options
 
     given = call.arguments
     sources = {here.path(path): blob for path, blob in given["sources"].items()}
-    message = without_claims(plain(given["message"]))
+    message = without_claims(without_controls(given["message"]))
     patch = Patch(_real(given["patch"], here, list(sources)), sources=sources, message=message)
     ui = NonInteractive(agree=lambda proposal: not call.cancelled.is_set(), hear=call.progress)
     try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from repoagent.git.files import FileChange
 from repoagent.patch.errors import PLACING, PatchError, PatchErrors
 from repoagent.patch.files import Files, Outcome, Target
-from repoagent.patch.locate.choose import place
+from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
 from repoagent.patch.model import ADD, FilePatch, Hunk, Line, Text, as_in, decode, split_lines
 from repoagent.patch.parse.markers import is_bare_fence
@@ -29,7 +29,7 @@ class Twins(PatchError):
     """Two equal hunks for two places, of which the file has one."""
 
 
-def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
+def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
     """The outcome of all patches of one file, each read against the same bytes (`before`, or the source's).
 
     Raises Misfit or Misfits.
@@ -73,7 +73,7 @@ def _numbered(group: Sequence[Target]) -> list[Hunk]:
     ]
 
 
-def numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
+def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
     """A function that says under which number the problems of a group name one of its hunks."""
     known = {_plain(hunk): hunk.number for hunk in _numbered(group)}
     return lambda hunk: known[_plain(hunk)]
@@ -118,7 +118,7 @@ def _content(
         placements = tuple(_whole_placement(first.name, rows) for rows, _ in dict.fromkeys(whole))
         final_newline = None
     else:
-        placed = place(hunks, text, strict=files.strict)
+        placed = place_hunks(hunks, text, strict=files.strict)
         _check_twins(group, placed)
         parts = _merged(placed, text, one=len({target.patch.block for target in group}) == 1)
         final_newline = end_of_file(placed, text)
@@ -294,5 +294,5 @@ def _deleted(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcom
         )
     text = decode(data) if hunks else None
     if text is not None:
-        place(_as_in(text, [hunk for hunk in hunks if hunk.old]), text)
+        place_hunks(_as_in(text, [hunk for hunk in hunks if hunk.old]), text)
     return Outcome(FileChange(path, None, data, None, mode, None), (Placement(path, 0, 1, "deleted"),))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from repoagent.patch.apply import Twins, edited
+from repoagent.patch.apply import Twins, apply_targets
 from repoagent.patch.errors import PatchError, PatchErrors, Problem
 from repoagent.patch.files import Files, Outcome, Target
-from repoagent.patch.locate.choose import place
+from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of
 from repoagent.patch.model import Hunk, Text, decode
 
@@ -32,7 +32,7 @@ def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     if revised and all(target.patch.rows is None and _complete(target) for target in tries[-1]):
         group, revised = tries[-1], False
     try:
-        together = edited(group, files)
+        together = apply_targets(group, files)
     except (PatchError, PatchErrors) as error:
         problems = _problems(error, group[0].name)
         if isinstance(error, Twins) and not revised:
@@ -136,7 +136,7 @@ def _steps(group: Sequence[Target], files: Files) -> Outcome | None:
     outcome: Outcome | None = None
     for target in group:
         before = outcome.change.after if outcome is not None else None
-        step = edited([target], files, before)
+        step = apply_targets([target], files, before)
         placements = (outcome.placements if outcome is not None else ()) + step.placements
         source = files.sources[first.source]
         change = type(step.change)(
@@ -179,18 +179,20 @@ def _corrected(group: Sequence[Target], files: Files) -> Outcome | None:
     if stays and not any(target.patch.completes for target in parts[-1]):
         return None
     again = [(target, tuple(hunk for other, hunk, _ in kept if other is target)) for target in group]
-    return edited([replace(t, patch=replace(t.patch, hunks=hunks)) for t, hunks in again if hunks], files)
+    return apply_targets(
+        [replace(t, patch=replace(t.patch, hunks=hunks)) for t, hunks in again if hunks], files
+    )
 
 
 def _last_alone(group: Sequence[Target], files: Files) -> Outcome:
-    return edited(_rounds(blocks(group))[-1], files)
+    return apply_targets(_rounds(blocks(group))[-1], files)
 
 
 def _placed(target: Target, text: Text, files: Files) -> list[tuple[Hunk, Places]]:
     """Each hunk with the rows that it changes; None for one that does not fit."""
     hunks = [hunk for hunk in target.patch.hunks if hunk.changes]
     try:
-        fits = place(hunks, text, strict=files.strict)
+        fits = place_hunks(hunks, text, strict=files.strict)
         return [(hunk, fit.claimed()) for hunk, fit in zip(hunks, fits, strict=True)]
     except (PatchError, PatchErrors):
         if len(hunks) == 1:

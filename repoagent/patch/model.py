@@ -97,7 +97,7 @@ class Hunk:
         )
 
 
-class Words(IntEnum):
+class Revision(IntEnum):
     """What the words before a patch make of the patches above it.
 
     VERSION: it is called a better version; CORRECTS: it seems to correct them; NEW: it is called the corrected
@@ -136,7 +136,7 @@ class FilePatch:
     cut: bool = False
     unclosed: bool = False
     block: int = 0
-    words: Words = Words.NEUTRAL
+    words: Revision = Revision.NEUTRAL
     prose: str = ""
     completes: bool = False
     alternative: bool = False
@@ -149,7 +149,7 @@ class FilePatch:
     @property
     def revises(self) -> bool:
         """Do the words before it take back or correct what came before?"""
-        return self.words > Words.NEUTRAL
+        return self.words > Revision.NEUTRAL
 
 
 _Run = tuple[list[Line], list[Line], list[Line]]

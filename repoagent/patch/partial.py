@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
-from repoagent.patch.apply import edited, encoded, numbers
+from repoagent.patch.apply import apply_targets, encoded, hunk_numbers
 from repoagent.patch.errors import PatchError, PatchErrors, Problem
 from repoagent.patch.files import Files, Outcome, Target
 from repoagent.patch.interpretations import outcomes
@@ -28,7 +28,7 @@ def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) 
         return None
     good = _only(group, bad, wanted=False)
     try:
-        outcome = edited(good, replace(files, parses_worse=None)) if good else None
+        outcome = apply_targets(good, replace(files, parses_worse=None)) if good else None
     except (PatchError, PatchErrors):
         return None
     return outcome if outcome is not None and outcome.changes else None
@@ -56,7 +56,7 @@ def joined(kept: Outcome, group: Sequence[Target], files: Files) -> tuple[Outcom
 
 def _only(group: Sequence[Target], hunks: set[int], *, wanted: bool) -> list[Target]:
     """The patches with those of their hunks that have these numbers, or all others."""
-    number = numbers(group)
+    number = hunk_numbers(group)
     found = [
         (target, tuple(hunk for hunk in target.patch.hunks if (number(hunk) in hunks) is wanted))
         for target in group
@@ -87,7 +87,7 @@ def _on_top(kept: Outcome, group: Sequence[Target], files: Files) -> Outcome | N
     if change.before is None or change.after is None or any(t.path != change.path for t in group):
         return None
     try:
-        step = edited(group, replace(files, parses_worse=None), change.after)
+        step = apply_targets(group, replace(files, parses_worse=None), change.after)
     except (PatchError, PatchErrors):
         return None
     return Outcome(replace(change, after=step.change.after), (*kept.placements, *step.placements))

@@ -10,7 +10,7 @@ from itertools import groupby
 from repoagent.patch.errors import PatchRefused, Problem
 from repoagent.patch.files import known_path, spellings
 from repoagent.patch.locate.exact import LEVELS, WHITESPACE
-from repoagent.patch.model import FilePatch, Words
+from repoagent.patch.model import FilePatch, Revision
 from repoagent.patch.parse.answer import adds, everything, withdrawing
 
 
@@ -23,10 +23,10 @@ def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> l
     if not any(patch.revises for patch in patches):
         return list(patches)
     for part in _rounds(patches):
-        decided = part[0].words > Words.CORRECTS
+        decided = part[0].words > Revision.CORRECTS
         left = list(_kept(left, part, known))
         left += (
-            [replace(patch, words=Words.NEUTRAL) for patch in part]
+            [replace(patch, words=Revision.NEUTRAL) for patch in part]
             if decided
             else _with_inherited(part, known)
         )
@@ -45,7 +45,7 @@ def _with_inherited(patches: Sequence[FilePatch], known: Collection[str]) -> lis
         if some[0].revises:
             again, seen = True, files
         elif again and not files & seen and not adds(some[0].prose):
-            some = [replace(patch, words=Words.CORRECTS) for patch in some]
+            some = [replace(patch, words=Revision.CORRECTS) for patch in some]
         seen |= files
         result += some
     return result
@@ -56,7 +56,7 @@ def _rounds(patches: Sequence[FilePatch]) -> list[list[FilePatch]]:
     rounds: list[list[FilePatch]] = []
     for _, block in groupby(patches, key=lambda patch: patch.block):
         some = list(block)
-        if rounds and some[0].words < Words.CORRECTS:
+        if rounds and some[0].words < Revision.CORRECTS:
             rounds[-1] += some
         else:
             rounds.append(some)
@@ -68,16 +68,16 @@ def _kept(
 ) -> Sequence[FilePatch]:
     """What of the patches `above` is not withdrawn by the words before the patches `now`."""
     said, prose = now[0].words, now[0].prose
-    if not above or said < Words.CORRECTS:
+    if not above or said < Revision.CORRECTS:
         return above
     files = {_file(patch, known) for patch in now}
-    if said < Words.WITHDRAWS and files.isdisjoint(_file(patch, known) for patch in above):
-        if said is Words.NEW or any(_named(file, prose) for file in files):
+    if said < Revision.WITHDRAWS and files.isdisjoint(_file(patch, known) for patch in above):
+        if said is Revision.NEW or any(_named(file, prose) for file in files):
             return above  # "here is the corrected diff" of another file
         raise _unclear(now, known)
-    if said is Words.CORRECTS:
+    if said is Revision.CORRECTS:
         return above
-    if said is Words.WITHDRAWS and everything(now[0].prose):
+    if said is Revision.WITHDRAWS and everything(now[0].prose):
         return []
     gone = _meant(above, now, known)
     for file in {_file(patch, known) for patch in gone}:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_patch import ApplySession, landing
+from repoagent.edit.apply_patch import ApplySession, commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, compose
 from repoagent.edit.guards.scope import gate, why_content_is_off_limits
@@ -123,7 +123,7 @@ def commit_suggestion(
     draft = Draft({path: source}).with_changes([change])
     refuse_untracked(worktree, request, draft)
     words = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
-    edit_id, landed = landing(
+    edit_id, landed = commit_change(
         ApplySession(worktree, request, draft, []), settings, ui, lambda changes: words, kind="review"
     )
     return FixOutcome(finding, edit_id, landed)

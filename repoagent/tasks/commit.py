@@ -12,7 +12,7 @@ from repoagent.agent.approvals.policy import Asked
 from repoagent.agent.loop import account
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import CommitOutcome, NotNow, SentBack, commit, compose, new_edit_id, with_trailers
-from repoagent.edit.memory import Story, done_of, remember_done
+from repoagent.edit.memory import Story, recorded_changes, remember_changes
 from repoagent.edit.pending import pending, to_remember
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
@@ -254,7 +254,7 @@ def _remembered(
                 if enabled:
                     story = _story(context, edit_id, said, landed)
                     limit = context.settings.whole("memory.limit")
-                    remember_done(context.worktree, story, done_of(landed), memories, limit=limit)
+                    remember_changes(context.worktree, story, recorded_changes(landed), memories, limit=limit)
             except (RepoagentError, OSError) as error:
                 context.ui.say(
                     f"warning: could not add this change to the memory ({error}); the next command tries "

@@ -8,7 +8,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.protocol import parse
 from repoagent.config.layers import load
 from repoagent.edit.prompt.build import Prepared
-from repoagent.edit.prompt.formats import Asked, Form
+from repoagent.edit.prompt.formats import AnswerFormat, Form
 from repoagent.edit.prompt.gather import prepare
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
@@ -59,7 +59,7 @@ def asked(
         open_worktree(repo.top),
         EditRequest(instruction, tuple(targets)),
         load(None, repo.top),
-        Asked(form, output_tokens=tokens),
+        AnswerFormat(form, output_tokens=tokens),
     )
 
 

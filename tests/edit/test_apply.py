@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.apply_files import Tree, from_here, tracked
-from repoagent.edit.apply_input import bound_source, parse_bindings, plain_message, read_given
+from repoagent.edit.apply_input import bound_source, parse_bindings, plain_message, read_patch_input
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree
@@ -38,16 +38,16 @@ FENCED = f"```diff\n{GREET}```\n"
     ],
 )  # fmt: skip
 def test_the_words_of_an_answer_become_the_message(tmp_path: Path, answer: str, message: str) -> None:
-    assert read_given("x", answer.encode(), tmp_path).message == message
+    assert read_patch_input("x", answer.encode(), tmp_path).message == message
 
 
 def test_a_message_in_an_answer_vouches_for_nothing(tmp_path: Path) -> None:
     answer = "<commit>Say hello\n\nReviewed-by: R <r@x>\nReview-Ignore: *\n</commit>\n"
-    assert read_given("x", answer.encode(), tmp_path).message == "Say hello\n"
+    assert read_patch_input("x", answer.encode(), tmp_path).message == "Say hello\n"
     mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nReview-Ignore: *\nSigned-off-by: A <a@x>\n---\n"
     patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
     assert (
-        read_given("x", f"{mail}{patch}".encode(), tmp_path).message
+        read_patch_input("x", f"{mail}{patch}".encode(), tmp_path).message
         == "Say hello\n\nSigned-off-by: A <a@x>\n"
     )
 
@@ -68,7 +68,7 @@ def test_a_mail_brings_its_message(repo: GitRepo, wrapped: bool) -> None:
         message.set_content(body, cte="base64")
         mail = message.as_bytes()
         assert b"w\xc3\xb6rld" not in mail
-    given = read_given("fix.eml", mail, repo.top)
+    given = read_patch_input("fix.eml", mail, repo.top)
     assert given.message.startswith("Grüße the world\n\nWith an umlaut.")
     assert given.author.endswith("<ada@example.com>")
     (patch,) = read_answer(given.text)
@@ -80,7 +80,7 @@ def test_a_mail_becomes_the_commit_of_who_applies_it(repo: GitRepo, here: Here) 
     repo.git("reset", "-q", "--hard", "HEAD^")
     done = here(mail, "-y")
     assert done.code == 0, done.err
-    assert "written by Bo <bo@example.com>, and the commit is yours" in done.err
+    assert "written by Bo <bo@example.com>, but you are the author of the commit" in done.err
     assert repo.git("log", "-1", "--format=%an %cn").split() == ["Ada", "Tester", "Ada", "Tester"]
     assert repo.git("log", "-1", "--format=%B").startswith("Grüße the world\n\nWith an umlaut.\n")
     assert "wörld".encode() in repo.read("src/app.py")
@@ -89,25 +89,25 @@ def test_a_mail_becomes_the_commit_of_who_applies_it(repo: GitRepo, here: Here) 
 def test_several_commits_are_refused(repo: GitRepo) -> None:
     mail = formatted(repo)
     with pytest.raises(Refused, match=r"2 mails.*git am"):
-        read_given("x", mail + mail, repo.top)
+        read_patch_input("x", mail + mail, repo.top)
     with pytest.raises(Refused, match="2 commits"):
-        read_given("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
+        read_patch_input("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
 
 
 def test_what_git_show_prints_brings_its_message(repo: GitRepo) -> None:
     formatted(repo)
-    given = read_given("x", repo.git("show").encode(), repo.top)
+    given = read_patch_input("x", repo.git("show").encode(), repo.top)
     assert given.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
     assert given.author == "Ada Tester <ada@example.com>"
     assert [patch.new for patch in read_answer(given.text)] == ["b/src/app.py"]
 
 
 def test_encodings_of_the_text(tmp_path: Path) -> None:
-    assert read_given("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
-    assert read_given("x", b"\xff\xfe" + GREET.encode("utf-16-le"), tmp_path).text == GREET
-    assert read_given("x", b"caf\xe9", tmp_path).text == "caf\udce9"
+    assert read_patch_input("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
+    assert read_patch_input("x", b"\xff\xfe" + GREET.encode("utf-16-le"), tmp_path).text == GREET
+    assert read_patch_input("x", b"caf\xe9", tmp_path).text == "caf\udce9"
     with pytest.raises(UsageError, match="empty"):
-        read_given("x", b" \n", tmp_path)
+        read_patch_input("x", b" \n", tmp_path)
 
 
 def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> None:
@@ -135,7 +135,7 @@ def test_the_plain_message_names_the_files() -> None:
 
 @pytest.mark.parametrize("text", ["a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"])
 def test_a_binding_that_is_none(text: str) -> None:
-    with pytest.raises(UsageError, match="write PATH=BLOB"):
+    with pytest.raises(UsageError, match="use PATH=BLOB"):
         parse_bindings([text])
 
 
@@ -158,7 +158,7 @@ def test_the_text_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
     later = read_source(worktree, "win.txt")
     for blob in (clean[:7], raw):  # by either id it is the text that was in the work tree
         assert bound_source(worktree, later, blob).data == b"1\r\n2\r\n3\r\n"
-    with pytest.raises(Refused, match="git does not have that text"):
+    with pytest.raises(Refused, match="git does not have that blob"):
         bound_source(worktree, later, "1234567")
     with pytest.raises(Refused, match="not there any more"):
         bound_source(worktree, Source("gone", None, None, ""), clean)
@@ -173,7 +173,7 @@ def test_a_bound_patch_is_carried_to_the_present_text_or_refused(repo: GitRepo, 
     assert here(unnumbered, "-y").code == 3
     done = here(TWO, "-y", "--source", f"../a.txt={blob[:7]}", cwd=repo.top / "src")
     assert done.code == 0, done.err
-    assert f"a.txt has changed since {blob[:7]}; the change was carried over" in done.err
+    assert f"a.txt has changed since {blob[:7]}; the change was merged into" in done.err
     assert repo.read("a.txt").startswith(b"intro\nline 1\nline two\nline 3\nline 4\n")
     assert repo.read("a.txt").endswith(b"line 2\nline 3\n")
     other = diff("a.txt", "@@ -1,3 +1,3 @@", " line 1", "-line 2", "+line zwei", " line 3")
@@ -272,7 +272,7 @@ def test_stand_in_names_of_two_files_are_refused(fleet: GitRepo, here: Here) -> 
     hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
     patch = f"--- a.py\n+++ b.py\n{hunk}--- c.py\n+++ d.py\n{hunk}"
     done = here(patch, "-y", "--path", "lib/fleet.py")
-    assert done.code != 0 and "leave --path out" in done.err
+    assert done.code != 0 and "omit --path" in done.err
 
 
 def whole(text: str, words: str = "") -> str:
@@ -295,7 +295,7 @@ def test_a_definition_that_another_replaces_is_not_lost(fleet: GitRepo, here: He
 def test_a_definition_that_a_whole_file_leaves_out_must_be_named(fleet: GitRepo, here: Here) -> None:
     without = FLEET.replace("def leave():\n    return 1\n\n\n", "")
     done = here(whole(without), "-y")
-    assert done.code == 3 and "comes without leave (lib/fleet.py)" in done.err and "request" not in done.err
+    assert done.code == 3 and "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err
     used = FLEET.replace("def stay():\n    return 0", "def wait():\n    return 0")  # go() still calls stay
     assert here(whole(used), "-y").code == 3
     assert fleet.read("lib/fleet.py") == FLEET.encode()

@@ -103,7 +103,7 @@ def test_commits_and_saves_of_the_user_meanwhile(repo: GitRepo, run: Run, script
     )
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
-    assert any("src/app.py was changed meanwhile" in remark for remark in done.json["remarks"])
+    assert any("src/app.py has changed" in remark for remark in done.json["remarks"])
     assert done.json["placements"] == [
         {"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact", "tolerances": []}
     ]
@@ -123,7 +123,7 @@ def test_a_change_that_does_not_fit_any_more_is_kept(repo: GitRepo, run: Run, sc
         head = repo.head()
         done = run("edit", "src/app.py", "greet with a comma", "--yes")
         assert done.code == 3
-        assert "src/app.py was changed meanwhile" in done.err
+        assert "src/app.py has changed" in done.err
         patch = Path(done.err.strip().rpartition("kept in ")[2])
         repo.git("apply", "--check", "--cached", str(patch))
         assert repo.head() == head

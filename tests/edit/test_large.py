@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from repoagent.agent.actions import Action
 from repoagent.config.layers import load
 from repoagent.edit.prompt.build import Prepared
-from repoagent.edit.prompt.formats import Asked
+from repoagent.edit.prompt.formats import AnswerFormat
 from repoagent.edit.prompt.gather import prepare
 from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, room_for_files, too_long
 from repoagent.edit.prompt.relevance import About, parts, read_query, units
@@ -43,7 +43,7 @@ def shown(prepared: Prepared) -> str:
 def asked(
     repo: GitRepo,
     instruction: str,
-    how: Asked | None = None,
+    how: AnswerFormat | None = None,
     *,
     read: tuple[str, ...] = (),
     first: int | None = None,
@@ -211,8 +211,8 @@ def test_a_small_file_is_shown_whole_and_a_limit_can_be_set(repo: GitRepo) -> No
 def test_a_window_that_is_smaller_than_the_limit_decides(repo: GitRepo) -> None:
     text = source(400)
     repo.write("big.py", text)
-    assert text in shown(asked(repo, "task_7 shall round", Asked(window=200_000)))
-    small = shown(asked(repo, "task_7 shall round", Asked(window=12_000, output_tokens=4_000)))
+    assert text in shown(asked(repo, "task_7 shall round", AnswerFormat(window=200_000)))
+    small = shown(asked(repo, "task_7 shall round", AnswerFormat(window=12_000, output_tokens=4_000)))
     assert text not in small and "def task_7(value)" in small
     assert len(small) < 24_000
 
@@ -226,7 +226,7 @@ def test_a_file_to_read_is_cut_likewise(repo: GitRepo) -> None:
 
 def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo) -> None:
     repo.write("big.py", source(3_000))
-    prepared = asked(repo, "make everything faster", Asked("search", short=True, output_tokens=4_000))
+    prepared = asked(repo, "make everything faster", AnswerFormat("search", short=True, output_tokens=4_000))
     text = shown(prepared)
     assert "of which only lines" in text and "<read" not in text and "<outline" not in text
     assert len(text) < 40_000
@@ -234,7 +234,7 @@ def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo
 
 def test_a_part_of_a_large_file_is_found_for_a_small_model(repo: GitRepo) -> None:
     repo.write("big.py", source(6_000, special_case="result = 0"))
-    prepared = asked(repo, "special_case shall round", Asked("function", output_tokens=4_000))
+    prepared = asked(repo, "special_case shall round", AnswerFormat("function", output_tokens=4_000))
     assert prepared.form == "function"
     assert "def special_case" in shown(prepared) and len(shown(prepared)) < 2_000
 
@@ -304,7 +304,7 @@ def test_tools_report_what_they_can_not_show(repo: GitRepo) -> None:
     repo.write("big.py", source(3_000) + "x = '" + "a" * 50_000 + "needle" + "'\n")
     tools = {tool.name: tool for tool in asked(repo, "x").tools}
     whole = tools["read"].perform(Action("read", {"path": "big.py"}))
-    assert whole.ok and "were left out" in whole.text and len(whole.text) < 26_000
+    assert whole.ok and "are omitted" in whole.text and len(whole.text) < 26_000
     assert not tools["read"].perform(Action("read", {"path": "big.py", "symbol": "nothing"})).ok
     found = tools["search"].perform(Action("search", {"path": "big.py", "pattern": "needle"}))
     assert "needle" in found.text and len(found.text) < 500

@@ -47,7 +47,7 @@ def test_a_finish_after_a_refused_edit_goes_back_and_is_no_success(
     bad = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@\n-no such line\n+x\n```\n"
     script.replies(bad, "<finish>all done</finish>", "<finish>all done</finish>")
     done = run("edit", "src/app.py", "greet", "--yes")
-    assert done.code == 3 and "the model's edit was refused, and it sent no other" in done.err
+    assert done.code == 3 and "the model's edit was refused and it sent no other" in done.err
     assert "all done" in done.err
     assert "Your last edit was refused and is no part of the change." in script.prompts[2]
 
@@ -55,7 +55,7 @@ def test_a_finish_after_a_refused_edit_goes_back_and_is_no_success(
 def test_an_edit_that_fits_is_not_dropped_by_words(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(f'{GREET}\n<read path="README.md"/>', "That is all.", "<finish>done</finish>")
     assert run("edit", "src/app.py", "greet", "--yes").code == 0
-    assert "Your edit fits and is not committed" in script.prompts[2]
+    assert "Your edit applies but is not committed" in script.prompts[2]
 
 
 @pytest.mark.parametrize(

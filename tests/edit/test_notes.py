@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.memory import Lesson, about, happened, offered, undone
+from repoagent.edit.memory import Lesson, files_of_note, lessons, model_notes, undo_lesson
 from repoagent.llm.conversation import Turn, read
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
@@ -105,7 +105,9 @@ def test_what_failed_first_is_noted_when_it_then_worked(repo: GitRepo, run: Run,
     script.replies(HI, GREET)
     check = "grep -q 'hello,' src/app.py || { echo 'AssertionError: too short'; exit 1; }"
     assert run("edit", "src/app.py", "greet", "--yes", "--check", check).code == 0
-    assert notes(repo) == ['repoagent: the first try at "greet" failed its check: AssertionError: too short']
+    assert notes(repo) == [
+        'repoagent: the first attempt at "greet" failed its check: AssertionError: too short'
+    ]
 
 
 @pytest.mark.soak
@@ -121,12 +123,12 @@ def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, scrip
         window.send("y\n")
         assert window.end() == 0
     assert notes(repo) == [
-        "person: did not want a change as it was proposed: keep saying hello "
-        '(asked: "greet with a comma"; later accepted another version)'
+        "person: rejected a proposed change: keep saying hello "
+        '(request: "greet with a comma"; later accepted another version)'
     ]
     script.replies("No change.")
     run("edit", "src/app.py", "greet in another way", "--yes")
-    assert "by person: did not want a change as it was proposed: keep saying hello" in script.prompts[0]
+    assert "by person: rejected a proposed change: keep saying hello" in script.prompts[0]
     assert "\n  the person: keep saying hello\n" in script.prompts[0]
 
 
@@ -135,7 +137,7 @@ def test_what_is_taken_back_is_noted_until_it_is_made_again(repo: GitRepo, run: 
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     assert run("undo").code == 0
-    assert notes(repo) == ['person: took back the edit "greet with a comma"']
+    assert notes(repo) == ['person: undid the edit "greet with a comma"']
     script.replies("No.")
     run("edit", "src/app.py", "greet with a comma, again", "--yes")
     assert "greet with a comma (undone" in script.prompts[0]
@@ -213,12 +215,12 @@ def test_a_copy_says_that_it_inherits_nothing(repo: GitRepo, run: Run, script: S
 
 def test_a_note_goes_to_the_file_that_it_is_about() -> None:
     files = {"a/one.py": b"def parse(): ...\n", "b/two.py": b"def load(): ...\n"}
-    assert about("`parse` is slow", files) == {"a/one.py"}
-    assert about("`parse` feeds two.py", files) == {"b/two.py"}
-    assert about("both are slow", files) == set(files)
-    assert about("`other` is slow", files) == set(files)
-    assert list(offered(["`load` x", "`parse` y"], "m", "b/two.py", files)) == [Lesson("`load` x", "m")]
-    assert list(offered(["x"] * 9, "m", "c.py", {})) == [Lesson("x", "m")] * 5
+    assert files_of_note("`parse` is slow", files) == {"a/one.py"}
+    assert files_of_note("`parse` feeds two.py", files) == {"b/two.py"}
+    assert files_of_note("both are slow", files) == set(files)
+    assert files_of_note("`other` is slow", files) == set(files)
+    assert list(model_notes(["`load` x", "`parse` y"], "m", "b/two.py", files)) == [Lesson("`load` x", "m")]
+    assert list(model_notes(["x"] * 9, "m", "c.py", {})) == [Lesson("x", "m")] * 5
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
         (
             "declined",
             "cancelled: nothing was changed.",
-            [('did not want what was proposed for "x y"', "person")],
+            [('rejected the proposed change for "x y"', "person")],
         ),
         ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
         (
@@ -248,5 +250,5 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
 )
 def test_what_is_worth_a_line(state: str, answer: str, said: list[tuple[str, str]]) -> None:
     turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
-    assert [(one.text, one.source) for one in happened("x\ny", turns, state, answer, "m")] == said
-    assert len(undone("x " * 900).text) < 200
+    assert [(one.text, one.source) for one in lessons("x\ny", turns, state, answer, "m")] == said
+    assert len(undo_lesson("x " * 900).text) < 200

@@ -27,7 +27,7 @@ def test_a_target_is_a_file_or_a_place_in_it(tmp_path: Path, text: str, target: 
 
 @pytest.mark.parametrize("text", ["a.py:0", "a.py:9-3", "a.py:0-4"])
 def test_an_empty_range_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match="lines count from 1"):
+    with pytest.raises(UsageError, match="line numbers start at 1"):
         parse_target(text, tmp_path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.unfinished import alive
+from repoagent.edit.unfinished import edit_lock
 from repoagent.git.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
@@ -28,9 +28,9 @@ def test_a_lock_that_can_not_be_removed_spoils_nothing(
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     place = layout(open_worktree(repo.top))
-    with monkeypatch.context() as patched, alive(place, "one"):
+    with monkeypatch.context() as patched, edit_lock(place, "one"):
         patched.setattr(Path, "unlink", refused)
-    with alive(place, "one"):
+    with edit_lock(place, "one"):
         pass
     assert not list(place.locks.iterdir())
 

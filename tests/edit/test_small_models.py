@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from repoagent.edit.checks import start_of
+from repoagent.edit.checks import first_lines
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
@@ -152,9 +152,9 @@ def test_who_sends_back_what_is_there_is_asked_in_other_words(
 
 def test_what_a_check_says_without_what_it_measures() -> None:
     tap = "TAP version 13\n# Subtest: x\nnot ok 1 - x\n  ---\n  duration_ms: 6.2\n  error: |-\n    + 100\n    - 50\n  code: 'ERR'\n  ...\n"
-    assert start_of(tap) == "    + 100\n    - 50"
+    assert first_lines(tap) == "    + 100\n    - 50"
     python = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n    ^^^\nValueError: no\n\nRan 1 test in 0.1s\n'
-    assert start_of(python) == "    g()\nValueError: no"
+    assert first_lines(python) == "    g()\nValueError: no"
     compiler = "error: cannot find value `x`\n --> src/main.rs:3:1\nname: a thing\n3: syntax error\n"
-    assert start_of(compiler) == compiler.rstrip()
-    assert len(start_of("word\n" * 500)) < 200
+    assert first_lines(compiler) == compiler.rstrip()
+    assert len(first_lines("word\n" * 500)) < 200

@@ -60,7 +60,7 @@ def test_one_file_at_two_places(repo: GitRepo, script: Script, tmp_path: Path) -
     assert repo.read("a.txt").count(b"LINE") == 2
     assert repo.git("rev-list", "--count", "HEAD").strip() == "3"
     assert repo.status() == ""
-    assert sum("changed meanwhile" in str(value["remarks"]) for value in values) == 1
+    assert sum("has changed" in str(value["remarks"]) for value in values) == 1
 
 
 @pytest.mark.soak

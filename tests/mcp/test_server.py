@@ -243,7 +243,7 @@ def test_a_server_that_is_killed_in_the_middle_is_mended_by_the_next_command(rep
     assert repo.read("src/app.py") != before  # as it was written, not committed
     with server(repo, "--write") as process:
         answers = exchange(process, [HELLO, READY, applying(repo)], 2)  # bound to what the kill had left
-        assert "applied already" in answers[2]["result"]["content"][0]["text"]
+        assert "is already applied" in answers[2]["result"]["content"][0]["text"]
         assert repo.read("src/app.py") == before
         assert repo.status() == ""
         answers = exchange(process, [applying(repo, 3)], 1)

@@ -370,7 +370,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("outline", {"path": "src"}, "src is a folder"),
     ("outline", {"path": "a.txt", "language": "klingon"}, "there is no language 'klingon'"),
     ("recall", {"query": "x", "kinds": ["secrets"]}, "enum"),
-    ("apply", {"patch": "no patch", "sources": {}}, "holds no patch"),
+    ("apply", {"patch": "no patch", "sources": {}}, "contains no patch"),
     ("apply", {"patch": PATCH}, "'sources' is a required property"),
     ("apply", {"patch": PATCH, "sources": {"src/app.py": "HEAD"}}, "pattern"),
     ("apply", {"patch": "x" * 4_000_001, "sources": {}}, "maxLength"),

@@ -6,7 +6,7 @@ import pytest
 
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import PatchRefused
-from repoagent.patch.model import SourceText, Words
+from repoagent.patch.model import Revision, SourceText
 from repoagent.patch.parse.answer import everything, last_counts, takes_back_last, words
 from tests.patch.helpers import refused
 
@@ -15,7 +15,7 @@ SOURCE = "".join(
 ).encode()
 
 SAID = {
-    Words.WITHDRAWS: (
+    Revision.WITHDRAWS: (
         "Scratch that.", "Ignore the patch above, use this instead.", "That's wrong, the correct patch:", "Use this instead:",
         "Please ignore the above diff.", "Disregard that.", "Never mind, this one:", "The above is incorrect.",
         "The above patch is wrong. Here is another:", "This replaces the patch above.", "This supersedes the previous patch:",
@@ -26,15 +26,15 @@ SAID = {
         "Not needed: only apply this one:", "Cancel that.", "Discard that one.", "The patch I gave above should be ignored.", "This one instead:",
         "The earlier patch can be discarded.", "Drop the above.", "The patch above turned out to be wrong.", "Apply this one instead.",
     ),
-    Words.NEW: ("Here is the corrected diff:", "The final patch:", "## Correct patch"),
-    Words.CORRECTS: (
+    Revision.NEW: ("Here is the corrected diff:", "The final patch:", "## Correct patch"),
+    Revision.CORRECTS: (
         "Wait, let me reconsider.", "Oops.", "Correction:", "Actually, this is better:", "On second thought:", "Let me fix the diff above:",
         "Sorry, my mistake:", "No, that is wrong:", "Second attempt:", "That's wrong.", "Scratch that, the rest stays:",
         "Actually, that isn't quite right. Corrected version:", "Hmm, wait, is that right?",
         "Let's try again:", "Wrong file, sorry:", "The real fix:", "Take 2:", "Nope, wrong one. This:", "That was the wrong function:",
     ),
-    Words.VERSION: ("Final version:", "# corrected", "Here's a better version:", "Corrected hunk:"),
-    Words.NEUTRAL: (
+    Revision.VERSION: ("Final version:", "# corrected", "Here's a better version:", "Corrected hunk:"),
+    Revision.NEUTRAL: (
         "", "next, also", "and in the same file", "second part", "Step 2:", "then apply", "This does not replace the patch above.",
         "In addition to the above:", "Keep the patch above and add:", "Please do not ignore the patch above:", "Apply both patches:",
         "Wait, I also need to update main():", "Oops, I forgot the import:", "Sorry, one more:", "Wait for the lock before reading:",
@@ -50,7 +50,7 @@ SAID = {
 
 
 @pytest.mark.parametrize(("said", "prose"), [(said, one) for said, some in SAID.items() for one in some])
-def test_what_words_make_of_the_patch_above_them(said: Words, prose: str) -> None:
+def test_what_words_make_of_the_patch_above_them(said: Revision, prose: str) -> None:
     assert words(prose) is said
 
 

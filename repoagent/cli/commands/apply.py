@@ -29,7 +29,7 @@ from repoagent.errors import Exit, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
-    from repoagent.edit.apply_input import Given
+    from repoagent.edit.apply_input import PatchInput
     from repoagent.edit.apply_patch import ApplyOutcome
     from repoagent.edit.request import EditRequest
     from repoagent.git.worktree import WorkTree
@@ -84,7 +84,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     A patch is any text that contains changes: a diff, the whole answer of a chat, the output of a program, a mail from
     `git format-patch`. Outside a repository, apply writes the files and commits nothing.
     """
-    from repoagent.edit.apply_input import read_given
+    from repoagent.edit.apply_input import read_patch_input
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     options = SimpleNamespace(**values)

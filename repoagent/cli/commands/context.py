@@ -192,7 +192,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
     """
     from dataclasses import replace
 
-    from repoagent.edit.model_setup import asked_for, wants_tools
+    from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.gather import prepare
     from repoagent.llm.model import Part, display_name, tools_text
     from repoagent.llm.registry import open_model
@@ -200,7 +200,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
-    asked = replace(asked_for(settings, spec), native=native)
+    asked = replace(answer_format(settings, spec), native=native)
     prepared = prepare(worktree, request, settings, asked)
     if prepared.question:
         pairs = [("user", Part(prepared.question, "question"))]

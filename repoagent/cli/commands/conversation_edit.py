@@ -31,7 +31,7 @@ from repoagent.errors import ModelError, NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.commands.conversation import ConversationContext
-    from repoagent.edit.conversation_edit import Rewrite, Rewritten
+    from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.conversation_log import Change
     from repoagent.memory.conversation_summary import Plan
@@ -65,7 +65,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
     Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input; without a REQUEST
     your editor opens. `undo` undoes the change.
     """
-    from repoagent.edit.conversation_edit import Rewrite, land
+    from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
@@ -108,7 +108,7 @@ def _by_model(
     options: SimpleNamespace, context: ConversationContext, asked: Rewrite
 ) -> tuple[Rewritten, ModelSetup]:
     from repoagent.cli.ui.progress import ready_for
-    from repoagent.edit.conversation_edit import Listening, rewrite
+    from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
     from repoagent.llm.model import display_name
 
     terminal = context.terminal
@@ -121,7 +121,7 @@ def _by_model(
         working.label(f"asking {display_name(ready.model.spec)}")
         if ready.model.spec == "manual":  # it is the person who is asked now
             working.quiet()
-        listening = Listening(
+        listening = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,
             void=lambda text: working.note("(the reply broke off and was discarded)"),
             wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
@@ -138,8 +138,8 @@ def _again(context: ConversationContext, why: str, note: Any, label: Any) -> Non
         label("asking again")
 
 
-def _by_hand(context: ConversationContext, found: Held) -> Rewritten:
-    from repoagent.edit.conversation_edit import by_hand
+def _by_hand(context: ConversationContext, found: Held) -> RewriteResult:
+    from repoagent.edit.conversation_edit import rewrite_in_editor
 
     text = found.text
     while True:
@@ -147,7 +147,7 @@ def _by_hand(context: ConversationContext, found: Held) -> Rewritten:
         if not text:
             raise NothingDone(f"the editor saved an empty text; {found.place.name} was not changed")
         try:
-            return by_hand(found, text)
+            return rewrite_in_editor(found, text)
         except Refused as error:
             context.terminal.note(str(error))
             if (
@@ -157,7 +157,7 @@ def _by_hand(context: ConversationContext, found: Held) -> Rewritten:
                 raise
 
 
-def _agree(context: ConversationContext, done: Rewritten) -> None:
+def _agree(context: ConversationContext, done: RewriteResult) -> None:
     terminal = context.terminal
     terminal.note("")
     terminal.diff(done.diff, aside=True)
@@ -170,7 +170,7 @@ def _agree(context: ConversationContext, done: Rewritten) -> None:
 
 def _answer(
     context: ConversationContext,
-    done: Rewritten,
+    done: RewriteResult,
     written: Change | None,
     ready: ModelSetup | None,
     *,
@@ -212,10 +212,10 @@ def _answer(
         report(terminal, ready)
 
 
-def _show_prompt(context: ConversationContext, asked: Rewrite, *, as_json: bool) -> None:
+def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json: bool) -> None:
     from repoagent.cli.commands.context import Block, Shown, show_texts
     from repoagent.edit.conversation_edit import first_request
-    from repoagent.edit.model_setup import asked_for
+    from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import DEFAULT_MODEL, chosen
     from repoagent.llm.usage import estimate_tokens
@@ -224,7 +224,7 @@ def _show_prompt(context: ConversationContext, asked: Rewrite, *, as_json: bool)
         spec = chosen(context.settings).spec
     except ModelError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
-    window = asked_for(context.settings, spec).window
+    window = answer_format(context.settings, spec).window
     request = first_request(asked, max_output_tokens=0)
     pairs = [("system", part) for part in request.system]
     pairs += [(message.role, part) for message in request.messages for part in message.parts]

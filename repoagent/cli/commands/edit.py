@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.edit.request import EditRequest, Target
-    from repoagent.edit.undo import Asked
+    from repoagent.edit.undo import LastRequest
     from repoagent.git.worktree import WorkTree
 
 EPILOG = """\b
@@ -302,26 +302,26 @@ HEAD = (
 )
 
 
-def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, Asked]:
+def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
     """The new request (`words` are it, where given) and the edit that it takes the place of.
 
     Nothing is taken back yet. Raises NothingDone when the person leaves no request, UsageError when there is nobody
     to ask or more than an instruction is given.
     """
-    from repoagent.edit.undo import asked
+    from repoagent.edit.undo import last_request
 
     if len(words) > 1:
         raise UsageError(
             '--again edits the files of the last edit; name no files: repoagent edit --again "INSTRUCTION"'
         )
-    before = asked(worktree)
+    before = last_request(worktree)
     request = words[0].strip() if words else _edited(before, terminal)
     if not request:
         raise NothingDone("the request is empty; the edit was not changed")
     return request, before
 
 
-def _edited(before: Asked, terminal: Terminal) -> str:
+def _edited(before: LastRequest, terminal: Terminal) -> str:
     if not terminal.can_ask:
         raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
     what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")

@@ -51,13 +51,13 @@ def can_be_offered(bench: ToolContext, paths: Iterable[str]) -> list[str]:
     return found
 
 
-def named_in(bench: ToolContext, text: str) -> list[str]:
+def files_named_in(bench: ToolContext, text: str) -> list[str]:
     """The files that words name and that can be offered."""
     names = (word.rstrip(".!?").removeprefix("./") for word in _PATH.findall(text))
     return can_be_offered(bench, (name for name in names if "." in name or "/" in name))[:MOST]
 
 
-def allowed(bench: ToolContext, paths: Sequence[str]) -> bool:
+def allow_files(bench: ToolContext, paths: Sequence[str]) -> bool:
     """Ask whether these files may be changed too, and take them into the scope on a yes; a no stands for the edit.
 
     Raises OutOfScope where there is nobody to ask.
@@ -71,11 +71,11 @@ def allowed(bench: ToolContext, paths: Sequence[str]) -> bool:
         bench.allow = None
         return False
     for path in paths:
-        take_in(bench, path)
+        add_to_scope(bench, path)
     return True
 
 
-def take_in(bench: ToolContext, path: str) -> None:
+def add_to_scope(bench: ToolContext, path: str) -> None:
     """Let the model change this file; lines that it has not seen it must quote as they are."""
     if path not in bench.draft.sources:
         bench.draft = bench.draft.with_source(read_source(bench.worktree, path))
@@ -83,7 +83,7 @@ def take_in(bench: ToolContext, path: str) -> None:
     bench.editable.add(path)
 
 
-def widened(bench: ToolContext, paths: Sequence[str]) -> Observation:
+def scope_observation(bench: ToolContext, paths: Sequence[str]) -> Observation:
     """What the model is told of files that it may change from now on, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
     texts += [read_tool(bench).perform(Action("read", {"path": path})).text for path in paths]
@@ -91,7 +91,7 @@ def widened(bench: ToolContext, paths: Sequence[str]) -> Observation:
     return Observation("scope", "\n\n".join(texts), ok=False, data={"allowed": blobs})
 
 
-def files_allowed(turn: Turn) -> dict[str, str]:
+def allowed_files(turn: Turn) -> dict[str, str]:
     """The files that an observation says may be changed too, with the blob of each; none where somebody has broken
     that record."""
     try:
@@ -103,7 +103,7 @@ def files_allowed(turn: Turn) -> dict[str, str]:
 
 def with_shown(bench: ToolContext, seen: Observation, paths: Sequence[str]) -> Observation:
     """The observation, with that."""
-    more = widened(bench, paths)
+    more = scope_observation(bench, paths)
     text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
     return replace(seen, text=text, data={**seen.data, **more.data})
 

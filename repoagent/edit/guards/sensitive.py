@@ -273,7 +273,7 @@ _UNSEEN = re.compile(
 _NAMED = 4
 
 
-def unseen(changes: Iterable[FileChange]) -> Iterator[str]:
+def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:
     """A sentence for each file that gets such characters, or becomes a program."""
     for change in changes:
         if change.path is None:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.checks import start_of
+from repoagent.edit.checks import first_lines
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError
 from repoagent.git.facts import Facts
@@ -61,7 +61,7 @@ class Prompt:
             message = self._anew(turns)
             same = message.parts[-1].text.endswith(self.reminder)
             grammar = self.grammar if same else ""
-            return Request(self.system, (message,), max_output_tokens, key, grammar, warmth(turns))
+            return Request(self.system, (message,), max_output_tokens, key, grammar, retry_temperature(turns))
         first, *later = messages_of(turns, nonce)
         messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
         if len(turns) > 1:
@@ -87,13 +87,13 @@ class Prompt:
             reminder = f"{mark}{rest}\n" if mark else reminder
             said = (said if mark else rest).strip()
             own = turn.meta.get("kind") not in {"check", "hook"}
-            text += f"{said}\n" if own else f"{fence(start_of(said), 'output')}\n"
+            text += f"{said}\n" if own else f"{fence(first_lines(said), 'output')}\n"
         request = self.opening[-1].text.removesuffix(self.reminder)
         note = f"{request}\nAn earlier answer was wrong:\n{text}{reminder}"
         return Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
 
 
-def warmth(turns: Sequence[Turn]) -> float:
+def retry_temperature(turns: Sequence[Turn]) -> float:
     """The temperature for a small model's next try."""
     return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
 

@@ -23,15 +23,15 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.guards.scope import WhyNot
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt import blocks
-from repoagent.edit.prompt.context_files import Found, context_parts
+from repoagent.edit.prompt.context_files import ContextFiles, context_parts
 from repoagent.edit.prompt.formats import (
     ASKED_LINES,
     FUNCTION_LINES,
     LOOSE,
     WHOLE_LINES,
-    Asked,
+    AnswerFormat,
     Form,
-    choose,
+    choose_form,
     fence_grammar,
     fits_whole,
     reminder,
@@ -108,7 +108,7 @@ def _masked(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class PromptContext:
     """What is known before it is decided how a model is asked."""
 
     worktree: WorkTree
@@ -127,12 +127,12 @@ class Gathered:
     recent: Mapping[str, tuple[Touched, ...]] = field(
         default_factory=dict
     )  # lines, of files that may be too long
-    asked: Asked = field(default_factory=Asked)
-    context_files: Found = field(default_factory=Found)
+    asked: AnswerFormat = field(default_factory=AnswerFormat)
+    context_files: ContextFiles = field(default_factory=ContextFiles)
 
 
 def prompt_for(
-    gathered: Gathered,
+    gathered: PromptContext,
     bench: ToolContext,
     tools: Sequence[Tool],
     paths: Sequence[str],
@@ -250,8 +250,8 @@ class Prepared:
     tools: tuple[Tool, ...]
     prompts: tuple[blocks.Prompt, ...]
     memories: dict[str, Memory]
-    gathered: Gathered
-    asked: Asked
+    gathered: PromptContext
+    asked: AnswerFormat
     question: str = ""
     reply_tokens: int | None = None
 
@@ -266,7 +266,7 @@ class Prepared:
 
     def located(self, answer: str) -> Prepared:
         """The same edit, with the parts that the answer to `question` names; unchanged when it names none."""
-        return assembled(self.gathered, self.asked, answer) if self.question else self
+        return assemble(self.gathered, self.asked, answer) if self.question else self
 
     @property
     def blobs(self) -> dict[str, str]:
@@ -276,7 +276,7 @@ class Prepared:
         return {path: known[path] for path in (*request.paths, *request.read)}
 
 
-def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Prepared:
+def assemble(gathered: PromptContext, asked: AnswerFormat, answer: str | None = None) -> Prepared:
     """The prompt and the tools. `answer` is that to the question which part of a file is meant.
 
     A model that is asked in short is a small one: it does better without a protocol to mind, and without what the
@@ -288,7 +288,7 @@ def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Pr
     lines = ASKED_LINES if asked.form == "function" and not renames else WHOLE_LINES
     whole = {path: fits_whole(data, asked.output_tokens, lines) for path, data in edited.items()}
     windows = _windows(request, edited, whole, asked, answer) if asked.form in LOOSE else {}
-    form = choose(asked.form, whole, windows)
+    form = choose_form(asked.form, whole, windows)
     short = asked.is_short
     windows = windows if form == "function" else {}
     marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in request.paths}
@@ -339,7 +339,7 @@ def _windows(
     request: EditRequest,
     edited: Mapping[str, bytes],
     whole: Mapping[str, bool],
-    asked: Asked,
+    asked: AnswerFormat,
     answer: str | None,
 ) -> dict[str, tuple[Window, ...]]:
     """The parts of files that are asked for instead of the whole."""

@@ -112,7 +112,7 @@ class ContextFile:
 
 
 @dataclass(frozen=True)
-class Found:
+class ContextFiles:
     """The files in the order of the prompt, and a sentence on each that was asked for and can't be shown."""
 
     files: tuple[ContextFile, ...] = ()
@@ -142,7 +142,7 @@ def collect(
     *,
     user: Path | None = None,
     budget: int = 8_000,
-) -> Found:
+) -> ContextFiles:
     """The context of an edit of `targets` (paths from `top`), in at most about `budget` tokens.
 
     In this order: the file `user`; `context.md` in `root`; the files of the list `further`, each followed by those that
@@ -161,7 +161,7 @@ def collect(
     if search.crowded:
         names = ", ".join(search.crowded[:3]) + (" and more" if len(search.crowded) > 3 else "")
         search.warnings.append(f"{names} omitted: context_limit allows {budget:,} tokens of context files")
-    return Found(tuple(search.files), tuple(dict.fromkeys(search.warnings)))
+    return ContextFiles(tuple(search.files), tuple(dict.fromkeys(search.warnings)))
 
 
 def _conventions(top: Path, targets: Sequence[str]) -> Iterator[Path]:
@@ -320,7 +320,7 @@ DATA = (
 )
 
 
-def context_parts(found: Found) -> list[Part]:
+def context_parts(found: ContextFiles) -> list[Part]:
     """A block for each file; the first of the repository's says what they are."""
     parts: list[Part] = []
     said = False

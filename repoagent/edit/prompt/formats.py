@@ -28,7 +28,7 @@ OUTPUT_TOKENS = 16_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerFormat:
     """What a model is to be asked for, and how much it can write. `short`: without the protocol of tools and tags,
     without which small models do better; None leaves that to the form. `window` is how many tokens it takes, in and out
     together, None where nobody knows. `native`: look-ups are offered as native tools."""
@@ -52,7 +52,7 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
     return len(text.lines) <= lines and estimate_tokens("\n".join(text.lines)) * 1.3 + 200 < output_tokens
 
 
-def choose(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
+def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
     """The form for these files: `whole` says of each path whether it may be asked for as a whole, `windows` are those
     of which a part can be. Where neither holds for a file, SEARCH/REPLACE is what is left."""
     if form not in LOOSE:

@@ -15,9 +15,9 @@ from repoagent.config.settings import Settings, user_file
 from repoagent.edit.guards.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.edit.prompt import blocks
 from repoagent.edit.prompt.blocks import named
-from repoagent.edit.prompt.build import Gathered, Prepared, assembled
-from repoagent.edit.prompt.context_files import USER_FILE, Found, collect
-from repoagent.edit.prompt.formats import Asked
+from repoagent.edit.prompt.build import Prepared, PromptContext, assemble
+from repoagent.edit.prompt.context_files import USER_FILE, ContextFiles, collect
+from repoagent.edit.prompt.formats import AnswerFormat
 from repoagent.edit.prompt.large_files import limit_for
 from repoagent.edit.prompt.relevance import recently_touched
 from repoagent.edit.request import EditRequest, Target, no_file
@@ -77,7 +77,7 @@ EARLIER_TOKENS = 1_500  # for what was asked and said of it before
 
 
 def prepare(
-    worktree: WorkTree, request: EditRequest, settings: Settings, asked: Asked | None = None
+    worktree: WorkTree, request: EditRequest, settings: Settings, asked: AnswerFormat | None = None
 ) -> Prepared:
     """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
 
@@ -123,7 +123,7 @@ def prepare(
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
     beside = _beside(rows, why_not)
-    gathered = Gathered(
+    gathered = PromptContext(
         worktree,
         settings,
         request,
@@ -138,13 +138,13 @@ def prepare(
         earlier="" if short else _join(_earlier(request, memories)),
         uses=used,
         recent=recent,
-        asked=asked or Asked(),
-        context_files=Found() if short else _context(worktree, request, settings, why_not),
+        asked=asked or AnswerFormat(),
+        context_files=ContextFiles() if short else _context(worktree, request, settings, why_not),
     )
-    return assembled(gathered, asked or Asked())
+    return assemble(gathered, asked or AnswerFormat())
 
 
-def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_not: WhyNot) -> Found:
+def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_not: WhyNot) -> ContextFiles:
     """What the person and the repository say to every assistant."""
     return collect(
         worktree.top,

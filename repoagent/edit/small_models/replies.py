@@ -159,7 +159,7 @@ _BRACED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java"
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownFile:
     """A file that may be edited, as it is now, and the lines of it that a model was shown; all for no `parts`.
     `source` are its lines as it was read: what an earlier answer has added may go again. `words` are those of the
     request, which may ask for another name."""
@@ -179,7 +179,7 @@ class Piece:
     lines: tuple[str, ...]
 
 
-def pieces_of(file: Shown, lines: Sequence[str]) -> list[Piece] | None:
+def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece] | None:
     """What a text without a place can only be of this file; None when it is no certain part of it."""
     if not any(line.strip() for line in file.lines):
         return [Piece(None, tuple(lines))]
@@ -219,7 +219,7 @@ def _with_blank_ends(lines: Sequence[str], old: Sequence[str]) -> tuple[str, ...
     return (*old[: filled[0]], *lines, *old[filled[-1] + 1 :])
 
 
-def _as_shown(file: Shown, old: Outlined, new: Outlined) -> Rows | None:
+def _as_shown(file: ShownFile, old: Outlined, new: Outlined) -> Rows | None:
     """The one part that was shown whose new text this is: it still has what that part defines."""
     defined = {symbol.name for symbol in new.top} or set(re.findall(r"\w+", "\n".join(new.lines)))
     fitting = []
@@ -240,7 +240,7 @@ def _renamed(name: str, new: Outlined, old: Outlined, words: frozenset[str]) -> 
     return name.rpartition(".")[2] in words and any(s.name in words - had for s in new.symbols)
 
 
-def _was_shown(rows: Rows, file: Shown) -> bool:
+def _was_shown(rows: Rows, file: ShownFile) -> bool:
     """Whether a model has seen these lines: what it writes in place of others is made up."""
     return not file.parts or any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts)
 
@@ -249,7 +249,7 @@ def _defined(name: str, defined: set[str]) -> bool:
     return any(name == short or name.endswith(f".{short}") for short in defined)
 
 
-def _with_imports(file: Shown, imports: Sequence[str], pieces: list[Piece]) -> list[Piece]:
+def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) -> list[Piece]:
     """The pieces, and the import lines that came with them where they belong."""
     wanted = missing_imports(file.path, imports, file.lines)
     if not wanted:
@@ -300,9 +300,9 @@ _SHOWS = re.compile(
 )
 
 
-def understood(
+def read_reply(
     patches: Sequence[FilePatch],
-    files: Mapping[str, Shown],
+    files: Mapping[str, ShownFile],
     request: str,
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
@@ -376,7 +376,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _path(
-    patch: FilePatch, lines: list[str], files: Mapping[str, Shown], may_create: Callable[[str], bool]
+    patch: FilePatch, lines: list[str], files: Mapping[str, ShownFile], may_create: Callable[[str], bool]
 ) -> tuple[str, list[str]]:
     """The file that a fence is for, "" for none, and its lines without one that only names the file."""
     said = (
@@ -402,7 +402,7 @@ def _path(
     return (fitting[0] if len(fitting) == 1 else ""), lines
 
 
-def _without_repeats(patches: Sequence[FilePatch], files: Mapping[str, Shown]) -> list[FilePatch]:
+def _without_repeats(patches: Sequence[FilePatch], files: Mapping[str, ShownFile]) -> list[FilePatch]:
     """Without a fence that only shows a file as it is, where another one changes it."""
 
     def same(patch: FilePatch) -> bool:

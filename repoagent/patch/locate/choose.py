@@ -20,7 +20,7 @@ from repoagent.patch.locate.exact import (
     is_blank,
     under_heading,
 )
-from repoagent.patch.locate.explain import already, applied_rows, misfit
+from repoagent.patch.locate.explain import already_applied, applied_rows, mismatch
 from repoagent.patch.locate.unescape import undone
 from repoagent.patch.model import CONTEXT, Hunk, Text, numbered
 
@@ -169,7 +169,7 @@ def _first_changed(fit: Match) -> list[int]:
 EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are not looked up
 
 
-def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
+def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
     """The one place of each hunk that changes anything. Raises Misfit or Misfits, also where what a hunk deletes and
     adds again is nowhere in the file."""
     index = index_of(text.lines)
@@ -187,11 +187,11 @@ def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Ma
             problems.append(problem)
             continue
         if not found:
-            problems.append(misfit(hunk, index, nearest=len(problems) < EXPLAINED))
+            problems.append(mismatch(hunk, index, nearest=len(problems) < EXPLAINED))
         elif not hunk.changes:
             continue
         elif rows := _repeated(hunk, found, index):
-            problems.append(already(hunk, rows))
+            problems.append(already_applied(hunk, rows))
         else:
             wanted.append(hunk)
             options.append(found)

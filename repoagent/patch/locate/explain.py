@@ -36,11 +36,11 @@ def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
 _ALIKE = 300  # characters of a line that are compared
 
 
-def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
+def mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
     """Why `hunk` has no place, with the nearest lines of the file as they are unless `nearest` is False."""
     rows = applied_rows(hunk, index)
     if rows:
-        return already(hunk, rows)
+        return already_applied(hunk, rows)
     missing = _missing(hunk, index)
     reason = (
         "deleted-line-missing" if any(line.kind == DELETE or line.held for line in missing) else "not-found"
@@ -62,7 +62,7 @@ def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
     return PatchError(reason, what.rstrip() + advice, hunk.number)
 
 
-def already(hunk: Hunk, rows: list[int]) -> PatchError:
+def already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
     places = ", ".join(str(row + 1) for row in rows[:5])
     return PatchError(
         "already-applied",

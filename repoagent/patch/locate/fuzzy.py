@@ -42,7 +42,7 @@ def value_of(text: str) -> float:
     return 0.1 if is_blank(text) else 0.3 + weight(text) / 20
 
 
-def sure(fit: Match, keys: Sequence[str]) -> bool:
+def is_confident(fit: Match, keys: Sequence[str]) -> bool:
     """Does half of the hunk's value match without fuzz, and is every addition held where it is?
 
     `keys` are the file's lines without white space.
@@ -164,7 +164,7 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Match]:
     if not found:
         return []
     best, fit, gains, window = max(found, key=lambda entry: entry[0].score)
-    if not sure(fit, keys):
+    if not is_confident(fit, keys):
         return []
     elsewhere = {
         other: best.score - alignment.score

@@ -22,7 +22,7 @@ from repoagent.patch.locate.exact import (
     index_of,
     is_blank,
 )
-from repoagent.patch.model import ADD, CONTEXT, FilePatch, Hunk, Line, Words, decode
+from repoagent.patch.model import ADD, CONTEXT, FilePatch, Hunk, Line, Revision, decode
 from repoagent.patch.parse.apply_patch import parse_envelope
 from repoagent.patch.parse.blocks import Block, blocks, too_large
 from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL, parse_heredocs
@@ -201,31 +201,31 @@ _COMPLETES = re.compile(
 )
 
 
-def words(prose: str) -> Words:
+def words(prose: str) -> Revision:
     """What the words between two patches say of the first. Words that keep it as well make a withdrawal unclear."""
     weights = [_weighed(sentence) for sentence in _sentences(prose)]
-    said = max(weights, default=Words.NEUTRAL)
-    if said is Words.NEW and Words.CORRECTS in weights:
-        said = Words.WITHDRAWS
-    if said > Words.CORRECTS and (completes(prose) or _KEPT.search(_read(prose))):
-        return Words.CORRECTS
+    said = max(weights, default=Revision.NEUTRAL)
+    if said is Revision.NEW and Revision.CORRECTS in weights:
+        said = Revision.WITHDRAWS
+    if said > Revision.CORRECTS and (completes(prose) or _KEPT.search(_read(prose))):
+        return Revision.CORRECTS
     return said
 
 
-def _weighed(sentence: str) -> Words:
+def _weighed(sentence: str) -> Revision:
     sentence = _CITED.sub('""', sentence)
     if _THOUGHT.search(sentence):
-        return Words.WITHDRAWS
+        return Revision.WITHDRAWS
     telling = _TELLING.search(sentence) is not None
     found = _withdrawals(sentence) if telling else []
     if found:
         only_new = all(re.match(_NEW, text, re.IGNORECASE) for text in found) and not _WEAK.search(sentence)
-        return Words.NEW if only_new else Words.WITHDRAWS
+        return Revision.NEW if only_new else Revision.WITHDRAWS
     if telling and any(not _denied(match) for match in _CORRECTS.finditer(sentence)):
-        return Words.CORRECTS
+        return Revision.CORRECTS
     if _WEAK.search(sentence) and not _MORE.search(sentence):
-        return Words.CORRECTS
-    return Words.VERSION if _VERSION.search(sentence) else Words.NEUTRAL
+        return Revision.CORRECTS
+    return Revision.VERSION if _VERSION.search(sentence) else Revision.NEUTRAL
 
 
 def _withdrawals(sentence: str) -> list[str]:
@@ -286,7 +286,7 @@ def completes(prose: str) -> bool:
 
 def revises(prose: str) -> bool:
     """Do the words between two patches take back or correct the first: "wait", "corrected", "use this instead"?"""
-    return words(prose) > Words.NEUTRAL
+    return words(prose) > Revision.NEUTRAL
 
 
 def alternative(prose: str) -> bool:
@@ -367,7 +367,7 @@ def _with_last_words(patches: list[FilePatch], prose: str) -> list[FilePatch]:
         return patches
     last = patches[-1].block
     return [
-        replace(patch, words=Words.WITHDRAWS, prose=prose) if patch.block == last else patch
+        replace(patch, words=Revision.WITHDRAWS, prose=prose) if patch.block == last else patch
         for patch in patches
     ]
 
@@ -450,7 +450,7 @@ def _check_torn(block: Block, some: Sequence[FilePatch], below: Sequence[str]) -
 def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str, since: str) -> list[FilePatch]:
     """The patches of a block with its number, what its wrapping needed, and what was said right before it and
     `since` the patch above. The message of a mail or a commit takes nothing back."""
-    said = words(since) if number > 0 and not any(map(is_mail, since.split("\n"))) else Words.NEUTRAL
+    said = words(since) if number > 0 and not any(map(is_mail, since.split("\n"))) else Revision.NEUTRAL
     return [
         replace(
             patch,

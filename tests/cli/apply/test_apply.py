@@ -72,8 +72,8 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("patch", "options", "code", "said"),
     [
-        ("", (), 2, "fix.patch is empty: there is no patch in it"),
-        ("Nothing to do here.\n", ("-y",), 3, "fix.patch holds no patch"),
+        ("", (), 2, "fix.patch is empty: it contains no patch"),
+        ("Nothing to do here.\n", ("-y",), 3, "fix.patch contains no patch"),
         ("\0\1\2", ("-y",), 2, "fix.patch is binary"),
         ("```python\nx = 1\n```\n", ("-y",), 2, "name it with --path FILE"),
         (GREET, (), 2, "cannot ask for confirmation without a terminal"),
@@ -83,12 +83,12 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
         (made("/tmp/out-of-the-tree", "x"), ("-y",), 3, "absolute"),
         (made(".git/hooks/post-commit", "x"), ("-y",), 3, "belongs to git"),
         (made(".repoagent/context.md", "x"), ("-y",), 3, "belongs to git or repoagent"),
-        (made("secrets/id_rsa", "x"), ("-y",), 3, "say --allow-sensitive"),
-        (made(".gitattributes", "* filter=x"), ("-y",), 3, "say --allow-sensitive"),
-        (made("a.txt/below", "x"), ("-y",), 3, "in the way"),
-        (GREET, ("-y", "--source", "src/app.py=xyz"), 2, "write PATH=BLOB"),
-        (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that text"),
-        (GREET, ("-y", "--path", "a.txt"), 2, "names its files (src/app.py): leave --path out"),
+        (made("secrets/id_rsa", "x"), ("-y",), 3, "use --allow-sensitive"),
+        (made(".gitattributes", "* filter=x"), ("-y",), 3, "use --allow-sensitive"),
+        (made("a.txt/below", "x"), ("-y",), 3, "with this name already exists"),
+        (GREET, ("-y", "--source", "src/app.py=xyz"), 2, "use PATH=BLOB"),
+        (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that blob"),
+        (GREET, ("-y", "--path", "a.txt"), 2, "names its own files (src/app.py): omit --path"),
         (GREET, ("-y", "-m", " "), 2, "message is empty"),
         (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "cannot be combined"),
         (GREET, ("-y", "--branch", "main"), 3, "main"),
@@ -127,7 +127,7 @@ def test_what_is_applied_already_is_nothing_done(repo: GitRepo, here: Here) -> N
     patch = GREET + made("new.txt", "x") + moved + gone
     assert here(patch, "-y").code == 0
     done = here(patch, "-y")
-    assert (done.code, "applied already" in done.err) == (1, True)
+    assert (done.code, "is already applied" in done.err) == (1, True)
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
@@ -146,7 +146,7 @@ def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) ->
     assert strict.json["error"]["exit"] == strict.code == 3
     dry = here(slipped, "-n")
     assert dry.code == 0 and "+    return f'hello, {name}'" in dry.out
-    assert "placed with tolerance: src/app.py:1 (lines matched after ignoring white space" in dry.err
+    assert "placed with tolerance: src/app.py:1 (lines matched ignoring white space" in dry.err
     assert repo.status() == ""
     (place,) = here(slipped, "-y", "--json").json["placements"]
     assert place == {
@@ -157,7 +157,7 @@ def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) ->
 def test_a_failing_check_or_hook_puts_everything_back(repo: GitRepo, here: Here) -> None:
     before = repo.head()
     failed = here(GREET, "-y", "--check", "echo tested && false")
-    assert failed.code == 6 and "tested" in failed.err and "Everything is as it was" in failed.err
+    assert failed.code == 6 and "tested" in failed.err and "Nothing was changed" in failed.err
     assert "your edit" not in failed.err  # that is for a model
     silent = here(GREET, "-y", "--check", "false")
     assert silent.err.strip().endswith("exit code 1. Nothing was changed.")

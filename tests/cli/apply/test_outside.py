@@ -48,13 +48,13 @@ def test_every_kind_of_change_is_written_and_nothing_else(folder: Path) -> None:
     del kept["gone.txt"], now["deep"], now["deep/er"], now["moved"]
     assert now == kept  # no .repoagent, no temporary files
     again = apply(folder, EVERY_KIND, "-y")
-    assert (again.code, "applied already" in again.err) == (1, True)
+    assert (again.code, "is already applied" in again.err) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("patch", "options", "code", "said"),
     [
-        (EVERY_KIND, ("-y", "--check", "false"), 6, "Everything is as it was"),
+        (EVERY_KIND, ("-y", "--check", "false"), 6, "Nothing was changed"),
         (EVERY_KIND, ("-n",), 0, "nothing was written"),
         (TWO, (), 2, "cannot ask for confirmation without a terminal"),
         (TWO, ("-y", "--branch", "x"), 2, "--branch needs a git repository"),

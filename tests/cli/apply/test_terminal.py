@@ -21,7 +21,7 @@ def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo, tmp_path: P
         shown = window.expect(QUESTION)
         assert "diff --git a/src/app.py b/src/app.py" in shown
         assert "    Greet well\n" in shown and "Repoagent-Edit" not in shown
-        assert "placed with tolerance: src/app.py:1 (lines matched after\nignoring white space" in shown
+        assert "placed with tolerance: src/app.py:1 (lines matched ignoring\nwhite space" in shown
         window.send("n\n")
         assert "cancelled: nothing was changed" in window.expect("nothing was changed")
         assert window.end() == 1

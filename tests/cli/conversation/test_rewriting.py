@@ -141,7 +141,7 @@ def test_who_writes_meanwhile_is_not_overwritten(
     script = model.folder / "model.sh"
     script.write_text(script.read_text() + f"printf 'and more\\n' >> {file}\n")
     done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes")
-    assert done.code == 3 and "was changed meanwhile" in done.err
+    assert done.code == 3 and "has changed" in done.err
     assert file.read_text().endswith("- second\nand more\n")
     [kept] = (talked.top / ".git/repoagent/proposals").iterdir()
     assert str(kept) in done.err and "-- second" in kept.read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.sensitive import concerns, described, listed, unseen
+from repoagent.edit.guards.sensitive import concerns, described, hidden_changes, listed
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import open_worktree
 from tests.cli.screens import Screen
@@ -122,7 +122,7 @@ def test_a_secret_of_the_environment_is_never_asked_for(
     ],
 )  # fmt: skip
 def test_what_a_diff_does_not_show_is_said(change: FileChange, words: str) -> None:
-    sentences = " ".join(unseen([change]))
+    sentences = " ".join(hidden_changes([change]))
     assert words in sentences
     assert bool(words) == bool(sentences)
 

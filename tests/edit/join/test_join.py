@@ -127,7 +127,7 @@ def test_a_kill_between_the_commit_and_the_folder_is_understood(split: Split, sc
     head, data = split.repo.head(), split.source.read_bytes()
     assert data.count(b"second = 2") == 1 and not is_fresh(split)
     done = program(split.repo.top, "split", "--join", "parts")
-    assert done.code == 1 and "is in src/big.py already, and parts is up to date with it" in done.err
+    assert done.code == 1 and "src/big.py already has your edits, and parts is up to date" in done.err
     assert (split.repo.head(), split.source.read_bytes()) == (head, data) and is_fresh(split)
     assert split.repo.status() == "" and not (split.repo.top / ".git/index.lock").exists()
 
@@ -190,7 +190,7 @@ def test_an_emptied_segment_takes_its_text_out_and_other_files_are_left_alone(sp
         (split.folder / name).write_bytes(b"another")
     (split.folder / "__pycache__").mkdir()
     done = split.join()
-    assert done.code == 0 and "003.py is empty: its 7 lines are taken out" in done.err
+    assert done.code == 0 and "003.py is empty: its 7 lines are deleted" in done.err
     assert "left out: 006.py\n" in done.err and all((split.folder / name).exists() for name in litter)
     assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
 
@@ -311,7 +311,7 @@ def test_a_result_that_does_not_parse_is_joined_only_with_an_option(split: Split
     before = split.everything()
     done = split.join()
     assert done.code == 3
-    assert "put that right in 002.py and join again, or use --no-parse-check" in done.err
+    assert "fix 002.py and join again, or use --no-parse-check" in done.err
     assert split.everything() == before
     done = split.join("--no-parse-check")
     assert done.code == 0, done.err

@@ -71,7 +71,7 @@ def test_what_is_left_out_is_counted_and_where_it_is(repo: GitRepo) -> None:
         repo.write(f"{'one' if number < 90 else 'two'}/f{number:03}.py", "")
     text = listed(repo, pattern="f*.py")
     assert len(paths(text)) == 100
-    assert '50 files left out: narrow it with path="two" (50) or a pattern.' in text
+    assert '50 files omitted: narrow the search with path="two" (50) or a pattern.' in text
     assert "left out" not in listed(repo, path="two", pattern="*.py")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.agent.protocol import parse
 from repoagent.config.layers import load
-from repoagent.edit.prompt.formats import Asked, Form, choose, fits_whole, form_after
+from repoagent.edit.prompt.formats import AnswerFormat, Form, choose_form, fits_whole, form_after
 from repoagent.edit.prompt.gather import prepare
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
@@ -34,21 +34,27 @@ def fenced(path: str, text: str) -> str:
 
 # Refused, always with the reminder of what to send, and nothing is changed.
 REFUSED = {
-    "lacks the definition": ("        return round(total, 2)\n", "not the whole new Basket.total_price"),
-    "another name": (ROUNDED.replace("total_price", "sum_price"), "not the whole new Basket.total_price"),
+    "lacks the definition": (
+        "        return round(total, 2)\n",
+        "does not contain the whole new Basket.total_price",
+    ),
+    "another name": (
+        ROUNDED.replace("total_price", "sum_price"),
+        "does not contain the whole new Basket.total_price",
+    ),
     "dots for the body": (
         "    def total_price(self):\n        ...\n        return round(total, 2)\n",
         "Write every line",
     ),
     "a comment for the body": (ROUNDED.replace("total = 0", "# ... existing code ..."), "Write every line"),
     "does not parse": (ROUNDED.replace("total, 2)", "total, 2"), "no longer parse"),
-    "nothing changed": (TOTAL, "is there already"),
+    "nothing changed": (TOTAL, "is the same as the file"),
     "stops at an old line": (
         "    def total_price(self):\n        total = 1\n        for _, price in self.items:\n",
         "no longer parse|are missing",
     ),
     "only the end is missing": ("    def total_price(self):\n        total = 0\n", "are missing"),
-    "twice, in two versions": (ROUNDED + "\n" + ROUNDED.replace("2", "3"), "there twice"),
+    "twice, in two versions": (ROUNDED + "\n" + ROUNDED.replace("2", "3"), "would appear twice"),
 }
 
 
@@ -125,7 +131,7 @@ def test_what_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
     new = "def read_names(file):\n    return []\n"
     for reply in (new, f"def helper():\n    return 1\n\n\n{new}"):
         seen = answer(prepared, fenced("shop.py", reply))
-        assert "not the whole new Basket.total_price" in seen.text
+        assert "does not contain the whole new Basket.total_price" in seen.text
     assert result(prepared) == SHOP
 
 
@@ -169,7 +175,7 @@ def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: 
     assert (
         "howdy" in third and "'hello ' + name" not in third
     )  # it is shown its first try in place of the file
-    assert "is not right yet. The check says:\n<output>" in third
+    assert "which fails the check:\n<output>" in third
     assert "An earlier answer" not in third
 
 
@@ -363,8 +369,8 @@ def test_other_forms_after_refusals() -> None:
     assert form_after("function", 2, fits=False) == "function"
     assert form_after("function", 2, fits=True) == "whole"
     assert form_after("whole", 2, fits=True) == "whole"
-    assert choose("function", {"a": False, "b": True}, ["a"]) == "function"
-    assert choose("function", {"a": False, "b": False}, ["a"]) == "search"
+    assert choose_form("function", {"a": False, "b": True}, ["a"]) == "function"
+    assert choose_form("function", {"a": False, "b": False}, ["a"]) == "search"
     assert not fits_whole(b"x\n" * 100, 200)
     assert not fits_whole(b"\0", 16_000)
 
@@ -386,7 +392,7 @@ def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
         open_worktree(repo.top),
         EditRequest("write it", (Target("new.py"),), create=True),
         load(None, repo.top),
-        Asked("whole"),
+        AnswerFormat("whole"),
     )
     assert answer(prepared, fenced("python", "x = 1\n")).ok
     assert result(prepared, "new.py") == "x = 1\n"

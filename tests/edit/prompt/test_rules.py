@@ -96,7 +96,7 @@ def test_the_files_that_may_be_changed_are_named(repo: GitRepo, run: Run) -> Non
     show = ("edit", "src/app.py", "greet", "--show-prompt")
     assert rules(run(*show).out).startswith("You may change `src/app.py`, and create a file that")
     near = rules(run(*show, "--scope", "neighbors", "--read", "docs/app.md").out)
-    assert near.startswith('You may change `src/app.py` and, read first, "docs/`b`.md", and create')
+    assert near.startswith('You may change `src/app.py` and, after reading them, "docs/`b`.md", and create')
     repo_ = rules(run(*show, "--scope", "repo", "--read", "docs/app.md").out)
     assert "any other file once you have read it (not `docs/app.md`)" in repo_ and "not enough" not in repo_
 

@@ -77,7 +77,7 @@ def test_a_line_of_a_crlf_file_ends_before_it(files: GitRepo) -> None:
 
 
 def test_what_would_match_without_regard_to_case_is_counted(files: GitRepo) -> None:
-    assert "No line matches; 2 lines match without regard to case" in seen(files, r"IF.RANGE").text
+    assert "No line matches; 2 lines match if case is ignored" in seen(files, r"IF.RANGE").text
     assert "; 1 line matches without" in seen(files, "LAZY").text
     assert seen(files, "plan").text == "No line matches."  # what is withheld is not counted either
     assert seen(files, "nowhere").text == "No line matches."
@@ -110,7 +110,7 @@ def test_more_lines_of_one_file_than_are_shown_are_mentioned(repo: GitRepo) -> N
     repo.write("one.txt", "needle\n")
     text = seen(repo, "needle").text
     assert text.count("many.txt:") == 20 and "one.txt:1:" in text
-    assert "More matches were left out (in many.txt)" in text
+    assert "More matches were omitted (in many.txt)" in text
     assert seen(repo, "needle", path="many.txt").text.count("many.txt:") == 44
 
 
