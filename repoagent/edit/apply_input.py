@@ -316,20 +316,20 @@ def _edited(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bo
     return False
 
 
-def read_patches(given: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
+def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
     """What `given` asks for; `known` are the names of files. Raises Refused when it holds no patch."""
-    patches = read_answer(given.text, known=known)
+    patches = read_answer(patch_input.text, known=known)
     if patches:
         return patches
-    if "\0" in given.text:
-        raise UsageError(f"{given.name} is binary: a patch must be text")
+    if "\0" in patch_input.text:
+        raise UsageError(f"{patch_input.name} is binary: a patch must be text")
     raise Refused(
-        f"{given.name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or named files"
+        f"{patch_input.name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or named files"
     )
 
 
 def with_names(
-    patches: Sequence[FilePatch], given: PatchInput, paths: Sequence[str], there: Callable[[str], bool]
+    patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str], there: Callable[[str], bool]
 ) -> tuple[FilePatch, ...]:
     """The patches, those without a name as of the file that `paths` names; and so the diff of one file whose names are
     of none that is `there` (`before.c`, `after.c`). Raises UsageError."""
@@ -337,10 +337,10 @@ def with_names(
         return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
     if nameless and not paths:
-        raise UsageError(f"{given.name} does not say which file it changes: name it with --path FILE")
+        raise UsageError(f"{patch_input.name} does not say which file it changes: name it with --path FILE")
     if paths and not nameless and paths[0] not in map(plain_name, patches):
         names = ", ".join(dict.fromkeys(map(plain_name, patches)))
-        raise UsageError(f"{given.name} names its own files ({names}): omit --path")
+        raise UsageError(f"{patch_input.name} names its own files ({names}): omit --path")
     return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
 
 
@@ -354,7 +354,7 @@ def _stands_in(patches: Sequence[FilePatch], there: Callable[[str], bool]) -> bo
 
 
 def place_patches(
-    patches: Sequence[FilePatch], files: Tree, given: PatchInput, request: EditRequest
+    patches: Sequence[FilePatch], files: Tree, patch_input: PatchInput, request: EditRequest
 ) -> Applied:
     """The patches in `files`.
 
@@ -371,14 +371,14 @@ def place_patches(
             parses_worse=parses_worse if request.parse_check else None,
         )  # fmt: skip
     except NoPatch:
-        raise Refused(f"{given.name} contains no patch for these files") from None
+        raise Refused(f"{patch_input.name} contains no patch for these files") from None
     except PatchRefused as error:
         if error.reasons <= NOTHING_TO_DO or is_applied(patches, files):
-            raise NothingDone(f"no changes: {given.name} is already applied") from error
+            raise NothingDone(f"no changes: {patch_input.name} is already applied") from error
         raise
     if any(place.level == "whole-file" for place in applied.placements):
         from repoagent.edit.guards.deletions import left_out
 
-        if lost := left_out(applied, f"{given.message} {request.instruction}", given.text):
+        if lost := left_out(applied, f"{patch_input.message} {request.instruction}", patch_input.text):
             raise Refused(lost)
     return applied

@@ -74,7 +74,7 @@ class ApplySession:
     request: EditRequest
     draft: Draft
     placements: list[Placement]
-    goes_on: str = ""
+    resume_hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ApplyOutcome:
 
 def apply(
     worktree: WorkTree,
-    given: PatchInput,
+    patch_input: PatchInput,
     request: EditRequest,
     settings: Settings,
     ui: UserInterface,
@@ -111,23 +111,23 @@ def apply(
     preflight(worktree, request)
     if not (request.commit.no_commit or request.dry_run):
         refuse_operation(worktree)
-    bench, remarks = _placed(worktree, given, request, prefix, bindings or {})
-    changes = bench.draft.edits
+    session, remarks = _placed(worktree, patch_input, request, prefix, bindings or {})
+    changes = session.draft.edits
     touched = tuple(Target(path) for path in dict.fromkeys(c.old_path or c.name for c in changes))
-    refuse_untracked(worktree, replace(request, targets=touched), bench.draft)
-    words = request.instruction or given.message
+    refuse_untracked(worktree, replace(request, targets=touched), session.draft)
+    words = request.instruction or patch_input.message
     edit_id, landed = commit_change(
-        bench,
+        session,
         settings,
         ui,
-        lambda changes: words or plain_message(given.name, changes),
+        lambda changes: words or plain_message(patch_input.name, changes),
         remarks=remarks,
     )
     return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
 
 
 def commit_change(
-    bench: ApplySession,
+    session: ApplySession,
     settings: Settings,
     ui: UserInterface,
     words: Callable[[Sequence[FileChange]], str],
@@ -138,21 +138,21 @@ def commit_change(
     """Land a change that no model has made, with the message `words` and our trailers, and have it remembered as one of
     the `kind`; its id, and what landed. Raises as `land`, a failed check or hook as CheckFailed."""
     edit_id = new_edit_id()
-    worktree = bench.worktree
+    worktree = session.worktree
 
     def message(changes: Sequence[FileChange]) -> str:
         return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
 
-    if bench.request.dry_run or not settings.switch("memory.enabled"):
-        return edit_id, _commit(bench, edit_id, message, ui, remarks)
+    if session.request.dry_run or not settings.switch("memory.enabled"):
+        return edit_id, _commit(session, edit_id, message, ui, remarks)
     from repoagent.edit.memory import remember
     from repoagent.edit.pending import pending, to_remember
 
-    before = dict(bench.draft.sources)
-    story, memories = _story(bench, edit_id, words(bench.draft.edits).strip(), kind), _memories(bench)
+    before = dict(session.draft.sources)
+    story, memories = _story(session, edit_id, words(session.draft.edits).strip(), kind), _memories(session)
     with pending(worktree, edit_id, "edit") as record:
-        record.keep(memories, to_remember(story, bench.draft.edits, bench.placements))
-        landed = _commit(bench, edit_id, message, ui, remarks)
+        record.keep(memories, to_remember(story, session.draft.edits, session.placements))
+        landed = _commit(session, edit_id, message, ui, remarks)
         with uninterrupted():  # the change is made: neither ^C nor a memory that cannot be written undoes it
             try:
                 ensure(layout(worktree))
@@ -167,25 +167,25 @@ def commit_change(
 
 
 def _commit(
-    bench: ApplySession,
+    session: ApplySession,
     edit_id: str,
     message: Callable[[Sequence[FileChange]], str],
     ui: UserInterface,
     remarks: tuple[str, ...],
 ) -> CommitOutcome:
     try:
-        return review_and_commit(bench, edit_id, message, ui, lambda: "", remarks=remarks)
+        return review_and_commit(session, edit_id, message, ui, lambda: "", remarks=remarks)
     except SentBack as setback:
         raise user_error(setback) from setback
 
 
-def _story(bench: ApplySession, edit_id: str, words: str, kind: str) -> Story:
+def _story(session: ApplySession, edit_id: str, words: str, kind: str) -> Story:
     """The change as its files remember it; `words` is its message."""
     from repoagent.edit.memory import Story
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
 
-    files = [Target(change.name) for change in bench.draft.edits]
+    files = [Target(change.name) for change in session.draft.edits]
     meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
     return Story(
         edit_id=edit_id, request=words, turns=(Turn("user", words, meta),), notes=(), ended="applied", answer="",
@@ -193,18 +193,22 @@ def _story(bench: ApplySession, edit_id: str, words: str, kind: str) -> Story:
     )  # fmt: skip
 
 
-def _memories(bench: ApplySession) -> dict[str, Memory]:
-    place = layout(bench.worktree)
+def _memories(session: ApplySession) -> dict[str, Memory]:
+    dirs = layout(session.worktree)
     found = {
-        path: resolve(place, bench.worktree, path, source.data)
-        for path, source in bench.draft.sources.items()
+        path: resolve(dirs, session.worktree, path, source.data)
+        for path, source in session.draft.sources.items()
         if source.data is not None
     }
     return {path: memory for path, memory in found.items() if memory is not None}
 
 
 def _placed(
-    worktree: WorkTree, given: PatchInput, request: EditRequest, prefix: str, bindings: Mapping[str, str]
+    worktree: WorkTree,
+    patch_input: PatchInput,
+    request: EditRequest,
+    prefix: str,
+    bindings: Mapping[str, str],
 ) -> tuple[ApplySession, tuple[str, ...]]:
     """The patch as a change of the files as they are now, and what to tell the person of it."""
     known = tracked(worktree)
@@ -216,7 +220,7 @@ def _placed(
         return there(name) or there(prefix + name) or known_path([name], known) is not None
 
     patches = from_here(
-        with_names(read_patches(given, known), given, request.paths, meant),
+        with_names(read_patches(patch_input, known), patch_input, request.paths, meant),
         there,
         prefix,
     )
@@ -224,7 +228,7 @@ def _placed(
     present = Tree(known | untracked(worktree.top, patches, known), read)
     bound = {path: bound_source(worktree, present.source(path), blob) for path, blob in bindings.items()}
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
-    applied = place_patches(patches, files, given, request)
+    applied = place_patches(patches, files, patch_input, request)
     if strangers := bindings.keys() - {change.old_path for change in applied.changes}:
         raise UsageError(f"--source {', '.join(sorted(strangers))}: the patch does not change that file")
     changes = rebase_changes(worktree, applied.changes, present.sources)
@@ -238,13 +242,14 @@ def _placed(
     sources = {
         path: present.source(path) for change in changes for path in (change.old_path, change.path) if path
     }
-    if given.author and not request.commit.no_commit and not _is_me(worktree, given.author):
+    if patch_input.author and not request.commit.no_commit and not _is_me(worktree, patch_input.author):
         remarks += (
-            f"the patch was written by {given.author}, but you are the author of the commit; `git am` keeps the author",
+            f"the patch was written by {patch_input.author}, but you are the author of the commit; "
+            "`git am` keeps the author",
         )
     draft = Draft(sources).with_changes(changes)
     if not draft.edits:
-        raise NothingDone(f"no changes: the files already match {given.name}")
+        raise NothingDone(f"no changes: the files already match {patch_input.name}")
     return ApplySession(worktree, request, draft, list(applied.placements)), remarks
 
 
@@ -282,25 +287,29 @@ def _trailers(
     return [(EDIT_TRAILER, edit_id), *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs)]
 
 
-def apply_outside(top: Path, given: PatchInput, request: EditRequest, ui: UserInterface) -> ApplyOutcome:
+def apply_outside(
+    top: Path, patch_input: PatchInput, request: EditRequest, ui: UserInterface
+) -> ApplyOutcome:
     """Apply the patch to the files of the folder `top`, to which its names are relative.
 
     Raises what reading, placing and the dialogue raise; CheckFailed for a failed check. Whatever it raises, the files
     are as they were, but for one that somebody else has saved meanwhile.
     """
     started = time.monotonic()
-    patches = with_names(read_patches(given), given, request.paths, lambda name: is_there(top, name, ()))
+    patches = with_names(
+        read_patches(patch_input), patch_input, request.paths, lambda name: is_there(top, name, ())
+    )
     files = Tree(untracked(top, patches, ()), lambda path: _read(top, path, request))
-    applied = place_patches(patches, files, given, request)
+    applied = place_patches(patches, files, patch_input, request)
     sources = {path: files.source(path) for c in applied.changes for path in (c.old_path, c.path) if path}
     draft = Draft(sources).with_changes(applied.changes)
     nowhere = WorkTree(
         top, top / ".git", top / ".git"
     )  # no repository, but all that is asked of it is the folder
-    bench = ApplySession(nowhere, request, draft, list(applied.placements))
+    session = ApplySession(nowhere, request, draft, list(applied.placements))
     edit_id = new_edit_id()
     try:
-        proposal = agreed(bench, edit_id, lambda changes: "", ui, lambda: "")
+        proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "")
         landed = (
             CommitOutcome(proposal) if request.dry_run else write_files(top, proposal, request, edit_id, ui)
         )

@@ -43,14 +43,14 @@ from repoagent.storage.secrets import without_secrets
 class EditSession(Protocol):
     """A change on the table: `draft` and `placements` become others when a file is saved meanwhile.
 
-    `goes_on` is said where the change could not be committed now: what is kept for a later run, or "".
+    `resume_hint` is printed where the change could not be committed now: what is kept for a later run, or "".
     """
 
     worktree: WorkTree
     request: EditRequest
     draft: Draft
     placements: list[Placement]
-    goes_on: str
+    resume_hint: str
 
 
 def new_edit_id() -> str:
@@ -119,7 +119,7 @@ class NoCommit(CheckFailed):
 
 
 def commit(
-    bench: EditSession,
+    session: EditSession,
     proposal: Proposal,
     edit_id: str,
     ui: UserInterface,
@@ -133,19 +133,19 @@ def commit(
     SystemFailed for what is none of the change's fault. Whatever it raises, everything is as it was, but
     for what others have saved meanwhile.
     """
-    request = bench.request
+    request = session.request
     result: CheckResult | None = None
     made: CommitResult | None = None
     transaction: Transaction | None = None
     try:
-        with _begun(bench, proposal, edit_id, ui, in_place=in_place) as transaction:
+        with _begun(session, proposal, edit_id, ui, in_place=in_place) as transaction:
             if request.check:
-                proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
+                proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(session)))
             transaction.write()
             if request.check:
-                result = run_proposal_check(request.check, bench.worktree, proposal, ui)
+                result = run_proposal_check(request.check, session.worktree, proposal, ui)
                 if not result.passed:
-                    raise check_failure(result, bench.worktree.top)
+                    raise check_failure(result, session.worktree.top)
             ui.quiet()  # an editor, a hook or a passphrase may need the terminal
             if request.commit.no_commit:
                 transaction.keep()
@@ -153,7 +153,7 @@ def commit(
                 try:
                     made = transaction.commit(proposal.message, at_once=not request.check)
                 except HookFailed as error:
-                    raise _not_committed(error, bench) from error
+                    raise _not_committed(error, session) from error
     except SentBack as setback:
         if transaction is None:
             raise
@@ -173,9 +173,9 @@ def run_proposal_check(
     return run_check(check, worktree, accepted=proposal.accepted, running=ui.running)
 
 
-def _seen_by_check(bench: EditSession) -> tuple[str, ...]:
+def _seen_by_check(session: EditSession) -> tuple[str, ...]:
     """What a check that passes does not prove of the commit: other work was around, and is not in it."""
-    others = sorted(read_status(bench.worktree).changed)
+    others = sorted(read_status(session.worktree).changed)
     if not others:
         return ()
     names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
@@ -184,42 +184,44 @@ def _seen_by_check(bench: EditSession) -> tuple[str, ...]:
 
 @contextmanager
 def _begun(
-    bench: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, *, in_place: InPlace | None
+    session: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, *, in_place: InPlace | None
 ) -> Iterator[Transaction]:
     """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
-    options = bench.request.commit
+    options = session.request.commit
     deadline = time.monotonic() + LOCK_SECONDS
     waiting = False
     while True:
         transaction = Transaction(
-            bench.worktree, proposal.changes, options, edit_id, listen=ui.output, in_place=in_place
+            session.worktree, proposal.changes, options, edit_id, listen=ui.output, in_place=in_place
         )
         with ExitStack() as stack:
             try:
                 stack.enter_context(transaction)
             except Busy as error:
                 if time.monotonic() > deadline:
-                    raise Busy(f"{error}\n{bench.goes_on}".rstrip()) from error
+                    raise Busy(f"{error}\n{session.resume_hint}".rstrip()) from error
                 if not waiting:
                     ui.note("waiting for another process to finish its commit")
                 waiting = True
                 time.sleep(LOCK_POLL_SECONDS)
                 continue
             except SystemFailed as error:
-                raise SystemFailed(f"{error}\n{bench.goes_on}".rstrip()) from error
+                raise SystemFailed(f"{error}\n{session.resume_hint}".rstrip()) from error
             except Refused as error:
-                raise NotNow(f"{error}\n{bench.goes_on}".rstrip()) from error
+                raise NotNow(f"{error}\n{session.resume_hint}".rstrip()) from error
             yield transaction
             return
 
 
-def _not_committed(error: HookFailed, bench: EditSession) -> Exception:
+def _not_committed(error: HookFailed, session: EditSession) -> Exception:
     """A hook that says no is something for the model; a git that can't commit, or a person who left the message
     empty, is not."""
-    if error.by_git and bench.request.commit.edit_message:  # git had the terminal: what it was stands there
-        return NoCommit(f"the commit was not made{and_as_it_was(error.remarks)}. {bench.goes_on}".rstrip())
+    if error.by_git and session.request.commit.edit_message:  # git had the terminal: what it was stands there
+        return NoCommit(
+            f"the commit was not made{and_as_it_was(error.remarks)}. {session.resume_hint}".rstrip()
+        )
     if error.by_git:
-        return NoCommit(f"{without_secrets(str(error))}\n{bench.goes_on}".rstrip())
+        return NoCommit(f"{without_secrets(str(error))}\n{session.resume_hint}".rstrip())
     return SentBack("hook", without_secrets(str(error)))
 
 

@@ -41,27 +41,33 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 class RewriteRequest:
     """What is asked of a conversation: the words of the person, and whether their own turns may be changed."""
 
-    found: Held
+    original: Held
     request: str
     user_turns: bool = False
 
     @property
     def text(self) -> str:
         """The conversation as it is shown: without keys and tokens."""
-        return mask(self.found.text)
+        return mask(self.original.text)
 
 
-def first_request(asked: RewriteRequest, *, max_output_tokens: int) -> Request:
+def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) -> Request:
     """The question: how to answer (the same for each conversation but for its mark), the file with the hash of its
     bytes, the request."""
-    nonce = asked.found.conversation.nonce
+    nonce = rewrite_request.original.conversation.nonce
     system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
-    system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if asked.user_turns else _STAYS)
-    mark = digest(asked.found.data)
-    shown = fence(asked.text, f'file path="{NAME}" sha256="{mark}"')
-    words = f"\n\nThe user requests this change:\n\n{mask(asked.request.strip())}\n"
+    system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if rewrite_request.user_turns else _STAYS)
+    mark = digest(rewrite_request.original.data)
+    shown = fence(rewrite_request.text, f'file path="{NAME}" sha256="{mark}"')
+    words = f"\n\nThe user requests this change:\n\n{mask(rewrite_request.request.strip())}\n"
     parts = (Part(shown, "conversation", cache=True), Part(words, "request"))
-    key = json.dumps({"conversation": mark, "request": mask(asked.request), "user_turns": asked.user_turns})
+    key = json.dumps(
+        {
+            "conversation": mark,
+            "request": mask(rewrite_request.request),
+            "user_turns": rewrite_request.user_turns,
+        }
+    )
     return Request((Part(system, "instructions"),), (Message("user", parts),), max_output_tokens, key)
 
 
@@ -81,7 +87,7 @@ class RewriteResult:
     """What a conversation becomes: its bytes before and after, the change as git would show it, what the model said
     beside it."""
 
-    found: Held
+    original: Held
     after: bytes
     diff: str
     words: str = ""
@@ -98,7 +104,7 @@ class RewriteCallbacks:
 
 
 def rewrite(
-    layout: Layout, asked: RewriteRequest, ready: ModelSetup, listening: RewriteCallbacks
+    layout: Layout, rewrite_request: RewriteRequest, setup: ModelSetup, callbacks: RewriteCallbacks
 ) -> RewriteResult:
     """Ask the model of `ready` for the change, once more where its diff can't be taken. Nothing is written but what was
     sent.
@@ -106,49 +112,49 @@ def rewrite(
     Raises NothingDone where the model says that nothing has to be changed, Refused where its diff does not fit or would
     break the conversation, UsageError where it takes less than the conversation, and what `complete` raises.
     """
-    request = first = first_request(asked, max_output_tokens=ready.max_output_tokens)
+    request = first = first_request(rewrite_request, max_output_tokens=setup.max_output_tokens)
     problem: Refused = NoPatch()
     for number in range(TRIES):
-        check_fits(request, ready.context_tokens)
+        check_fits(request, setup.context_tokens)
         reply = complete(
-            ready.model,
+            setup.model,
             request,
-            ready.meter,
-            on_text=listening.text,
-            on_wait=listening.wait,
-            on_void=listening.void,
+            setup.meter,
+            on_text=callbacks.text,
+            on_wait=callbacks.wait,
+            on_void=callbacks.void,
         )
         keep_sent(layout, request)
         try:
-            return _taken(asked, reply)
+            return _taken(rewrite_request, reply)
         except NoPatch as error:
             problem = error
             if number:
-                raise _nothing(ready, reply) from error
+                raise _nothing(setup, reply) from error
         except Refused as error:
             problem = error
             if isinstance(error, PatchRefused) and error.reasons <= {"no-change", "already-applied"}:
                 raise NothingDone(NO_CHANGE) from error
         if number + 1 < TRIES:
-            listening.again(str(problem))
+            callbacks.again(str(problem))
             request = next_request(first, reply.text, str(problem))
     raise problem
 
 
-def rewrite_in_editor(found: Held, text: str) -> RewriteResult:
+def rewrite_in_editor(original: Held, text: str) -> RewriteResult:
     """What a person has made of a conversation in an editor; they may change their own words. Raises Refused where it
     is none any more, NothingDone where it is the same."""
-    if text == found.text:
+    if text == original.text:
         raise NothingDone(NO_CHANGE)
-    return _checked(found, text.encode("utf-8", "surrogateescape"), user_turns=True)
+    return _checked(original, text.encode("utf-8", "surrogateescape"), user_turns=True)
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
     """Put what a conversation becomes in place of the bytes that it was made for. Where it has changed meanwhile the
     diff is kept, and Overtaken names it. Raises as `change`."""
-    place = done.found.place
+    place = done.original.place
     try:
-        return change(layout, place, done.found.data, done.after, "edit")
+        return change(layout, place, done.original.data, done.after, "edit")
     except Overtaken as error:
         kept = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(kept, done.diff.encode("utf-8", "surrogateescape"))
@@ -157,29 +163,29 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
         ) from error
 
 
-def _taken(asked: RewriteRequest, reply: Reply) -> RewriteResult:
+def _taken(rewrite_request: RewriteRequest, reply: Reply) -> RewriteResult:
     """The change of a reply. Raises NoPatch, PatchRefused, Refused."""
-    found = asked.found
+    original = rewrite_request.original
     answer = without_thought(reply.text)
     real = unmask(answer)
-    if made_up := next((name for name in unknown_in(real) if name not in found.text), ""):
+    if made_up := next((name for name in unknown_in(real) if name not in original.text), ""):
         raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
-    applied = apply_answer(real, {NAME: SourceText(found.data)})
+    applied = apply_answer(real, {NAME: SourceText(original.data)})
     change = applied.changes[0]
     if change.path != NAME or change.after is None or len(applied.changes) > 1:
         raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
-    return _checked(found, change.after, user_turns=asked.user_turns, words=_words(answer))
+    return _checked(original, change.after, user_turns=rewrite_request.user_turns, words=_words(answer))
 
 
-def _checked(found: Held, after: bytes, *, user_turns: bool, words: str = "") -> RewriteResult:
+def _checked(original: Held, after: bytes, *, user_turns: bool, words: str = "") -> RewriteResult:
     text = mask(after.decode("utf-8", "surrogateescape"))
     after = text.encode("utf-8", "surrogateescape")
-    if after == found.data:
+    if after == original.data:
         raise NothingDone(NO_CHANGE)
-    if problem := check(mask(found.text), text, user_turns=user_turns):
+    if problem := check(mask(original.text), text, user_turns=user_turns):
         raise Refused(problem[:1].upper() + problem[1:] + ".")
-    change = FileChange(NAME, NAME, found.data, after, REGULAR, REGULAR)
-    return RewriteResult(found, after, canonical_diff((change,)), words)
+    change = FileChange(NAME, NAME, original.data, after, REGULAR, REGULAR)
+    return RewriteResult(original, after, canonical_diff((change,)), words)
 
 
 def _words(answer: str) -> str:
@@ -187,7 +193,7 @@ def _words(answer: str) -> str:
     return " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
 
 
-def _nothing(ready: ModelSetup, reply: Reply) -> NothingDone:
+def _nothing(setup: ModelSetup, reply: Reply) -> NothingDone:
     said = " ".join(without_thought(reply.text).split())
-    name = public(reply.model or ready.model.spec)
+    name = public(reply.model or setup.model.spec)
     return NothingDone(f"{name} sent no change; it said: {said[:300]}")

@@ -93,33 +93,33 @@ def edit(
     """Do one edit. Raises what each step raises; whatever it raises, the user's files, index and branch are either
     as they were or hold the whole edit."""
     started = time.monotonic()
-    asked = ready or model_setup(settings, say=ui.say)
-    meter = asked.meter
+    setup = ready or model_setup(settings, say=ui.say)
+    meter = setup.meter
     preflight(worktree, request)
     if request.instead_of is not None:
         undo(worktree, request.instead_of)
         ui.say(f"undid the edit {request.instead_of} (`repoagent redo` restores it)")
-    prepared = prepare(worktree, request, settings, asked.form)
-    refuse_untracked(worktree, request, prepared.bench.draft)
-    for warning in prepared.gathered.context_files.warnings:
+    prepared = prepare(worktree, request, settings, setup.form)
+    refuse_untracked(worktree, request, prepared.tool_context.draft)
+    for warning in prepared.context.context_files.warnings:
         ui.say(f"warning: {warning}")
     for sentence in copies(prepared):
         ui.say(sentence)
-    place = layout(worktree)
-    ensure(place)
-    prepared.bench.attachments = attachments(asked, place.sent)
-    key = request_key(prepared.bench.request.instruction, prepared.blobs, 0)
-    before = find_unfinished(place, key)
+    dirs = layout(worktree)
+    ensure(dirs)
+    prepared.tool_context.attachments = attachments(setup, dirs.sent)
+    key = request_key(prepared.tool_context.request.instruction, prepared.blobs, 0)
+    before = find_unfinished(dirs, key)
     if before and (
         request.fresh or edit_folder(worktree, before).exists()
     ):  # that one was landed, then killed
-        set_aside(place, before)
+        set_aside(dirs, before)
         before = None
     edit_id = before or new_edit_id()
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
-    with edit_lock(place, edit_id), pending(worktree, edit_id, "edit") as record:
-        run = _Run(prepared, asked, ui, record, open_state(conversation_file(place, edit_id)))
+    with edit_lock(dirs, edit_id), pending(worktree, edit_id, "edit") as record:
+        run = _Run(prepared, setup, ui, record, open_state(conversation_file(dirs, edit_id)))
         try:
             run.begin(key)
             landed, outcome = run.go()
@@ -127,14 +127,14 @@ def edit(
             ui.interrupted(_interrupted(run))
             raise
         finally:
-            forget_unanswered(place, edit_id)
+            forget_unanswered(dirs, edit_id)
     said = [outcome.words, outcome.text if landed is not None else ""]
     return EditOutcome(
         kind="answered" if landed is None else landed.kind,
         edit_id=edit_id,
         landed=landed,
         answer="" if landed is not None else outcome.text,
-        model=display_name(asked.model.spec),
+        model=display_name(setup.model.spec),
         usage=meter.usage,
         attempts=meter.attempts,
         cost=meter.cost,
@@ -146,15 +146,15 @@ def edit(
 
 def _interrupted(run: _Run) -> str:
     """What is so after a ^C, in a line."""
-    bench = run.prepared.bench
-    if edit_folder(bench.worktree, run.edit_id).exists():
+    tool_context = run.prepared.tool_context
+    if edit_folder(tool_context.worktree, run.edit_id).exists():
         return "interrupted after the change was made; `repoagent undo` undoes it"
     said = "interrupted; nothing was changed"
-    if bench.request.instead_of is not None:
+    if tool_context.request.instead_of is not None:
         said = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
-    turns = open_state(conversation_file(layout(bench.worktree), run.edit_id)).turns
+    turns = open_state(conversation_file(layout(tool_context.worktree), run.edit_id)).turns
     if replies := sum(turn.role == "assistant" for turn in turns):
-        said += f"; the same command resumes it; replies already paid for: {replies}"
+        said += f". Run the same command again to resume (replies already paid for: {replies})"
     return said
 
 
@@ -201,7 +201,7 @@ class _Run:
             replies = sum(turn.role == "assistant" for turn in self.state.turns)
             self.ui.note(f"resuming the interrupted edit {self.edit_id}; replies already paid for: {replies}")
             return
-        request = self.prepared.bench.request
+        request = self.prepared.tool_context.request
         meta = {
             "edit": self.edit_id,
             "asked": request_mark(key),
@@ -216,19 +216,21 @@ class _Run:
 
     def _open_bench(self) -> None:
         """Let refused edits leave a draft, and files be asked for; a small model is asked without either."""
-        bench = self.prepared.bench
-        if not bench.short:
-            bench.drafts = True
-            bench.allow = (lambda paths: True) if bench.request.scope == "repo" else self.ui.permits
+        tool_context = self.prepared.tool_context
+        if not tool_context.short:
+            tool_context.drafts = True
+            tool_context.allow = (
+                (lambda paths: True) if tool_context.request.scope == "repo" else self.ui.permits
+            )
 
     def _take_in_again(self) -> None:
         """The files that the user has allowed to be changed. Raises Refused where one is not as the model saw it."""
-        bench = self.prepared.bench
+        tool_context = self.prepared.tool_context
         for turn in self.state.turns:
             for path, blob in allowed_files(turn).items():
-                if path not in bench.editable and can_be_offered(bench, [path]):
-                    add_to_scope(bench, path)
-                if path not in bench.editable or bench.draft.sources[path].blob != blob:
+                if path not in tool_context.editable and can_be_offered(tool_context, [path]):
+                    add_to_scope(tool_context, path)
+                if path not in tool_context.editable or tool_context.draft.sources[path].blob != blob:
                     raise Refused(f"{path} has changed since")
 
     def go(self) -> tuple[CommitOutcome | None, Outcome]:
@@ -240,7 +242,7 @@ class _Run:
         agent = ModelAgent(
             self.model_setup.model, self.model_setup.meter, asking.render,
             on_text=self.ui.text, on_void=self.ui.void, on_wait=asking.waiting,
-            on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.bench.short,
+            on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.tool_context.short,
         )  # fmt: skip
         try:
             while True:
@@ -288,13 +290,13 @@ class _Run:
     def before_reject(self, outcome: Outcome) -> Turn | None:
         """What the model is told that declined: that it may change the files which it says are needed, or what of its
         edit is missing; None to let it."""
-        bench = self.prepared.bench
+        tool_context = self.prepared.tool_context
         # with --scope repo only a reply that was given without it can ask for more
-        asks = bench.request.scope != "repo" or self.begun == outcome.state.turns
-        files = files_named_in(bench, outcome.text) if asks else []
+        asks = tool_context.request.scope != "repo" or self.begun == outcome.state.turns
+        files = files_named_in(tool_context, outcome.text) if asks else []
         seen = (
-            scope_observation(bench, files)
-            if allow_files(bench, files)
+            scope_observation(tool_context, files)
+            if allow_files(tool_context, files)
             else self.unfinished_edit(outcome.state)
         )
         if seen is None:
@@ -307,14 +309,14 @@ class _Run:
 
     def unfinished_edit(self, state: State) -> Observation | None:
         """What the model is told once that ends with a part of its edit missing. Raises the refusal after that."""
-        bench = self.prepared.bench
-        if not bench.missing or bench.refusal is None:
+        tool_context = self.prepared.tool_context
+        if not tool_context.missing or tool_context.refusal is None:
             return None
         last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
         if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
-            raise bench.refusal
+            raise tool_context.refusal
         text, shown = (
-            f"Your edit is not complete. {bench.still_missing}",
+            f"Your edit is not complete. {tool_context.still_missing}",
             "asked the model for the missing hunks",
         )
         return Observation(MISSING, text, ok=False, shown=shown)
@@ -325,14 +327,14 @@ class _Run:
         that failed."""
         if missing := self.unfinished_edit(state):
             return missing
-        bench = self.prepared.bench
+        tool_context = self.prepared.tool_context
         said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
-        if bench.short and said < REMINDERS:
+        if tool_context.short and said < REMINDERS:
             text = f"Your answer contains no edit.\n{self.prepared.reminder}".rstrip()
             return Observation(REMINDER, text, ok=False, shown="the reply contains no edit")
         told = self.told(state, UNFINISHED)
         self.refuse_same(whatever=told)
-        if bench.draft.edits and not bench.short and not told:
+        if tool_context.draft.edits and not tool_context.short and not told:
             text = "Your edit applies but is not committed, and your reply requests nothing: `<finish>` or continue."
             shown = "the reply neither finishes the edit nor requests an action"
             return Observation(UNFINISHED, text, ok=False, shown=shown)
@@ -342,7 +344,7 @@ class _Run:
         """Raise CheckFailed where a check or a hook said no to just what the draft is now, or to `whatever` it was."""
         if self.setback is None or self.setback.kind == "person":
             return
-        if whatever or self.tried == self.prepared.bench.draft.edits:
+        if whatever or self.tried == self.prepared.tool_context.draft.edits:
             raise self.setback.failure()
 
     @staticmethod
@@ -355,7 +357,7 @@ class _Run:
         edits = [
             turn for step in steps(state.turns) for turn in step.performed if turn.meta.get("kind") == EDIT
         ]
-        if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.bench.short:
+        if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.tool_context.short:
             return None
         reasons = set(edits[-1].meta.get("reasons", "").split())
         if reasons and reasons <= NOTHING_TO_DO:
@@ -366,7 +368,7 @@ class _Run:
                 "needed, finish again."
             )
             return Observation(UNFINISHED, text, ok=False, shown="")
-        if not self.prepared.bench.draft.edits:
+        if not self.prepared.tool_context.draft.edits:
             why = self.refused or edits[-1].text
             raise Refused(f"the model's edit was refused and it sent no other: {why}")
         self.ui.say(
@@ -384,14 +386,14 @@ class _Run:
             self.refuse_same()
             if (refused := self.refused_last(state)) is not None:
                 return refused
-        if not self.prepared.bench.request.dry_run:
+        if not self.prepared.tool_context.request.dry_run:
             self.log.save_pending(state)
         try:
             self.landed = review_and_commit(
-                self.prepared.bench, self.edit_id, self.message, self.ui, self.explain
+                self.prepared.tool_context, self.edit_id, self.message, self.ui, self.explain
             )
         except SentBack as setback:
-            self.setback, self.tried = setback, self.prepared.bench.draft.edits
+            self.setback, self.tried = setback, self.prepared.tool_context.draft.edits
             text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
             error = setback.failure() if setback.kind == "hook" else None  # a check is the user's to limit
             return Observation(setback.kind, text, ok=False, error=error, shown=setback.shown)

@@ -63,14 +63,14 @@ class EditLog:
 
     def message(self, state: State, changes: Sequence[FileChange]) -> str:
         """The whole commit message with its trailers."""
-        bench = self.prepared.bench
+        tool_context = self.prepared.tool_context
         words, _ = account(self.prepared.tools, state)
         trailer = self.model_setup.settings.text("commit.trailer")
-        text = compose(words, bench.request.instruction, trailer)
-        return with_trailers(text, self.trailers(state, changes), bench.worktree.top)
+        text = compose(words, tool_context.request.instruction, trailer)
+        return with_trailers(text, self.trailers(state, changes), tool_context.worktree.top)
 
     def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
-        worktree, settings = self.prepared.bench.worktree, self.model_setup.settings
+        worktree, settings = self.prepared.tool_context.worktree, self.model_setup.settings
         return trailers_of(worktree, settings, self.who(state), self.edit_id, changes)
 
     def who(self, state: State) -> str:
@@ -78,48 +78,51 @@ class EditLog:
 
     def save_pending(self, state: State) -> None:
         """Save what has to be recorded once the change is made: a kill after that must not lose it."""
-        bench = self.prepared.bench
+        tool_context = self.prepared.tool_context
         if self.model_setup.settings.switch("memory.enabled"):
             story = self._story(state, None, "answered", "")
-            self.pending.keep(self.prepared.memories, to_remember(story, bench.draft.edits, bench.placements))
+            self.pending.keep(
+                self.prepared.memories, to_remember(story, tool_context.draft.edits, tool_context.placements)
+            )
 
     def remember(self, landed: CommitOutcome | None, ended: str, answer: str) -> None:
         """Record how the edit ended in the memory of each file, and its conversation with it.
 
         The edit is done: neither ^C nor a memory that cannot be written makes it look undone.
         """
-        place = layout(self.prepared.bench.worktree)
+        dirs = layout(self.prepared.tool_context.worktree)
         with uninterrupted():
             try:
                 self._remember(landed, ended, answer)
             except (RepoagentError, OSError) as error:
                 if landed is not None and self.pending.descriptor is not None:
-                    forget(place, self.edit_id)
+                    forget(dirs, self.edit_id)
                     what = "the next command will retry"
                 else:
-                    what = f"its conversation is saved in {set_aside(place, self.edit_id)}"
+                    what = f"its conversation is saved in {set_aside(dirs, self.edit_id)}"
                 self.ui.say(f"warning: could not record this edit in memory ({error}); {what}")
                 return
             if landed is not None:
                 self.pending.drop()
             try:
-                forget(place, self.edit_id)
-                forget_sent(place, self.model_setup.settings.whole("sent.keep_days"))
+                forget(dirs, self.edit_id)
+                forget_sent(dirs, self.model_setup.settings.whole("sent.keep_days"))
                 days = self.model_setup.settings.whole_or_none("conversations.keep_days")
                 if days is not None:
                     from repoagent.memory.archive.gc import forget_daily
 
-                    forget_daily(place, days)
+                    forget_daily(dirs, days)
             except (RepoagentError, OSError) as error:
                 self.ui.say(f"warning: could not remove old files ({error})")
 
     def _remember(self, landed: CommitOutcome | None, ended: str, answer: str) -> None:
-        bench = self.prepared.bench
-        state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
+        tool_context = self.prepared.tool_context
+        state = open_state(conversation_file(layout(tool_context.worktree), self.edit_id))
         story = self._story(state, landed, ended, answer)
         if self.model_setup.settings.switch("memory.enabled"):
             remember(
-                bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths,
+                tool_context.worktree, story, tool_context.draft.sources, self.prepared.memories,
+                tool_context.request.paths,
                 limit=self.model_setup.settings.whole("memory.limit"),
             )  # fmt: skip
 
@@ -127,7 +130,7 @@ class EditLog:
         _, notes = account(self.prepared.tools, state)
         return Story(
             edit_id=self.edit_id,
-            request=self.prepared.bench.request.instruction,
+            request=self.prepared.tool_context.request.instruction,
             turns=state.turns,
             notes=notes,
             ended=ended,

@@ -61,13 +61,13 @@ def save_diff(folder: Path, diff: str) -> Path:
     return path
 
 
-def refresh_split(gathered: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
+def refresh_split(segment_edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
     """Give the folder the segments of the present source; a file that was saved since it was joined is left alone.
 
     The join is done: what can't be brought up to date is said, and left to `--refresh`.
     """
-    joined = {edit.file: edit.file_hash for edit in gathered.edits}
-    folder = gathered.index.folder
+    joined = {edit.file: edit.file_hash for edit in segment_edits.edits}
+    folder = segment_edits.index.folder
     try:
         done = refresh(folder, cwd, joined=joined)
     except (RepoagentError, OSError) as error:
@@ -117,10 +117,12 @@ def _text(index: Index, source: Source) -> Source:
 NAMED = 3  # definitions in a subject
 
 
-def default_subject(gathered: SegmentEdits) -> str:
+def default_subject(segment_edits: SegmentEdits) -> str:
     """A subject that names the definitions whose lines were edited, the innermost ones; or the lines."""
-    path = shown(gathered.index.source.path)
-    found = list(dict.fromkeys(symbol for edit in gathered.edits for symbol in _symbols(gathered, edit)))
+    path = shown(segment_edits.index.source.path)
+    found = list(
+        dict.fromkeys(symbol for edit in segment_edits.edits for symbol in _symbols(segment_edits, edit))
+    )
     whole = [symbol for symbol in found if symbol is not None]
     names = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
     choices = []
@@ -131,7 +133,7 @@ def default_subject(gathered: SegmentEdits) -> str:
             choices.append(f"{len(names)} parts")
     subjects = [f"Change {what} in {where}" for what in choices for where in (path, path.rpartition("/")[2])]
     fitting = [subject for subject in subjects if len(subject) <= SUBJECT_WIDTH]
-    return compose(fitting[0] if fitting else f"Change {_lines(gathered)} of {path}", "")
+    return compose(fitting[0] if fitting else f"Change {_lines(segment_edits)} of {path}", "")
 
 
 def _listed(names: list[str]) -> str:
@@ -145,9 +147,9 @@ def _ranges(edit: SegmentEdit) -> Iterator[tuple[int, int]]:
         yield (first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1)
 
 
-def _symbols(gathered: SegmentEdits, edit: SegmentEdit) -> Iterator[Symbol | None]:
+def _symbols(segment_edits: SegmentEdits, edit: SegmentEdit) -> Iterator[Symbol | None]:
     """For each edited place what it is in."""
-    symbols = [symbol for segment in gathered.index.segments for symbol in segment.symbols]
+    symbols = [symbol for segment in segment_edits.index.segments for symbol in segment.symbols]
     for first, last in _ranges(edit):
         yield _innermost([one for one in symbols if one.first_line <= first and last <= one.last_line])
 
@@ -159,8 +161,8 @@ def _innermost(symbols: Sequence[Symbol]) -> Symbol | None:
     return found[0] if len(found) == 1 else None
 
 
-def _lines(gathered: SegmentEdits) -> str:
-    found = [one for edit in gathered.edits if edit.before != edit.after for one in _ranges(edit)]
+def _lines(segment_edits: SegmentEdits) -> str:
+    found = [one for edit in segment_edits.edits if edit.before != edit.after for one in _ranges(edit)]
     first, last = max(1, min(one for one, _ in found)), max(one for _, one in found)
     return f"line {first}" if first >= last else f"lines {first}-{last}"
 
@@ -226,18 +228,18 @@ def join(
             index = finish(index)
         job = _job(read_segment_edits(index, cwd), cwd, request, discards)
         done = _landed(job, request, settings, ui) if job.changes else None
-    gathered, fresh = job.gathered, False
+    segment_edits, fresh = job.segment_edits, False
     if not request.dry_run:
         with uninterrupted():
-            fresh = refresh_split(gathered, cwd, ui.say)
+            fresh = refresh_split(segment_edits, cwd, ui.say)
     if done is None:
-        said = f", and {near(gathered.index.folder, cwd)} is up to date" if fresh else ""
-        raise NothingDone(f"nothing to join: {gathered.index.source.path} already has your edits{said}")
+        said = f", and {near(segment_edits.index.folder, cwd)} is up to date" if fresh else ""
+        raise NothingDone(f"nothing to join: {segment_edits.index.source.path} already has your edits{said}")
     edit_id, landed, diff = done
-    segments = tuple(_segment(edit, job.merged) for edit in gathered.edits)
+    segments = tuple(_segment(edit, job.merged) for edit in segment_edits.edits)
     return JoinOutcome(
-        edit_id, landed, gathered.index.source.path, gathered.index.path, segments, gathered.strangers, diff, fresh,
-        time.monotonic() - started - ui.waited,
+        edit_id, landed, segment_edits.index.source.path, segment_edits.index.path, segments,
+        segment_edits.strangers, diff, fresh, time.monotonic() - started - ui.waited,
     )  # fmt: skip
 
 
@@ -245,7 +247,7 @@ def join(
 class _Job:
     """The edits, the source as it is now under the path `name` in the folder `top`, and what they make together."""
 
-    gathered: SegmentEdits
+    segment_edits: SegmentEdits
     worktree: WorkTree | None
     source: Source
     merged: MergeResult
@@ -263,41 +265,41 @@ class _Job:
         """Where the source is: without a repository all that is asked of it is the folder."""
         if self.worktree is not None:
             return self.worktree
-        folder = Path(self.gathered.index.source.path).parent
+        folder = Path(self.segment_edits.index.source.path).parent
         return WorkTree(folder, folder / ".git", folder / ".git")
 
 
-def _job(gathered: SegmentEdits, cwd: Path, request: EditRequest, discards: Discards | None) -> _Job:
+def _job(segment_edits: SegmentEdits, cwd: Path, request: EditRequest, discards: Discards | None) -> _Job:
     """All that can be known before anything is written, refusals too."""
-    path = gathered.index.source.path
+    path = segment_edits.index.source.path
     outside = path.startswith("/")
-    worktree = None if outside else worktree_of(gathered.index, cwd)
+    worktree = None if outside else worktree_of(segment_edits.index, cwd)
     if worktree is None and not outside:
         raise UsageError(
-            f"{path}, the source of {near(gathered.index.folder, cwd)}, belongs to a repository: run this inside it"
+            f"{path}, the source of {near(segment_edits.index.folder, cwd)}, belongs to a repository: run this in it"
         )
     if worktree is None:
-        source = outside_source(gathered.index)
+        source = outside_source(segment_edits.index)
     else:
         request = replace(request, targets=(Target(path),))
-        source = present_source(worktree, gathered.index, request)
+        source = present_source(worktree, segment_edits.index, request)
         preflight(worktree, request)
         if not (request.commit.no_commit or request.dry_run):
             refuse_operation(worktree)
         refuse_untracked(worktree, request, Draft({path: source}))
     present = source.data or b""
-    found = merge_edits(worktree, gathered, source.path, present)
+    found = merge_edits(worktree, segment_edits, source.path, present)
     if found.clashes:
         if discards is None:
             raise JoinClash(path, found.clashes)
-        found = merge_edits(worktree, gathered, source.path, present, last_word=True)
+        found = merge_edits(worktree, segment_edits, source.path, present, last_word=True)
         if not discards(path, found.clashes, found.lost):
             raise NothingDone("cancelled: nothing was changed.")
     reason = parses_worse(path, present, found.data or b"") if request.parse_check else None
     if reason:
-        files = ", ".join(breaking_segments(gathered)) or "the segments"
+        files = ", ".join(breaking_segments(segment_edits)) or "the segments"
         raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
-    return _Job(gathered, worktree, source, found)
+    return _Job(segment_edits, worktree, source, found)
 
 
 def _landed(
@@ -307,39 +309,39 @@ def _landed(
     name, source = job.name, job.source
     change = FileChange(name, name, source.data, job.merged.data, source.mode, source.mode)
     request = replace(request, targets=(Target(name),))
-    bench = ApplySession(job.top, request, Draft({name: source}).with_changes([change]), [])
-    words = request.instruction or default_subject(job.gathered)
-    remarks = (*job.gathered.notes, *_remarks(job))
+    session = ApplySession(job.top, request, Draft({name: source}).with_changes([change]), [])
+    words = request.instruction or default_subject(job.segment_edits)
+    remarks = (*job.segment_edits.notes, *_remarks(job))
     if job.worktree is None:
-        edit_id, landed = new_edit_id(), _outside(bench, remarks, ui)
+        edit_id, landed = new_edit_id(), _outside(session, remarks, ui)
     else:
         edit_id, landed = commit_change(
-            bench, settings, ui, lambda changes: words, kind="join", remarks=remarks
+            session, settings, ui, lambda changes: words, kind="join", remarks=remarks
         )
     if not landed.written:
         return edit_id, landed, None
     with uninterrupted():
         try:
-            return edit_id, landed, save_diff(job.gathered.index.folder, landed.proposal.diff)
+            return edit_id, landed, save_diff(job.segment_edits.index.folder, landed.proposal.diff)
         except (RepoagentError, OSError) as error:
             ui.say(f"warning: could not save the diff ({error})")
             return edit_id, landed, None
 
 
-def _outside(bench: ApplySession, remarks: tuple[str, ...], ui: UserInterface) -> CommitOutcome:
+def _outside(session: ApplySession, remarks: tuple[str, ...], ui: UserInterface) -> CommitOutcome:
     edit_id = new_edit_id()
     try:
-        proposal = agreed(bench, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
-        if bench.request.dry_run:
+        proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
+        if session.request.dry_run:
             return CommitOutcome(proposal)
-        return write_files(bench.worktree.top, proposal, bench.request, edit_id, ui)
+        return write_files(session.worktree.top, proposal, session.request, edit_id, ui)
     except SentBack as setback:
         raise user_error(setback) from setback
 
 
 def _remarks(job: _Job) -> tuple[str, ...]:
     """What a person should know of how it was merged."""
-    how, path = job.merged.how, job.gathered.index.source.path
+    how, path = job.merged.how, job.segment_edits.index.source.path
     both = [file for file, one in how.items() if one == "merged"]
     already = [file for file, one in how.items() if one == "already"]
     remarks = []
@@ -347,7 +349,7 @@ def _remarks(job: _Job) -> tuple[str, ...]:
         remarks.append(
             f"{path} has changed since the split, also in {', '.join(both)}; both changes are merged"
         )
-    elif job.source.data != job.gathered.base:
+    elif job.source.data != job.segment_edits.base:
         other = "other " if job.merged.lost else ""
         remarks.append(f"{path} has changed since the split; its {other}changes are kept")
     if already:

@@ -120,22 +120,22 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
         data = segment_bytes(index, segment)
         saved = taken_over(segment.file, before, data, facts, last=segment is index.segments[-1])
         found.append(SegmentEdit(segment, before, saved.data, digest(data), not data, saved.notes))
-    gathered = SegmentEdits(index, base, tuple(found), _strangers(index))
+    segment_edits = SegmentEdits(index, base, tuple(found), _strangers(index))
     if all(edit.before == edit.after for edit in found):
-        raise NothingDone(_nothing(gathered, cwd))
+        raise NothingDone(_nothing(segment_edits, cwd))
     emptied = {edit.file for edit in found if edit.emptied}
     if all(segment.file in emptied for segment in index.segments):
         raise Refused(
             f"all segments are empty, which would empty {index.source.path}: to delete that file, remove it yourself"
         )
-    return gathered
+    return segment_edits
 
 
-def _nothing(gathered: SegmentEdits, cwd: Path) -> str:
-    index = gathered.index
-    if gathered.edits:
-        return f"nothing to join: no text was changed ({'; '.join(gathered.notes)})"
-    extra = f" ({gathered.notes[0]})" if gathered.notes else ""
+def _nothing(segment_edits: SegmentEdits, cwd: Path) -> str:
+    index = segment_edits.index
+    if segment_edits.edits:
+        return f"nothing to join: no text was changed ({'; '.join(segment_edits.notes)})"
+    extra = f" ({segment_edits.notes[0]})" if segment_edits.notes else ""
     said = f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}"
     if _has_moved_on(index, cwd):
         again = f"`repoagent split --refresh {quoted(index.folder, cwd)}`"
@@ -180,7 +180,12 @@ class MergeResult:
 
 
 def merge_edits(
-    worktree: WorkTree | None, gathered: SegmentEdits, name: str, present: bytes, *, last_word: bool = False
+    worktree: WorkTree | None,
+    segment_edits: SegmentEdits,
+    name: str,
+    present: bytes,
+    *,
+    last_word: bool = False,
 ) -> MergeResult:
     """Join the edits with the `present` source, which is called `name` in diffs."""
     with ExitStack() as stack:
@@ -190,9 +195,9 @@ def merge_edits(
         by_git = _by_git(worktree)
         edits: list[SegmentEdit] = []
         clashes: list[Clash] = []
-        lost, kept = "", gathered.base
-        for edit in gathered.edits[::-1]:
-            one = _rebased(gathered, edit, by_git, last_word)
+        lost, kept = "", segment_edits.base
+        for edit in segment_edits.edits[::-1]:
+            one = _rebased(segment_edits, edit, by_git, last_word)
             clashes += one.clashes
             edits.append(replace(edit, after=one.data))
             if one.clashes:
@@ -200,22 +205,22 @@ def merge_edits(
         if clashes and not last_word:
             how: dict[str, How] = {file: "clash" for clash in clashes for file in clash.files}
             return MergeResult(None, how, tuple(clashes[::-1]))
-        parts = gathered.parts(edits)
+        parts = segment_edits.parts(edits)
         joined = join_parts(parts, present, merge=by_git, differing=differing, last_word=last_word)
     if clashes:
-        lost = _diff(name, kept, gathered.base)
+        lost = _diff(name, kept, segment_edits.base)
     if joined.kept is not None:
         lost += _diff(name, joined.kept, present)
-    how = {edit.file: _how(edit, joined.how) for edit in gathered.edits}
+    how = {edit.file: _how(edit, joined.how) for edit in segment_edits.edits}
     return MergeResult(joined.data, how, (*clashes[::-1], *joined.clashes), lost)
 
 
-def breaking_segments(gathered: SegmentEdits) -> list[str]:
+def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
     """The edited files after which the text that was split, with nothing else changed, parses worse."""
-    path, base = gathered.index.source.path, gathered.base
+    path, base = segment_edits.index.source.path, segment_edits.base
     return [
         edit.file
-        for edit in gathered.edits
+        for edit in segment_edits.edits
         if parses_worse(path, base, base[: edit.segment.start] + edit.after + base[edit.segment.end :])
     ]
 
@@ -232,11 +237,11 @@ class _Rebased:
     clashes: tuple[Clash, ...] = ()
 
 
-def _rebased(gathered: SegmentEdits, edit: SegmentEdit, by_git: Merge, last_word: bool) -> _Rebased:
+def _rebased(segment_edits: SegmentEdits, edit: SegmentEdit, by_git: Merge, last_word: bool) -> _Rebased:
     """The edit as one of the text that the index is of now: it was made of an earlier one where the split was
     refreshed under it."""
     segment = edit.segment
-    text = gathered.base[segment.start : segment.end]
+    text = segment_edits.base[segment.start : segment.end]
     if edit.before == text:
         return _Rebased(edit.after, text)
     parts = [Part(edit.file, edit.before, edit.after)]

@@ -40,7 +40,7 @@ def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Promp
     same = said.count(said[-1]) if said else 0
     if same > 1 or last.text.startswith(UNCHANGED):
         return reworded(prepared), True, None if same < 3 else retry_temperature(turns)
-    if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
+    if last.meta.get("kind") == "check" and prepared.tool_context.draft.edits:
         output = fence(first_lines(check_output(last.text)), "output")
         return corrections(prepared, output), True, retry_temperature(turns)
     return prepared.prompts, False, None
@@ -53,22 +53,22 @@ def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
     wrong with its answer, Qwen2.5-Coder-1.5B gives the same answer again; shown it as a file that is not right yet,
     it corrects what it understands.
     """
-    bench, gathered = prepared.bench, prepared.gathered
-    texts = bench.draft.texts()
+    tool_context, context = prepared.tool_context, prepared.context
+    texts = tool_context.draft.texts()
     tried = {
         path: replace(source, data=texts[path].data)
-        for path, source in gathered.sources.items()
+        for path, source in context.sources.items()
         if path in texts
     }
     windows = {
-        path: tuple(_moved(window, gathered.sources[path], tried[path]) for window in parts)
-        for path, parts in bench.windows.items()
+        path: tuple(_moved(window, context.sources[path], tried[path]) for window in parts)
+        for path, parts in tool_context.windows.items()
         if path in tried
     }
-    paths = [path for path in gathered.request.paths if path in tried]
+    paths = [path for path in context.request.paths if path in tried]
     named = [path for path in paths if path.rpartition("/")[2] in output]
-    now = replace(gathered, sources={**gathered.sources, **tried})
-    changed = replace(bench, windows=windows)
+    now = replace(context, sources={**context.sources, **tried})
+    changed = replace(tool_context, windows=windows)
     marks = {path: fence_mark(shown_text(tried[path], windows.get(path, ()))) for path in paths}
     note = f"\nThe file above already has a first attempt, which fails the check:\n{output}\nCorrect it.\n"
     return tuple(
@@ -78,12 +78,15 @@ def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
 
 def reworded(prepared: Prepared) -> tuple[Prompt, ...]:
     """The first prompts in other words: at the same ones a small model stays with its answer, warm or not."""
-    bench, gathered = prepared.bench, prepared.gathered
-    paths = gathered.request.paths
+    tool_context, context = prepared.tool_context, prepared.context
+    paths = context.request.paths
     marks = {
-        path: fence_mark(shown_text(gathered.sources[path], bench.windows.get(path, ()))) for path in paths
+        path: fence_mark(shown_text(context.sources[path], tool_context.windows.get(path, ())))
+        for path in paths
     }
-    return tuple(prompt_for(gathered, bench, prepared.tools, [path], marks, plain=True) for path in paths)
+    return tuple(
+        prompt_for(context, tool_context, prepared.tools, [path], marks, plain=True) for path in paths
+    )
 
 
 def _moved(window: Window, before: Source, now: Source) -> Window:
@@ -123,14 +126,14 @@ class ModelCalls:
     def requests(self, state: State) -> tuple[Request, ...]:
         prepared = self.prepared
         replies = sum(turn.role == "assistant" for turn in state.turns)
-        key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
+        key = request_key(prepared.tool_context.request.instruction, prepared.blobs, replies)
         most = min(
             self.model_setup.max_output_tokens, prepared.reply_tokens or self.model_setup.max_output_tokens
         )
-        shelf = prepared.bench.attachments
+        shelf = prepared.tool_context.attachments
         attached = shelf.of(state.turns) if shelf is not None else {}
         prompts, alone, warm = next_prompts(prepared, state.turns)
-        kept = partial(blocks_of, layout(prepared.bench.worktree))
+        kept = partial(blocks_of, layout(prepared.tool_context.worktree))
         as_messages = partial(messages_of, tools=prepared.tools, blocks_of=kept, attached=attached)
         requests = []
         for number, prompt in enumerate(prompts):
@@ -170,16 +173,16 @@ class ModelCalls:
 
     def kept(self, request: Request, reply: Reply) -> dict[str, str]:
         """Keep the exact text that was sent, and the blocks that came back; what the conversation says of it."""
-        place = layout(self.prepared.bench.worktree)
+        dirs = layout(self.prepared.tool_context.worktree)
         return {
             "time": now(),
-            "sent": keep_sent(place, request),
+            "sent": keep_sent(dirs, request),
             "tokens": f"{reply.usage.total - reply.usage.output}+{reply.usage.output}",
-            **keep_blocks(place, reply),
+            **keep_blocks(dirs, reply),
         }
 
     def waiting(self, seconds: float, reason: str) -> None:
         self.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
     def recall(self, query: str) -> list[str]:
-        return search_memory(layout(self.prepared.bench.worktree), query)
+        return search_memory(layout(self.prepared.tool_context.worktree), query)

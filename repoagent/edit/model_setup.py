@@ -67,13 +67,13 @@ class ModelSetup:
         return min(most)
 
 
-def attachments(ready: ModelSetup, folder: Path) -> Attachments:
+def attachments(setup: ModelSetup, folder: Path) -> Attachments:
     """The images and PDFs of a conversation, with their copies in `folder`, for the model that is asked."""
     from repoagent.llm.attachments import Attachments
     from repoagent.llm.availability import why_not
 
     def refusal(media: Sequence[Media]) -> str:
-        return why_not(ready.settings, ready.model.spec, media, ready.context_tokens)
+        return why_not(setup.settings, setup.model.spec, media, setup.context_tokens)
 
     return Attachments(folder, refusal)
 

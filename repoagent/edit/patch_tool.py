@@ -31,115 +31,131 @@ FITS = "This fits; nothing is written yet, because another part of the edit is m
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
 
 
-def edit_tool(bench: ToolContext) -> Tool:
+def edit_tool(tool_context: ToolContext) -> Tool:
     """The tool that a diff in a reply is: fold it into the draft, or say why it does not fit."""
 
     def perform(action: Action) -> Observation:
         try:
-            return _folded(bench, action.body)
+            return _folded(tool_context, action.body)
         except PatchRefused as error:
             closed = [problem.path for problem in error.problems if problem.reason == "out-of-scope"]
-            needed = can_be_offered(bench, closed)
-            if not allow_files(bench, needed):
-                return _refused(bench, error, action.body)
+            needed = can_be_offered(tool_context, closed)
+            if not allow_files(tool_context, needed):
+                return _refused(tool_context, error, action.body)
         except NoPatch as error:
-            text = bench.sent_back(NOT_A_FILE if bench.loose else str(error))
+            text = tool_context.sent_back(NOT_A_FILE if tool_context.loose else str(error))
             return Observation(
                 "edit", text, ok=False, shown="the reply contains no change that can be applied"
             )
         except Refused as error:  # a path in a submodule, or through a link
-            return Observation("edit", bench.sent_back(str(error)), ok=False, error=error, shown=str(error))
+            return Observation(
+                "edit", tool_context.sent_back(str(error)), ok=False, error=error, shown=str(error)
+            )
         try:
-            seen = _folded(bench, action.body)
+            seen = _folded(tool_context, action.body)
         except PatchRefused as error:
-            seen = _refused(bench, error, action.body)
-        return with_shown(bench, seen, needed)
+            seen = _refused(tool_context, error, action.body)
+        return with_shown(tool_context, seen, needed)
 
-    return Tool("edit", form_text(bench.form), perform, replay=True, loose=bench.loose)
+    return Tool("edit", form_text(tool_context.form), perform, replay=True, loose=tool_context.loose)
 
 
-def _folded(bench: ToolContext, answer: str) -> Observation:
+def _folded(tool_context: ToolContext, answer: str) -> Observation:
     """What comes of the patches of an answer that all fit. Raises what `apply_patches` does."""
-    draft, placed = bench.draft, bench.placements
+    draft, placed = tool_context.draft, tool_context.placements
     try:
-        applied, parts = _fit(bench, draft, answer, bench.kept)
+        applied, parts = _fit(tool_context, draft, answer, tool_context.kept)
     except PatchRefused as error:
         if not draft.edits:
             raise
         draft, placed = Draft(draft.sources), []  # after a setback many models send the whole edit again
         try:
-            applied, parts = _fit(bench, draft, answer, ())
+            applied, parts = _fit(tool_context, draft, answer, ())
         except PatchRefused as other:
             raise (error if error.fits else other) from None
-        whole = {change.name for change in (*bench.draft.edits, *(result.change for result in bench.kept))}
-        if not applied.named >= whole | bench.missing.keys():
+        whole = {
+            change.name
+            for change in (*tool_context.draft.edits, *(result.change for result in tool_context.kept))
+        }
+        if not applied.named >= whole | tool_context.missing.keys():
             raise
-    if guess := guessed(applied.placements, draft, bench.seen):
-        return Observation("edit", bench.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
-    words = "\n\n".join([*bench.said, answer])
+    if guess := guessed(applied.placements, draft, tool_context.seen):
+        return Observation("edit", tool_context.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
+    words = "\n\n".join([*tool_context.said, answer])
     if lost := unasked_losses(
-        applied, bench.request.instruction, words, _originals(draft), parts=parts, loose=bench.loose
+        applied,
+        tool_context.request.instruction,
+        words,
+        _originals(draft),
+        parts=parts,
+        loose=tool_context.loose,
     ):
-        return Observation("edit", bench.sent_back(lost), ok=False, data={"reasons": ["lost-definition"]})
-    bench.missing = {path: part for path, part in bench.missing.items() if path not in applied.named}
-    if bench.missing:
-        bench.said.append(answer)
-        bench.kept = tuple(
+        return Observation(
+            "edit", tool_context.sent_back(lost), ok=False, data={"reasons": ["lost-definition"]}
+        )
+    tool_context.missing = {
+        path: part for path, part in tool_context.missing.items() if path not in applied.named
+    }
+    if tool_context.missing:
+        tool_context.said.append(answer)
+        tool_context.kept = tuple(
             Outcome(change, tuple(place for place in applied.placements if place.path == change.name))
             for change in applied.changes
         )
-        text = f"{FITS}\n\n{bench.still_missing}"
-        return Observation("edit", text, ok=False, data={"partial": True}, shown=bench.waiting)
-    bench.refusals = 0
-    bench.drop_kept()
-    bench.draft = draft.with_changes(applied.changes)
-    bench.placements = [*placed, *applied.placements]
-    bench.editable |= {change.path for change in applied.changes if change.path}
+        text = f"{FITS}\n\n{tool_context.still_missing}"
+        return Observation("edit", text, ok=False, data={"partial": True}, shown=tool_context.waiting)
+    tool_context.refusals = 0
+    tool_context.drop_kept()
+    tool_context.draft = draft.with_changes(applied.changes)
+    tool_context.placements = [*placed, *applied.placements]
+    tool_context.editable |= {change.path for change in applied.changes if change.path}
     return Observation("edit", _applied_text(applied), final=True)
 
 
 def _fit(
-    bench: ToolContext, draft: Draft, answer: str, kept: Sequence[Outcome]
+    tool_context: ToolContext, draft: Draft, answer: str, kept: Sequence[Outcome]
 ) -> tuple[Applied, list[Part]]:
     from repoagent.syntax.regressions import parses_worse
 
-    patches = _read(bench, draft, answer)
+    patches = _read(tool_context, draft, answer)
     applied = apply_patches(
         patches,
         draft.texts(),
-        scope=bench.editable & set(draft.texts()),
-        may_create=lambda path: _may_create(bench, path),
-        strict=bench.request.strict,
-        parses_worse=parses_worse if bench.request.parse_check else None,
-        exists=lambda path: exists(bench, path),
+        scope=tool_context.editable & set(draft.texts()),
+        may_create=lambda path: _may_create(tool_context, path),
+        strict=tool_context.request.strict,
+        parses_worse=parses_worse if tool_context.request.parse_check else None,
+        exists=lambda path: exists(tool_context, path),
         kept=kept,
     )
     return applied, _parts(draft, patches)
 
 
-def _refused(bench: ToolContext, error: PatchRefused, answer: str) -> Observation:
+def _refused(tool_context: ToolContext, error: PatchRefused, answer: str) -> Observation:
     known = all(problem.reason == "already-applied" for problem in error.problems)
-    if known and bench.draft.edits and not bench.missing:
+    if known and tool_context.draft.edits and not tool_context.missing:
         return Observation("edit", f"{error}\nThere is nothing left to do.", final=True)
     reasons = sorted({problem.reason for problem in error.problems})
     nothing = NothingDone(f"no changes: {error}") if set(reasons) <= NOTHING_TO_DO else error
-    text = short_refusal(error) if bench.short else str(error)
+    text = short_refusal(error) if tool_context.short else str(error)
     missing = _missing(error.problems)
-    partial = bench.drafts and bool(error.fits) and bool(missing) and NAMES.isdisjoint(reasons)
+    partial = tool_context.drafts and bool(error.fits) and bool(missing) and NAMES.isdisjoint(reasons)
     if partial:
-        bench.kept, bench.refusal = error.fits, error
-        bench.said.append(answer)
-        bench.missing = {path: part for path, part in bench.missing.items() if path not in error.named}
-        bench.missing |= missing
+        tool_context.kept, tool_context.refusal = error.fits, error
+        tool_context.said.append(answer)
+        tool_context.missing = {
+            path: part for path, part in tool_context.missing.items() if path not in error.named
+        }
+        tool_context.missing |= missing
         text = text.replace(NOTHING, PARTLY, 1)
     return Observation(
         "edit",
-        bench.sent_back(text),
+        tool_context.sent_back(text),
         ok=False,
         data={"reasons": reasons, "hunks": len(error.problems)} | ({"partial": True} if partial else {}),
         error=nothing,
         shown="\n".join(
-            [*(problem.brief for problem in error.problems), *([bench.waiting] if partial else [])]
+            [*(problem.brief for problem in error.problems), *([tool_context.waiting] if partial else [])]
         ),
     )
 
@@ -159,25 +175,29 @@ def _missing(problems: Sequence[Problem]) -> dict[str, str]:
     }
 
 
-def _read(bench: ToolContext, draft: Draft, answer: str) -> list[FilePatch]:
+def _read(tool_context: ToolContext, draft: Draft, answer: str) -> list[FilePatch]:
     """The patches of an answer; where whole files or functions were asked for, with what their fences are for."""
-    ended = not bench.short  # else a reply that reached its length limit is not continued
-    patches = list(read_answer(answer, loose=bench.loose, known=draft.texts(), ended=ended))
-    if not bench.loose:
+    ended = not tool_context.short  # else a reply that reached its length limit is not continued
+    patches = list(read_answer(answer, loose=tool_context.loose, known=draft.texts(), ended=ended))
+    if not tool_context.loose:
         return patches
     from repoagent.edit.small_models.replies import ShownFile, read_reply
 
     texts = draft.texts()
     files = {}
-    for path in bench.editable & set(texts):
+    for path in tool_context.editable & set(texts):
         if text := decode(texts[path].data):
             source = _source_lines(draft, path)
-            parts = _shown_parts(bench, source, path, text.lines)
-            words = frozenset(re.findall(r"\w+", bench.request.instruction))
+            parts = _shown_parts(tool_context, source, path, text.lines)
+            words = frozenset(re.findall(r"\w+", tool_context.request.instruction))
             files[path] = ShownFile(path, text.lines, parts, source, words)
-    missing = [path for path in bench.request.paths if path not in texts]
+    missing = [path for path in tool_context.request.paths if path not in texts]
     return read_reply(
-        patches, files, bench.request.instruction, lambda path: _may_create(bench, path), missing
+        patches,
+        files,
+        tool_context.request.instruction,
+        lambda path: _may_create(tool_context, path),
+        missing,
     )
 
 
@@ -188,10 +208,12 @@ def _source_lines(draft: Draft, path: str) -> tuple[str, ...]:
 
 
 def _shown_parts(
-    bench: ToolContext, before: tuple[str, ...], path: str, now: tuple[str, ...]
+    tool_context: ToolContext, before: tuple[str, ...], path: str, now: tuple[str, ...]
 ) -> tuple[tuple[tuple[int, int], tuple[str, ...]], ...]:
     """The parts of a file that the model was shown, where they are now."""
-    return tuple((rows_now(window, before, now), window.names) for window in bench.windows.get(path, ()))
+    return tuple(
+        (rows_now(window, before, now), window.names) for window in tool_context.windows.get(path, ())
+    )
 
 
 def _originals(draft: Draft) -> dict[str, bytes]:
@@ -211,18 +233,18 @@ def _parts(draft: Draft, patches: Sequence[FilePatch]) -> list[Part]:
     return found
 
 
-def _may_create(bench: ToolContext, path: str) -> bool:
+def _may_create(tool_context: ToolContext, path: str) -> bool:
     """Whether the model may make this file: one that is there but was not shown to it is not new."""
-    if bench.why_not(path):
+    if tool_context.why_not(path):
         return False
-    if path in bench.request.paths:
+    if path in tool_context.request.paths:
         return True
-    request = bench.request
+    request = tool_context.request
     if not request.create and request.scope != "repo":
-        tail_of_known = any(known.endswith(f"/{path}") for known in bench.draft.sources)
+        tail_of_known = any(known.endswith(f"/{path}") for known in tool_context.draft.sources)
         if tail_of_known or not names_file(request.instruction, path):
             return False
-    return read_source(bench.worktree, path).data is None and not is_ignored_here(bench, path)
+    return read_source(tool_context.worktree, path).data is None and not is_ignored_here(tool_context, path)
 
 
 def _applied_text(applied: Applied) -> str:

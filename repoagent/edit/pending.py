@@ -82,8 +82,8 @@ def to_remember(
 ) -> dict[str, Any]:
     """The content for an edit."""
     levels: dict[str, list[str]] = {}
-    for place in placements:
-        levels.setdefault(place.path, []).append(place.level)
+    for dirs in placements:
+        levels.setdefault(dirs.path, []).append(dirs.level)
     return {
         "story": {**asdict(story), "landed": None},
         "renames": {change.path: change.old_path for change in changes if change.is_rename},
@@ -159,10 +159,10 @@ def _made(worktree: WorkTree, name: str, event: str) -> bool | None:
 
 def _memories(worktree: WorkTree, folders: Mapping[str, str]) -> Iterator[tuple[str, Memory]]:
     for path, name in folders.items():
-        place = layout(worktree).memory / name
-        identity = load(place)
+        dirs = layout(worktree).memory / name
+        identity = load(dirs)
         if identity is not None:
-            yield path, Memory(place, identity)
+            yield path, Memory(dirs, identity)
 
 
 def _story(value: Mapping[str, Any]) -> Story:

@@ -37,7 +37,7 @@ class Unwanted(_Sensitive, NothingDone):
 
 
 def review_and_commit(
-    bench: EditSession,
+    session: EditSession,
     edit_id: str,
     message: Callable[[tuple[FileChange, ...]], str],
     ui: UserInterface,
@@ -51,25 +51,25 @@ def review_and_commit(
     no or an empty draft; Refused when the change no longer fits the files, or has sensitive ones that nobody asked for
     (it is kept as a patch file); NotNow, NoCommit and Busy when it fits but can't be committed at present.
     """
-    remarks = (*remarks, *rebind(bench, edit_id))
-    proposal = agreed(bench, edit_id, message, ui, explain, remarks=remarks)
-    if bench.request.dry_run:
+    remarks = (*remarks, *rebind(session, edit_id))
+    proposal = agreed(session, edit_id, message, ui, explain, remarks=remarks)
+    if session.request.dry_run:
         return CommitOutcome(proposal)
     for _ in range(RELOCATIONS):
         try:
-            return commit(bench, proposal, edit_id, ui)
+            return commit(session, proposal, edit_id, ui)
         except Moved:
             ui.note("a file has changed; applying the edit to its new text")
-            bench.draft = Draft(bench.draft.sources, proposal.changes)
-            moved = rebind(bench, edit_id)
-            proposal = _placed_anew(bench, proposal, moved)
+            session.draft = Draft(session.draft.sources, proposal.changes)
+            moved = rebind(session, edit_id)
+            proposal = _placed_anew(session, proposal, moved)
     raise Refused(
-        f"the files keep changing while repoagent writes them; {_keep(bench, proposal.diff, edit_id)}"
+        f"the files keep changing while repoagent writes them; {_keep(session, proposal.diff, edit_id)}"
     )
 
 
 def agreed(
-    bench: EditSession,
+    session: EditSession,
     edit_id: str,
     message: Callable[[tuple[FileChange, ...]], str],
     ui: UserInterface,
@@ -78,91 +78,91 @@ def agreed(
     remarks: tuple[str, ...] = (),
 ) -> Proposal:
     """The draft as a proposal to which the person has said yes; for a dry run it is not asked. Raises as `land`."""
-    if not bench.draft.edits:
+    if not session.draft.edits:
         raise NothingDone("no changes: the files already match the answer.")
-    proposal = _propose(bench, bench.draft.edits, message, remarks)
-    if bench.request.dry_run:
+    proposal = _propose(session, session.draft.edits, message, remarks)
+    if session.request.dry_run:
         return proposal
     while (decision := _agreed(proposal, ui, explain)).kind == "revise" and decision.changes:
-        if why := _parses_worse(bench, decision.changes):
+        if why := _parses_worse(session, decision.changes):
             ui.say(f"not accepted: {why}")
             continue
-        proposal = _propose(bench, decision.changes, message, remarks)
+        proposal = _propose(session, decision.changes, message, remarks)
     if decision.changes is not None and decision.changes != proposal.changes:
-        proposal = _propose(bench, decision.changes, message, remarks)
+        proposal = _propose(session, decision.changes, message, remarks)
     proposal = replace(proposal, accepted=decision.by_person)
-    _agreed_apart(bench, proposal, ui, edit_id)
+    _agreed_apart(session, proposal, ui, edit_id)
     return proposal
 
 
-def rebind(bench: EditSession, edit_id: str) -> tuple[str, ...]:
+def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     """Bind the draft to what is on disk now. Where the user changed a file meanwhile, the change is placed anew.
 
     Only exact matches count here: the text is the file's own, so anything else would be a guess. Returns what to
     tell the person. Raises Refused, with the change kept as a patch file, when it does not fit any more.
     """
-    touched = [path for change in bench.draft.edits for path in (change.old_path, change.path) if path]
-    fresh = {path: read_source(bench.worktree, path) for path in dict.fromkeys(touched)}
+    touched = [path for change in session.draft.edits for path in (change.old_path, change.path) if path]
+    fresh = {path: read_source(session.worktree, path) for path in dict.fromkeys(touched)}
     stale = [
         path
         for path, source in fresh.items()
-        if path in bench.draft.sources and _differs(bench, path, source)
+        if path in session.draft.sources and _differs(session, path, source)
     ]
     appeared = [
         c.path
-        for c in bench.draft.edits
+        for c in session.draft.edits
         if c.path and c.path != c.old_path and fresh[c.path].data is not None
     ]
     if not stale and not appeared:
         return ()
-    diff = _shown(bench, bench.draft.edits)[0]
+    diff = _shown(session, session.draft.edits)[0]
     if appeared:
-        raise Refused(f"{', '.join(appeared)} now exists; {_keep(bench, diff, edit_id)}")
+        raise Refused(f"{', '.join(appeared)} now exists; {_keep(session, diff, edit_id)}")
     names = ", ".join(stale)
     texts = {
         path: SourceText(source.data, source.mode or REGULAR)
         for path, source in fresh.items()
         if source.data is not None
     }
-    new = {change.path for change in bench.draft.edits if change.is_new or change.is_rename}
+    new = {change.path for change in session.draft.edits if change.is_new or change.is_rename}
     try:
         applied = apply_answer(diff, texts, may_create=lambda path: path in new, strict=True)
     except PatchRefused as error:
-        kept = _keep(bench, diff, edit_id)
+        kept = _keep(session, diff, edit_id)
         raise Refused(f"{names} has changed and the edit no longer applies; {kept}") from error
-    bench.draft = Draft({**bench.draft.sources, **fresh}, applied.changes)
-    bench.placements = list(applied.placements)
+    session.draft = Draft({**session.draft.sources, **fresh}, applied.changes)
+    session.placements = list(applied.placements)
     return (f"{names} has changed; the edit was applied to its new text",)
 
 
-def _differs(bench: EditSession, path: str, source: Source) -> bool:
-    known = bench.draft.sources[path]
+def _differs(session: EditSession, path: str, source: Source) -> bool:
+    known = session.draft.sources[path]
     return (known.data, known.mode) != (source.data, source.mode)
 
 
 def _propose(
-    bench: EditSession,
+    session: EditSession,
     changes: tuple[FileChange, ...],
     message: Callable[[tuple[FileChange, ...]], str],
     remarks: tuple[str, ...],
 ) -> Proposal:
-    diff, stat = _shown(bench, changes)
+    diff, stat = _shown(session, changes)
     names = {change.name for change in changes}
-    request = bench.request
-    found = concerns(changes, request.paths, bench.worktree, request.sensitive)
+    request = session.request
+    found = concerns(changes, request.paths, session.worktree, request.sensitive)
     return Proposal(
         changes, diff, stat, message(changes),
-        placements=tuple(place for place in bench.placements if place.path in names),
+        placements=tuple(place for place in session.placements if place.path in names),
         remarks=(*remarks, *(concern.sentence for concern in found), *hidden_changes(changes), *_doubts(changes)),
         concerns=found,
     )  # fmt: skip
 
 
-def _parses_worse(bench: EditSession, changes: Sequence[FileChange]) -> str:
+def _parses_worse(session: EditSession, changes: Sequence[FileChange]) -> str:
     """Which file would no longer parse, and why; "" for none, or where that is not asked for."""
     from repoagent.syntax.regressions import parses_worse
 
-    for change in changes if bench.request.parse_check else ():
+    for change in changes if session.request.parse_check else ():
         after = change.after if change.path is not None else None
         if after is not None and (worse := parses_worse(change.name, change.before, after)):
             return f"{worse} (use --no-parse-check to accept it)"
@@ -180,17 +180,17 @@ def _doubts(changes: Sequence[FileChange]) -> Iterator[str]:
                 yield doubt
 
 
-def _shown(bench: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
+def _shown(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
     """The diff that says exactly what `changes` would write: a second parser has read the one in the other."""
-    diff = canonical_diff(changes, hash_name=bench.worktree.object_format)
+    diff = canonical_diff(changes, hash_name=session.worktree.object_format)
     return diff, read_back(diff, changes)
 
 
-def _placed_anew(bench: EditSession, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
-    changes = bench.draft.edits
-    diff, stat = _shown(bench, changes)
+def _placed_anew(session: EditSession, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
+    changes = session.draft.edits
+    diff, stat = _shown(session, changes)
     return replace(
-        proposal, changes=changes, diff=diff, stat=stat, placements=tuple(bench.placements),
+        proposal, changes=changes, diff=diff, stat=stat, placements=tuple(session.placements),
         remarks=(*proposal.remarks, *remarks),
     )  # fmt: skip
 
@@ -213,15 +213,15 @@ def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -
             return decision
 
 
-def _agreed_apart(bench: EditSession, proposal: Proposal, ui: UserInterface, edit_id: str) -> None:
+def _agreed_apart(session: EditSession, proposal: Proposal, ui: UserInterface, edit_id: str) -> None:
     """A yes of its own for sensitive files that nobody asked for. Raises NothingDone, or Refused without a person."""
     unasked = [concern for concern in proposal.concerns if not concern.asked]
-    if not unasked or bench.request.allow_sensitive:
+    if not unasked or session.request.allow_sensitive:
         return
     agreed = ui.agrees(unasked)
     if agreed:
         return
-    kept = _keep(bench, proposal.diff, edit_id)
+    kept = _keep(session, proposal.diff, edit_id)
     paths = tuple(concern.path for concern in unasked)
     if agreed is None:
         raise Unasked(
@@ -231,10 +231,10 @@ def _agreed_apart(bench: EditSession, proposal: Proposal, ui: UserInterface, edi
     raise Unwanted(f"{CANCELLED}; {kept}", paths)
 
 
-def _keep(bench: EditSession, diff: str, edit_id: str) -> str:
+def _keep(session: EditSession, diff: str, edit_id: str) -> str:
     """Keep a change that could not be applied, and say where; outside of a repository there is no place for it."""
-    if not bench.worktree.git_dir.is_dir():
+    if not session.worktree.git_dir.is_dir():
         return "nothing was written"
-    path = bench.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
+    path = session.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
     write_whole(path, diff.encode("utf-8", "surrogateescape"))
     return f"the change is saved in {path}"

@@ -21,20 +21,20 @@ PLAIN = 65_536  # bytes of a request that is kept as it is
 VERSION = 1
 
 
-def keep_sent(place: Layout, request: Request) -> str:
+def keep_sent(dirs: Layout, request: Request) -> str:
     """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text.
 
     A long one is gzipped: in a long run each says all of the one before it again.
     """
     text = render(masked(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
-    path = place.sent / (f"{name}.txt" if len(text) <= PLAIN else f"{name}.txt.gz")
+    path = dirs.sent / (f"{name}.txt" if len(text) <= PLAIN else f"{name}.txt.gz")
     if not path.exists():
         write_whole(path, text if len(text) <= PLAIN else gzip.compress(text, mtime=0))
     return name
 
 
-def keep_blocks(place: Layout, reply: Reply) -> dict[str, str]:
+def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
     """Keep the thinking and the tool calls of a reply, to be sent back with the turn that it becomes.
 
     Returns what the turn has to say of it: `blocks`, the name of the file, and `thought`, about how many tokens the
@@ -53,33 +53,33 @@ def keep_blocks(place: Layout, reply: Reply) -> dict[str, str]:
     }
     data = json.dumps(record).encode()
     name = sha256(data).hexdigest()[:24]
-    write_whole(place.sent / f"{name}.json", data)
+    write_whole(dirs.sent / f"{name}.json", data)
     thought = estimate_tokens(blocks.unseen)
     return {"blocks": name, **({"thought": str(thought)} if thought else {})}
 
 
-def blocks_of(place: Layout, turn: Turn) -> Blocks | None:
+def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
     """What `keep_blocks` has kept of a turn; None where the file is gone, or the text of the turn was changed since."""
     name = turn.meta.get("blocks", "")
     if not name.isalnum():
         return None
-    record = _read(place.sent / f"{name}.json")
+    record = _read(dirs.sent / f"{name}.json")
     if record is None or record["text"] != _hash(turn.text):
         return None
     calls = tuple((call, tag) for call, tag in record["calls"])
     return Blocks(record["spec"], tuple(record["items"]), record["prefix"], calls)
 
 
-def forget_sent(place: Layout, days: int) -> None:
+def forget_sent(dirs: Layout, days: int) -> None:
     """Remove what was sent more than `days` days ago; looked for once a day, since there may be many files."""
     present = time.time()
-    looked = place.sent / "looked-through"
+    looked = dirs.sent / "looked-through"
     if looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS:
         return
-    if not place.sent.is_dir():
+    if not dirs.sent.is_dir():
         return
     write_whole(looked, b"")
-    for path in place.sent.glob("*.*"):  # requests, what came back beside the text, images and PDFs
+    for path in dirs.sent.glob("*.*"):  # requests, what came back beside the text, images and PDFs
         try:
             if path.stat().st_mtime < present - days * DAY_SECONDS:
                 path.unlink()

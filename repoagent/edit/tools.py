@@ -264,7 +264,7 @@ class ToolContext:
     seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of files that are not shown whole
     reminder: str = ""
     refusals: int = 0  # in a row
-    goes_on: str = RESUME_HINT
+    resume_hint: str = RESUME_HINT
     read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
@@ -322,16 +322,16 @@ class ToolContext:
         return f"{text}\n{self.reminder}".rstrip()
 
 
-def read_tool(bench: ToolContext) -> Tool:
+def read_tool(tool_context: ToolContext) -> Tool:
     """`read`. The `data` of what it shows has the blob of the file."""
 
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "")
-        source = known_or_read(bench, path)
-        present = bench.draft.texts().get(source.path)
+        source = known_or_read(tool_context, path)
+        present = tool_context.draft.texts().get(source.path)
         if present is not None and (media := media_in(present.data, source.path)) is not None:
-            return _attached(bench, media)
-        text = current_text(bench, source)
+            return _attached(tool_context, media)
+        text = current_text(tool_context, source)
         said: list[str] = []
         ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
         if name:
@@ -339,9 +339,11 @@ def read_tool(bench: ToolContext) -> Tool:
             ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
             said += filter(None, [remark])
         for lines in ranges:
-            part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit // len(ranges))
-            if source.path in bench.seen:
-                bench.seen[source.path].append((part.first, part.last))
+            part = read_part(
+                text, lines, action.args.get("characters", ""), tool_context.read_limit // len(ranges)
+            )
+            if source.path in tool_context.seen:
+                tool_context.seen[source.path].append((part.first, part.last))
             label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
             if part.characters:
                 label += f' characters="{part.characters[0]}-{part.characters[1]}"'
@@ -380,24 +382,24 @@ def media_in(data: bytes, path: str) -> Media | None:
         raise
 
 
-def _attached(bench: ToolContext, media: Media) -> Observation:
+def _attached(tool_context: ToolContext, media: Media) -> Observation:
     from repoagent.llm.attachments import in_words
 
-    shelf = bench.attachments
+    shelf = tool_context.attachments
     why = shelf.why_not([media]) if shelf is not None else "images and PDFs cannot be shown here"
     if shelf is None or why:
         return Observation("read", f"{why}; {in_words(media)}.")
     return Observation("read", f"{in_words(media)}; attached below.", attached=shelf.keep(media))
 
 
-def search_tool(bench: ToolContext) -> Tool:
+def search_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         pattern = action.args.get("pattern") or action.body.strip()
         if not pattern.strip():
             return Observation("search", "Specify what to search for.", ok=False)
         path = action.args.get("path", "").strip()
-        path = known_or_read(bench, path).path if path else ""
-        found = search(bench.worktree.top, pattern, bench.why_not, path, at=bench.at)
+        path = known_or_read(tool_context, path).path if path else ""
+        found = search(tool_context.worktree.top, pattern, tool_context.why_not, path, at=tool_context.at)
         return Observation("search", matches_text(found))
 
     text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
@@ -410,10 +412,10 @@ def matches_text(found: Matches) -> str:
     return "\n".join(filter(None, [rows, found.remark]))
 
 
-def files_tool(bench: ToolContext) -> Tool:
+def files_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
-        found = list_files(bench.worktree.top, bench.why_not, path, pattern)
+        found = list_files(tool_context.worktree.top, tool_context.why_not, path, pattern)
         rows = listing_text(found)
         text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
         return Observation("files", "\n".join(filter(None, [text, left_out_text(found)])))
@@ -422,13 +424,13 @@ def files_tool(bench: ToolContext) -> Tool:
     return Tool("files", text, _reporting("files", perform), needs="nothing")
 
 
-def outline_tool(bench: ToolContext) -> Tool:
+def outline_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         from repoagent.syntax.outline.outline import outline
         from repoagent.syntax.outline.symbol import render_outline
 
-        source = known_or_read(bench, action.args.get("path", ""))
-        symbols = outline(source.path, current_text(bench, source).encode("utf-8", "surrogateescape"))
+        source = known_or_read(tool_context, action.args.get("path", ""))
+        symbols = outline(source.path, current_text(tool_context, source).encode("utf-8", "surrogateescape"))
         return Observation(
             "outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found."
         )
@@ -437,15 +439,15 @@ def outline_tool(bench: ToolContext) -> Tool:
     return Tool("outline", text, _reporting("outline", perform), needs="nothing")
 
 
-def history_tool(bench: ToolContext) -> Tool:
+def history_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         from repoagent.history.prompt import Look
 
         path = action.args.get("path", "")
         check_path(path)
-        if reason := bench.why_not(path):
+        if reason := tool_context.why_not(path):
             return Observation("history", reason, ok=False)
-        with Look(bench.worktree, path, 20, summaries=layout(bench.worktree).summaries) as look:
+        with Look(tool_context.worktree, path, 20, summaries=layout(tool_context.worktree).summaries) as look:
             block = look.block()
         return Observation("history", fence(block, "history") if block else f"No commits of {path}.")
 
@@ -457,16 +459,16 @@ def history_tool(bench: ToolContext) -> Tool:
     )
 
 
-def neighbors_tool(bench: ToolContext) -> Tool:
+def neighbors_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         from repoagent.history.neighbors import neighborhood
         from repoagent.history.render import candidates_block
 
         path = action.args.get("path", "")
         check_path(path)
-        if reason := bench.why_not(path):
+        if reason := tool_context.why_not(path):
             return Observation("neighbors", reason, ok=False)
-        block = candidates_block(neighborhood(bench.worktree, [path]))
+        block = candidates_block(neighborhood(tool_context.worktree, [path]))
         text = fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
         return Observation("neighbors", text)
 
@@ -478,7 +480,7 @@ def neighbors_tool(bench: ToolContext) -> Tool:
     )
 
 
-def uses_tool(bench: ToolContext) -> Tool:
+def uses_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         from repoagent.uses.report import answer, told
 
@@ -486,14 +488,14 @@ def uses_tool(bench: ToolContext) -> Tool:
         wanted = ":".join(filter(None, map(str.strip, named)))
         if not wanted:
             return Observation("uses", 'Specify symbol="NAME" or path="FILE".', ok=False)
-        text = told(answer(bench.worktree, wanted, bench.why_not, limit=USES_SHOWN))
+        text = told(answer(tool_context.worktree, wanted, tool_context.why_not, limit=USES_SHOWN))
         return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
 
     text = '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.'
     return Tool("uses", text, _reporting("uses", perform), needs="nothing")
 
 
-def recall_tool(bench: ToolContext) -> Tool:
+def recall_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
         from repoagent.memory.search.search import Search, told
         from repoagent.memory.search.search import search as search_memories
@@ -501,8 +503,10 @@ def recall_tool(bench: ToolContext) -> Tool:
         query = (action.args.get("query") or action.body).strip()
         if not query:
             return Observation("recall", "Specify what to search for.", ok=False)
-        found = search_memories(layout(bench.worktree), query, how=Search(without=bench.conversation))
-        lines = [told(hit) for hit in found if not (hit.file and bench.why_not(hit.file))]
+        found = search_memories(
+            layout(tool_context.worktree), query, how=Search(without=tool_context.conversation)
+        )
+        lines = [told(hit) for hit in found if not (hit.file and tool_context.why_not(hit.file))]
         return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
 
     return Tool(
@@ -513,41 +517,45 @@ def recall_tool(bench: ToolContext) -> Tool:
     )
 
 
-def known_or_read(bench: ToolContext, path: str) -> Source:
+def known_or_read(tool_context: ToolContext, path: str) -> Source:
     """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
     path = path.strip().removeprefix("./")
     if not path:
         raise UsageError('specify the file: path="FILE"')
-    if reason := bench.why_not(path):
+    if reason := tool_context.why_not(path):
         raise Refused(reason)
-    if path not in bench.draft.sources:
-        source = bench.read(path) if bench.read else read_source(bench.worktree, path)
-        bench.draft = bench.draft.with_source(source)
-        if _may_edit(bench, source):
-            bench.editable.add(path)
-    return bench.draft.sources[path]
+    if path not in tool_context.draft.sources:
+        source = tool_context.read(path) if tool_context.read else read_source(tool_context.worktree, path)
+        tool_context.draft = tool_context.draft.with_source(source)
+        if _may_edit(tool_context, source):
+            tool_context.editable.add(path)
+    return tool_context.draft.sources[path]
 
 
-def _may_edit(bench: ToolContext, source: Source) -> bool:
+def _may_edit(tool_context: ToolContext, source: Source) -> bool:
     """Whether a file that the model found by itself may be changed."""
-    if bench.request.scope != "repo" or source.data is None or source.path in bench.request.read:
+    if (
+        tool_context.request.scope != "repo"
+        or source.data is None
+        or source.path in tool_context.request.read
+    ):
         return False
-    return not why_content_is_off_limits(source.data) and not is_ignored_here(bench, source.path)
+    return not why_content_is_off_limits(source.data) and not is_ignored_here(tool_context, source.path)
 
 
-def current_text(bench: ToolContext, source: Source) -> str:
+def current_text(tool_context: ToolContext, source: Source) -> str:
     """The text of a file as the draft has it now. Raises UsageError when there is none."""
-    present = bench.draft.texts().get(source.path)
+    present = tool_context.draft.texts().get(source.path)
     if present is None:
         raise UsageError(f"there is no file {source.path}")
     return shown(present.data)
 
 
-def is_ignored_here(bench: ToolContext, path: str) -> bool:
+def is_ignored_here(tool_context: ToolContext, path: str) -> bool:
     """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
-    if path in bench.request.paths or path in bench.not_ignored:
+    if path in tool_context.request.paths or path in tool_context.not_ignored:
         return False
-    return path in is_ignored(bench.worktree, [path])
+    return path in is_ignored(tool_context.worktree, [path])
 
 
 def _reporting(kind: str, perform: Callable[[Action], Observation]) -> Callable[[Action], Observation]:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 PREFIX = "edit-"
 
 
-def conversation_file(place: Layout, edit_id: str) -> Path:
+def conversation_file(dirs: Layout, edit_id: str) -> Path:
     """Where the conversation of an edit stands while it runs."""
-    return place.conversations / f"{PREFIX}{edit_id}.md"
+    return dirs.conversations / f"{PREFIX}{edit_id}.md"
 
 
 def request_mark(key: str) -> str:
@@ -40,37 +40,37 @@ def request_mark(key: str) -> str:
 
 
 @contextmanager
-def edit_lock(place: Layout, edit_id: str) -> Iterator[None]:
+def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
     """Hold the lock that says that this edit is running. Raises Busy when it runs elsewhere."""
-    with locked(place.locks / f"{PREFIX}{edit_id}", timeout=0.0, what=f"the edit {edit_id}"):
+    with locked(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.0, what=f"the edit {edit_id}"):
         try:
             yield
         finally:  # while it is held: who waits for it sees that the file is gone and makes its own
             with suppress(OSError):  # a file that nobody holds stops nobody, and a later command removes it
-                (place.locks / f"{PREFIX}{edit_id}").unlink()
+                (dirs.locks / f"{PREFIX}{edit_id}").unlink()
 
 
-def find_unfinished(place: Layout, key: str) -> str | None:
+def find_unfinished(dirs: Layout, key: str) -> str | None:
     """The id of the newest edit that began with the same `key`, is not at its end and runs nowhere; else None.
 
     An edit that was killed before it had any reply holds nothing to go on from: it is forgotten on the way.
     """
     wanted = request_mark(key)
-    for file in sorted(place.conversations.glob(f"{PREFIX}*.md"), reverse=True):
+    for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
         turns = _turns(file)
         edit_id = file.stem.removeprefix(PREFIX)
         if turns and all(turn.role != "assistant" for turn in turns):
-            if _dead(place, edit_id):
-                forget(place, edit_id)
-        elif turns and turns[0].meta.get("asked") == wanted and _dead(place, edit_id):
+            if _dead(dirs, edit_id):
+                forget(dirs, edit_id)
+        elif turns and turns[0].meta.get("asked") == wanted and _dead(dirs, edit_id):
             return edit_id
     return None
 
 
-def forget_unanswered(place: Layout, edit_id: str) -> None:
+def forget_unanswered(dirs: Layout, edit_id: str) -> None:
     """Remove the conversation of an edit that had no reply: nothing in it was paid for."""
-    if all(turn.role != "assistant" for turn in _turns(conversation_file(place, edit_id))):
-        forget(place, edit_id)
+    if all(turn.role != "assistant" for turn in _turns(conversation_file(dirs, edit_id))):
+        forget(dirs, edit_id)
 
 
 def _turns(file: Path) -> tuple[Turn, ...]:
@@ -85,30 +85,30 @@ def _turns(file: Path) -> tuple[Turn, ...]:
     return found.turns if found else ()
 
 
-def forget(place: Layout, edit_id: str) -> None:
+def forget(dirs: Layout, edit_id: str) -> None:
     """The edit is at its end, and what was said is where it belongs."""
-    _without_lock(place, edit_id).unlink(missing_ok=True)
+    _without_lock(dirs, edit_id).unlink(missing_ok=True)
 
 
-def set_aside(place: Layout, edit_id: str) -> Path:
+def set_aside(dirs: Layout, edit_id: str) -> Path:
     """Keep the conversation of an edit that is not to be gone on with; where it is then."""
-    file = _without_lock(place, edit_id)
+    file = _without_lock(dirs, edit_id)
     kept = file.with_name(f"kept-{edit_id}.md")
     if file.exists():
         file.replace(kept)
     return kept
 
 
-def _without_lock(place: Layout, edit_id: str) -> Path:
+def _without_lock(dirs: Layout, edit_id: str) -> Path:
     """The file of an edit whose lock, of which only that edit had need, is removed."""
-    file = conversation_file(place, edit_id)
+    file = conversation_file(dirs, edit_id)
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     return file
 
 
-def _dead(place: Layout, edit_id: str) -> bool:
+def _dead(dirs: Layout, edit_id: str) -> bool:
     try:
-        with edit_lock(place, edit_id):
+        with edit_lock(dirs, edit_id):
             return True
     except Busy:
         return False
@@ -117,35 +117,35 @@ def _dead(place: Layout, edit_id: str) -> bool:
 def clean_up(worktree: WorkTree) -> list[str]:
     """What was done, in sentences. Living commands are left alone. Raises RepoagentError or OSError where the system
     says no; it is done by a later command then."""
-    place = layout(worktree)
-    if not (_release_dead(place) or any(place.pending.glob("*")) or _size(place.memory_lock)):
+    dirs = layout(worktree)
+    if not (_release_dead(dirs) or any(dirs.pending.glob("*")) or _size(dirs.memory_lock)):
         return []
     from repoagent.edit.pending import complete
     from repoagent.memory.identity.store import clear_unborn
 
     said = complete(worktree)
     for folder in (
-        place.root,
-        place.private,
-        place.pending,
-        place.proposals,
-        place.conversations,
-        place.sent,
+        dirs.root,
+        dirs.private,
+        dirs.pending,
+        dirs.proposals,
+        dirs.conversations,
+        dirs.sent,
     ):
         sweep(folder)
-    clear_unborn(place)
-    for lock in place.conversations.glob(f"{PREFIX}*.md.lock"):
+    clear_unborn(dirs)
+    for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
         if not lock.with_suffix("").exists():
             lock.unlink(missing_ok=True)
     return said
 
 
-def _release_dead(place: Layout) -> bool:
+def _release_dead(dirs: Layout) -> bool:
     """Remove the lock files of edits that were killed; whether there was one."""
     found = False
-    for file in place.locks.glob(f"{PREFIX}*"):
+    for file in dirs.locks.glob(f"{PREFIX}*"):
         try:
-            with edit_lock(place, file.name.removeprefix(PREFIX)):
+            with edit_lock(dirs, file.name.removeprefix(PREFIX)):
                 found = True
         except Busy:
             continue
@@ -166,13 +166,13 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     from repoagent.git.worktree import layout
     from repoagent.storage.layout import has_leftovers
 
-    place = layout(worktree)
-    if place.journal.exists():
+    dirs = layout(worktree)
+    if dirs.journal.exists():
         from repoagent.git.transaction.finish import recover
 
         for sentence in recover(worktree):
             say(sentence)
-    if not has_leftovers(place):
+    if not has_leftovers(dirs):
         return
     try:
         for sentence in clean_up(worktree):

@@ -122,7 +122,7 @@ def _content(
         _check_twins(group, placed)
         parts = _merged(placed, text, one=len({target.patch.block for target in group}) == 1)
         final_newline = end_of_file(placed, text)
-        placements = tuple(_placement(first, fit) for fit in placed)
+        placements = tuple(_placement(first, match) for match in placed)
     added = [line for part in parts for line in part.lines]
     check_added(added, text.lines)
     check_conflict(added, text.lines)
@@ -146,7 +146,7 @@ def _check_twins(group: Sequence[Target], placed: Sequence[Match]) -> None:
     """Raises Twins where two equal hunks have headers that name two places, and both went to one: the other place is
     not there. It is one hunk sent twice where its header is the same, or differs a little in another block. The reverse
     too: two hunks of a block that change the same lines differently name one place, and went to two."""
-    places = {fit.hunk.number: fit for fit in placed}
+    places = {match.hunk.number: match for match in placed}
     blocks: dict[Hunk, set[int]] = {}
     for target in group:
         for hunk in target.patch.hunks:
@@ -192,9 +192,9 @@ def _merged(placed: Sequence[Match], text: Text, *, one: bool) -> list[Splice]:
     it may be meant to stay as it is, whatever the others say."""
     problems: list[PatchError] = []
     parts: list[Splice] = []
-    for fit in placed:
+    for match in placed:
         try:
-            parts += splices(fit, text, placed)
+            parts += splices(match, text, placed)
         except PatchError as problem:
             problems.append(problem)
     if problems:
@@ -210,23 +210,23 @@ def _refuse_overlaps(placed: Sequence[Match], parts: Sequence[Splice]) -> None:
     for at, part in enumerate(parts):
         for row in range(part.start, part.end):
             changing.setdefault(row, []).append(at)
-    for fit in placed:
-        own = fit.hunk.number
-        rows = [row for row, end in fit.claimed() if row < end]
+    for match in placed:
+        own = match.hunk.number
+        rows = [row for row, end in match.claimed() if row < end]
         others = [at for row in rows for at in changing.get(row, ()) if parts[at].hunk != own]
         if others:
             part = parts[min(others)]
             raise overlap(own, part.hunk, part.start)
 
 
-def _placement(target: Target, fit: Match) -> Placement:
+def _placement(target: Target, match: Match) -> Placement:
     """Where a hunk went. Its level is the loosest thing that placing it needed."""
-    needed = fit.hunk.tolerances | ({fit.level} & PLACING.keys())
-    level = fit.level
+    needed = match.hunk.tolerances | ({match.level} & PLACING.keys())
+    level = match.level
     if level == EXACT:
         form = "search-replace" if target.patch.form == "search-replace" else EXACT
         level = next((name for name in PLACING if name in needed), form)
-    return Placement(target.name, fit.hunk.number, fit.first + 1, level, tuple(sorted(needed)))
+    return Placement(target.name, match.hunk.number, match.first + 1, level, tuple(sorted(needed)))
 
 
 def _whole_placement(path: str, rows: tuple[int, int] | None) -> Placement:

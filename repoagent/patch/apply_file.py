@@ -74,8 +74,8 @@ def read_answer(
         raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
         return tuple(parse(answer, loose=loose, known=known, ended=ended))
-    except PatchError as misfit:
-        raise PatchRefused([misfit.at("")]) from None
+    except PatchError as problem:
+        raise PatchRefused([problem.at("")]) from None
 
 
 def apply_patches(

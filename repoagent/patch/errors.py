@@ -120,9 +120,9 @@ class PatchError(Exception):
 class PatchErrors(Exception):
     """Inside this package: all problems of one file."""
 
-    def __init__(self, misfits: Sequence[PatchError]) -> None:
-        super().__init__(*misfits)
-        self.misfits = tuple(misfits)
+    def __init__(self, errors: Sequence[PatchError]) -> None:
+        super().__init__(*errors)
+        self.errors = tuple(errors)
 
 
 READING = {
@@ -158,17 +158,17 @@ SPACED = "the space after each `+` was removed"  # "whitespace" in a new file, w
 
 def check_strict(patches: Sequence[FilePatch]) -> None:
     """Raises Misfits ("strict") that name each hunk and each tolerance, if reading any of `patches` needed one."""
-    misfits: list[PatchError] = []
+    errors: list[PatchError] = []
     for patch in patches:
         whole = sorted(patch.tolerances)
         if whole:
-            misfits.append(_needs(whole, 0))
+            errors.append(_needs(whole, 0))
         for hunk in patch.hunks:
             own = sorted(hunk.tolerances - patch.tolerances)
             if own:
-                misfits.append(_needs(own, hunk.number))
-    if misfits:
-        raise PatchErrors(misfits)
+                errors.append(_needs(own, hunk.number))
+    if errors:
+        raise PatchErrors(errors)
 
 
 def _needs(names: Sequence[str], hunk: int) -> PatchError:

@@ -36,16 +36,16 @@ def forgotten_space(pairs: set[Pair]) -> bool:
 
 
 def with_or_without(
-    table: Table | None, pairs: set[Pair], fit: Match, lines: Sequence[str], known: Collection[str]
+    table: Table | None, pairs: set[Pair], match: Match, lines: Sequence[str], known: Collection[str]
 ) -> Table | None:
     """Where quoted lines are one space short: what is added as it stands, or by `table` (None: a space more, as `pairs`
     have it)? That with which each added line begins at a known depth, with a word or sign that a quoted line begins
     with there, or else any line."""
-    added = [line.text for line in fit.hunk.added if not is_blank(line.text)]
+    added = [line.text for line in match.hunk.added if not is_blank(line.text)]
     kept = {indent_of(text): indent_of(text) for text in added}
     more = table or {indent: f" {indent}" if indent or ("", " ") in pairs else "" for indent in kept}
     choices = [some for some in (more, kept) if all(new in known for new in some.values())]
-    quoted = [lines[row] for row in fit.rows if row is not None]
+    quoted = [lines[row] for row in match.rows if row is not None]
     for some_lines in (quoted, lines):
         begins = {(indent_of(line), *line.split(maxsplit=1)[:1]) for line in some_lines}
         so = [
@@ -128,7 +128,7 @@ def _rescaled(unit: int, other: int, offset: int) -> Shift:
 _ALIKE = 0.6
 
 
-def rebased(fit: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
+def rebased(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
     """The fit's hunk with its added lines at the file's indentation. `others` are the fits of all hunks of
     the file.
 
@@ -136,15 +136,15 @@ def rebased(fit: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> H
     (`f`): not at all, by a constant prefix more or less, by another number of spaces for each step, or from
     spaces to tabs and back. Raises Misfit ("indentation") when the lines disagree or leave a choice.
     """
-    hunk = fit.hunk
+    hunk = match.hunk
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
-    gone = _pairs(fit, lines, lambda line: line.kind == DELETE)
-    held = _pairs(fit, lines, lambda line: line.held)
+    gone = _pairs(match, lines, lambda line: line.kind == DELETE)
+    held = _pairs(match, lines, lambda line: line.held)
     held = set() if _tells_nothing(held, gone, new) else held
     added = new | {h for h, _ in held}
-    if not added or (fit.level == EXACT and hunk.exact_counts):
+    if not added or (match.level == EXACT and hunk.exact_counts):
         return hunk
-    context, deleted = _pairs(fit, lines, _is_context), gone | held
+    context, deleted = _pairs(match, lines, _is_context), gone | held
     every = context | deleted
     if all(h == f for h, f in every) and (any(h for h, _ in every) or not any(added)):
         return hunk
@@ -163,7 +163,7 @@ def rebased(fit: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> H
         return hunk  # nothing is held elsewhere then: what is held counts as deleted
     table = _table(every, added, file)
     if table is None and any(f and not h for h, f in deleted):
-        table = _beside_flush(every, added, _goes_with_flush(fit, lines), file)
+        table = _beside_flush(every, added, _goes_with_flush(match, lines), file)
     elif table is None and any(h and f for h, f in deleted):
         gone_to = {f for _, f in deleted}
         kept = any(h for h, _ in context) and all(h == f for h, f in context)
@@ -171,8 +171,8 @@ def rebased(fit: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> H
             return hunk  # context and additions are where the file has them, deleted lines alone are not
         table = _table(deleted, added, file)
     if not deleted and forgotten_space(every - {("", "")}):
-        table = with_or_without(table, every, fit, lines, file.known)
-    if table is None and _stands_as_written(fit, lines, (context, deleted), added, file):
+        table = with_or_without(table, every, match, lines, file.known)
+    if table is None and _stands_as_written(match, lines, (context, deleted), added, file):
         return hunk
     if table is None or any(table[h] != f for h, f in held):
         raise _unclear(hunk.number)
@@ -185,7 +185,7 @@ def rebased(fit: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> H
 
 
 def _stands_as_written(
-    fit: Match, lines: Sequence[str], quoted: tuple[set[Pair], set[Pair]], added: set[str], file: _File
+    match: Match, lines: Sequence[str], quoted: tuple[set[Pair], set[Pair]], added: set[str], file: _File
 ) -> bool:
     """Are the added lines indented as the file is there, where only some of the quoted lines are not?
 
@@ -196,7 +196,7 @@ def _stands_as_written(
     """
     if _foreign(added, file) or not all(file.in_step(indent) for indent in added):
         return False
-    telling = _pairs(fit, lines, lambda line: weight(line.text) > 1)
+    telling = _pairs(match, lines, lambda line: weight(line.text) > 1)
     if any(h for h, _ in telling) and all(h == f for h, f in telling | quoted[1]):
         return True  # a bracket of the context was taken for another one
     every, deleted = quoted[0] | quoted[1], quoted[1]
@@ -206,9 +206,9 @@ def _stands_as_written(
         return added <= {f for h, f in every if f} | exact
     if deleted and all(h == f for h, f in deleted):
         if added & {h for h, f in every if h != f}:
-            return (any(exact) and added <= {h for h, _ in deleted}) or _each_takes_up(fit.hunk)
+            return (any(exact) and added <= {h for h, _ in deleted}) or _each_takes_up(match.hunk)
         return any(h for h, _ in deleted) or added <= exact | {f for _, f in every}
-    return not deleted and not added & {h for h, f in every if h != f} and _as_beside(fit, lines)
+    return not deleted and not added & {h for h, f in every if h != f} and _as_beside(match, lines)
 
 
 def _each_takes_up(hunk: Hunk) -> bool:
@@ -228,11 +228,11 @@ def _each_takes_up(hunk: Hunk) -> bool:
     return True
 
 
-def _as_beside(fit: Match, lines: Sequence[str]) -> bool:
+def _as_beside(match: Match, lines: Sequence[str]) -> bool:
     """Does each added line begin where the nearest line of the file above or below it does?"""
-    rows = dict(enumerate(fit.rows))
+    rows = dict(enumerate(match.rows))
     position = 0
-    for line in fit.hunk.lines:
+    for line in match.hunk.lines:
         if line.kind != ADD:
             position += 1
             continue
@@ -281,12 +281,12 @@ def _is_deleted(line: Line) -> bool:
     return line.kind == DELETE or line.held
 
 
-def _pairs(fit: Match, lines: Sequence[str], kind: Callable[[Line], bool]) -> set[Pair]:
+def _pairs(match: Match, lines: Sequence[str], kind: Callable[[Line], bool]) -> set[Pair]:
     """(indentation in the hunk, in the file) of the old lines of this kind, alike but for white space."""
     same = LEVELS[WHITESPACE]
     return {
         (indent_of(line.text), indent_of(lines[row]))
-        for line, row in zip(fit.hunk.old, fit.rows, strict=True)
+        for line, row in zip(match.hunk.old, match.rows, strict=True)
         if row is not None and kind(line) and not is_blank(line.text) and same(line.text) == same(lines[row])
     }
 
@@ -362,12 +362,12 @@ def _beside_flush(pairs: set[Pair], added: set[str], with_flush: set[str], file:
     return None if table is None else {**table, "": next(iter(with_flush))}
 
 
-def _goes_with_flush(fit: Match, lines: Sequence[str]) -> set[str]:
+def _goes_with_flush(match: Match, lines: Sequence[str]) -> set[str]:
     """Where in the file the deleted lines begin that came without indentation, in runs of changes of which all that
     is added came without it too; "" for lines without it that are added in other runs, or beside indented ones."""
-    rows = iter(fit.rows)
+    rows = iter(match.rows)
     found: set[str] = set()
-    for context, run in groupby(fit.hunk.lines, key=lambda line: line.kind == CONTEXT):
+    for context, run in groupby(match.hunk.lines, key=lambda line: line.kind == CONTEXT):
         there: set[str] = set()
         added: set[str] = set()
         for line in run:

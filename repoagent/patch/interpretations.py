@@ -115,8 +115,8 @@ def without_quotations(group: Sequence[Target], files: Files) -> Sequence[Target
 
 
 def _problems(error: PatchError | PatchErrors, path: str) -> list[Problem]:
-    misfits = error.misfits if isinstance(error, PatchErrors) else (error,)
-    return [misfit.at(path) for misfit in misfits]
+    errors = error.errors if isinstance(error, PatchErrors) else (error,)
+    return [problem.at(path) for problem in errors]
 
 
 def _tried(
@@ -192,8 +192,8 @@ def _placed(target: Target, text: Text, files: Files) -> list[tuple[Hunk, Places
     """Each hunk with the rows that it changes; None for one that does not fit."""
     hunks = [hunk for hunk in target.patch.hunks if hunk.changes]
     try:
-        fits = place_hunks(hunks, text, strict=files.strict)
-        return [(hunk, fit.claimed()) for hunk, fit in zip(hunks, fits, strict=True)]
+        matches = place_hunks(hunks, text, strict=files.strict)
+        return [(hunk, match.claimed()) for hunk, match in zip(hunks, matches, strict=True)]
     except (PatchError, PatchErrors):
         if len(hunks) == 1:
             return [(hunks[0], None)]

@@ -33,10 +33,10 @@ class _Sign:
     gap: str
 
 
-def carried(fit: Match, lines: Sequence[str]) -> Hunk:
+def carried(match: Match, lines: Sequence[str]) -> Hunk:
     """The fit's hunk with each added line as the file would have it, as far as a deleted line shows that."""
-    hunk = fit.hunk
-    rows = iter(fit.rows)
+    hunk = match.hunk
+    rows = iter(match.rows)
     result: list[Line] = []
     gone: list[tuple[str, str]] = []  # deleted lines of this run of changes: in the hunk, in the file
     for line in hunk.lines:
@@ -105,25 +105,25 @@ class Splice:
     endings: tuple[str, ...] | None = None
 
 
-def splices(fit: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
+def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
     """The splices of a placed hunk, in order; `others` are all of the file. Raises Misfit (indentation)."""
-    if fit.level != EXACT:
-        fit = replace(fit, hunk=carried(fit, text.lines))
-    fit = replace(fit, hunk=rebased(fit, text.lines, others))
-    explicit = _tells_endings(fit, text)
+    if match.level != EXACT:
+        match = replace(match, hunk=carried(match, text.lines))
+    match = replace(match, hunk=rebased(match, text.lines, others))
+    explicit = _tells_endings(match, text)
     result: list[Splice] = []
-    for change in fit.changes():
+    for change in match.changes():
         endings = tuple("\r\n" if line.cr else "\n" for line in change.added) if explicit else None
         added = tuple(line.text for line in change.added)
-        result.append(Splice(change.start, change.end, added, fit.hunk.number, endings))
+        result.append(Splice(change.start, change.end, added, match.hunk.number, endings))
     return result
 
 
-def _tells_endings(fit: Match, text: Text) -> bool:
+def _tells_endings(match: Match, text: Text) -> bool:
     """Does the hunk hold carriage returns, and are they where the file has them? Then they are meant."""
-    if not any(line.cr for line in fit.hunk.lines):
+    if not any(line.cr for line in match.hunk.lines):
         return False
-    pairs = zip(fit.hunk.old, fit.rows, strict=True)
+    pairs = zip(match.hunk.old, match.rows, strict=True)
     return all(row is not None and line.cr == (text.endings[row] == "\r\n") for line, row in pairs)
 
 
@@ -196,12 +196,12 @@ def _closed(endings: list[str], final_newline: bool) -> list[str]:
     return endings
 
 
-def end_of_file(fits: Iterable[Match], text: Text) -> bool | None:
+def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
     """What the `\\ No newline` marks say of the file's new end; None when no hunk with one is there."""
-    for fit in fits:
-        marked = fit.hunk.old_marker or fit.hunk.new_marker
-        if marked and (not text.lines or (fit.rows and fit.rows[-1] == len(text.lines) - 1)):
-            return not fit.hunk.new_marker
+    for match in matches:
+        marked = match.hunk.old_marker or match.hunk.new_marker
+        if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):
+            return not match.hunk.new_marker
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repoagent.patch.errors import PatchError, PatchErrors, Problem, check_strict
 from repoagent.patch.files import NO_FILE, Files, Target, bad_path, known_path, same_tail, spellings
-from repoagent.patch.locate.candidates import fits
+from repoagent.patch.locate.candidates import matches
 from repoagent.patch.locate.exact import EXACT, index_of
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.parse.answer import decided
@@ -72,7 +72,7 @@ def _not_strict(target: Target, files: Files) -> list[Problem]:
         try:
             check_strict([target.patch])
         except PatchErrors as error:
-            return [misfit.at(target.name) for misfit in error.misfits]
+            return [misfit.at(target.name) for misfit in error.errors]
     return []
 
 
@@ -271,6 +271,8 @@ def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
         return False
     index = index_of(text.lines)
     try:
-        return all(any(fit.level == EXACT for fit in fits(hunk, index, strict=True)) for hunk in patch.hunks)
+        return all(
+            any(match.level == EXACT for match in matches(hunk, index, strict=True)) for hunk in patch.hunks
+        )
     except PatchError:
         return False

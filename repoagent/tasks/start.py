@@ -61,7 +61,7 @@ def create_context(  # noqa: PLR0917  (what a run is made of)
     form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
     bench = ToolContext(
         worktree, edits, Draft({}), set(), gate(worktree.top, ()),
-        form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
+        form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
         conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
     )  # fmt: skip
     approval = create_gate(run_dir, settings, request, place, ui.approve)

@@ -75,4 +75,4 @@ def answer(prepared: Prepared, reply: str) -> Observation:
 
 def result(prepared: Prepared, path: str = "shop.py") -> str:
     """The file as it would be written."""
-    return prepared.bench.draft.texts()[path].data.decode()
+    return prepared.tool_context.draft.texts()[path].data.decode()

@@ -166,13 +166,13 @@ def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
     assert done.json["commit"] == repo.head()
-    assert "could not be remembered" in done.err and "the next command will retry" in done.err
+    assert "could not record this edit in memory" in done.err and "the next command will retry" in done.err
     done = run("undo", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["moved"] is True
-    assert "could not be cleared away yet" in done.err
+    assert "could not clean up after a killed command yet" in done.err
     (repo.top / ".repoagent/memory").unlink()
     done = run("redo")
-    assert done.code == 0 and "is remembered now" in done.err
+    assert done.code == 0 and "recorded the undo" in done.err
     (conversation,) = (repo.top / ".repoagent/memory").glob("*/conversation.md")
     assert "greet with a comma" in conversation.read_text()

@@ -160,7 +160,7 @@ def test_the_text_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
         assert bound_source(worktree, later, blob).data == b"1\r\n2\r\n3\r\n"
     with pytest.raises(Refused, match="git does not have that blob"):
         bound_source(worktree, later, "1234567")
-    with pytest.raises(Refused, match="not there any more"):
+    with pytest.raises(Refused, match="no longer exists"):
         bound_source(worktree, Source("gone", None, None, ""), clean)
 
 

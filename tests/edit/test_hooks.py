@@ -37,7 +37,7 @@ def test_pre_commit_with_a_formatter_and_other_work_around(
     script.replies(GREET)
     done = run("edit", "src/app.py", "greet with a comma", "--yes", env=env)
     assert done.code == 0, done.err
-    assert "src/app.py changed while hooks ran; that version is committed" in done.err
+    assert "src/app.py changed while hooks ran; the new version is committed" in done.err
     committed = repo.git("show", "HEAD:src/app.py")
     assert "    return f'Hello, {name}'\n" in committed
     assert "mine" not in committed
@@ -124,7 +124,7 @@ def test_a_change_that_does_not_fit_any_more_is_kept(repo: GitRepo, run: Run, sc
         done = run("edit", "src/app.py", "greet with a comma", "--yes")
         assert done.code == 3
         assert "src/app.py has changed" in done.err
-        patch = Path(done.err.strip().rpartition("kept in ")[2])
+        patch = Path(done.err.strip().rpartition("saved in ")[2])
         repo.git("apply", "--check", "--cached", str(patch))
         assert repo.head() == head
         assert not (repo.top / ".git/index.lock").exists()

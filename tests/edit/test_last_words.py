@@ -49,7 +49,7 @@ def test_a_finish_after_a_refused_edit_goes_back_and_is_no_success(
     done = run("edit", "src/app.py", "greet", "--yes")
     assert done.code == 3 and "the model's edit was refused and it sent no other" in done.err
     assert "all done" in done.err
-    assert "Your last edit was refused and is no part of the change." in script.prompts[2]
+    assert "Your last edit was refused and is not part of the change." in script.prompts[2]
 
 
 def test_an_edit_that_fits_is_not_dropped_by_words(repo: GitRepo, run: Run, script: Script) -> None:

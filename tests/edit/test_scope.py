@@ -24,7 +24,7 @@ def test_the_kept_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, 
     script.replies(BOTH)
     done = run(*COMMAND, "--yes")
     assert done.code == 3 and repo.status() == ""
-    assert "README.md has to change too, and this edit may change only src/app.py" in done.err
+    assert "README.md has to change too, but this edit may change only src/app.py" in done.err
     assert "--scope repo" in done.err
     done = run(*COMMAND, "--yes", "--scope", "repo", "--json")
     assert done.code == 0, done.err
@@ -72,7 +72,10 @@ def test_a_file_that_was_not_seen_is_not_replaced(repo: GitRepo, run: Run, scrip
     script.replies(GREET + "README.md\n```\n# Sample\n\nAnother.\n```\n", BOTH)
     done = run(*COMMAND, "--yes", "--scope", "repo")
     assert done.code == 0, done.err
-    assert "you have not seen README.md" in script.prompts[1] and "A small repository." in script.prompts[1]
+    assert (
+        "README.md exists and you have not seen it" in script.prompts[1]
+        and "A small repository." in script.prompts[1]
+    )
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 

@@ -29,7 +29,7 @@ def test_words_alone_go_back_twice(repo: GitRepo, run: Run, script: Script) -> N
     script.replies("I will change it.", "Done!", fenced("src/app.py", new))
     assert edit(run, "src/app.py", "say hi") == (0, "")
     assert repo.read("src/app.py").decode() == new
-    assert "Your answer holds no edit." in script.prompts[1]
+    assert "Your answer contains no edit." in script.prompts[1]
     assert "I will change it." not in script.prompts[1]
     script.replies("No.", "No need.", "It says hi already.")
     done = run("edit", "src/app.py", "say hi", "--yes", "--format", "function")

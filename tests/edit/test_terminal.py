@@ -176,7 +176,7 @@ def test_interrupted_during_the_check(
     assert not (repo.top / ".git/index.lock").exists()
     done = run(*command, "true")
     assert done.code == 0, done.err
-    assert "the check saw your uncommitted work in a.txt too" in done.err
+    assert "the check also saw your uncommitted changes in a.txt" in done.err
     assert len(script.prompts) == 1
 
 

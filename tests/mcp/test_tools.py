@@ -254,7 +254,7 @@ def test_a_patch_is_bound_to_what_was_read(repo: GitRepo, use: Use) -> None:
     head = repo.head()
     with pytest.raises(UsageError, match=r"changes src/app\.py, and sources does not say"):
         tools.told("apply", patch=PATCH, sources={})
-    with pytest.raises(Refused, match="git does not have that text"):
+    with pytest.raises(Refused, match="git does not have that blob"):
         tools.told("apply", patch=PATCH, sources={"src/app.py": "0" * 40})
     with pytest.raises(UsageError, match="does not change that file"):
         source = {"src/app.py": blob(use, "src/app.py"), "a.txt": blob(use, "a.txt")}
@@ -307,7 +307,7 @@ def test_a_hook_that_says_no_leaves_everything(repo: GitRepo, use: Use) -> None:
 
 def test_what_makes_programs_run_is_refused(repo: GitRepo, use: Use) -> None:
     patch = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n"
-    with pytest.raises(Refused, match="not asked for"):
+    with pytest.raises(Refused, match="which you did not request"):
         use(write=True).told("apply", patch=patch, sources={})
     assert repo.status() == ""
 

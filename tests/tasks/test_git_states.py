@@ -267,7 +267,7 @@ def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     _, _, person = go(repo, EDIT, DONE)
-    assert "note: f.txt changed while hooks ran; that version is committed" in person.said
+    assert "note: f.txt changed while hooks ran; the new version is committed" in person.said
 
 
 def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
@@ -277,7 +277,7 @@ def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
     _, model, _ = go(
         repo, generated, diff("ignored", "one", "two"), diff("no.txt", "one", "two"), "enough", "enough"
     )
-    assert "its head says that it is generated" in model.told
+    assert "its header says that it is generated" in model.told
     assert "ignored may not be changed: git ignores it" in model.told
     assert "no.txt: no such file.\n" in model.told
     assert "none" not in model.told.split("no.txt: there is")[1]

@@ -31,63 +31,69 @@ class OutOfScope(Refused):
         )
 
 
-def exists(bench: ToolContext, path: str) -> bool:
+def exists(tool_context: ToolContext, path: str) -> bool:
     """Whether there is a file that the model may know of."""
-    return _source(bench, path) is not None
+    return _source(tool_context, path) is not None
 
 
-def can_be_offered(bench: ToolContext, paths: Iterable[str]) -> list[str]:
+def can_be_offered(tool_context: ToolContext, paths: Iterable[str]) -> list[str]:
     """Those that are text files of the repository, not in scope, and neither withheld, ignored, sensitive nor made by
     a program."""
     found = []
     for path in dict.fromkeys(paths):
-        source = _source(bench, path) if path not in bench.editable | set(bench.request.read) else None
+        source = (
+            _source(tool_context, path)
+            if path not in tool_context.editable | set(tool_context.request.read)
+            else None
+        )
         if source is None or source.binary or why_content_is_off_limits(source.data or b""):
             continue
         change = FileChange(path, path, source.data, source.data, source.mode, source.mode)
-        if concerns([change], (), bench.worktree, bench.request.sensitive) or is_ignored_here(bench, path):
+        if concerns([change], (), tool_context.worktree, tool_context.request.sensitive) or is_ignored_here(
+            tool_context, path
+        ):
             continue
         found.append(path)
     return found
 
 
-def files_named_in(bench: ToolContext, text: str) -> list[str]:
+def files_named_in(tool_context: ToolContext, text: str) -> list[str]:
     """The files that words name and that can be offered."""
     names = (word.rstrip(".!?").removeprefix("./") for word in _PATH.findall(text))
-    return can_be_offered(bench, (name for name in names if "." in name or "/" in name))[:MOST]
+    return can_be_offered(tool_context, (name for name in names if "." in name or "/" in name))[:MOST]
 
 
-def allow_files(bench: ToolContext, paths: Sequence[str]) -> bool:
+def allow_files(tool_context: ToolContext, paths: Sequence[str]) -> bool:
     """Ask whether these files may be changed too, and take them into the scope on a yes; a no stands for the edit.
 
     Raises OutOfScope where there is nobody to ask.
     """
-    if bench.allow is None or not paths:
+    if tool_context.allow is None or not paths:
         return False
-    answer = bench.allow(paths)
+    answer = tool_context.allow(paths)
     if answer is None:
-        raise OutOfScope(paths, sorted(bench.editable))
+        raise OutOfScope(paths, sorted(tool_context.editable))
     if not answer:
-        bench.allow = None
+        tool_context.allow = None
         return False
     for path in paths:
-        add_to_scope(bench, path)
+        add_to_scope(tool_context, path)
     return True
 
 
-def add_to_scope(bench: ToolContext, path: str) -> None:
+def add_to_scope(tool_context: ToolContext, path: str) -> None:
     """Let the model change this file; lines that it has not seen it must quote as they are."""
-    if path not in bench.draft.sources:
-        bench.draft = bench.draft.with_source(read_source(bench.worktree, path))
-        bench.seen.setdefault(path, [])
-    bench.editable.add(path)
+    if path not in tool_context.draft.sources:
+        tool_context.draft = tool_context.draft.with_source(read_source(tool_context.worktree, path))
+        tool_context.seen.setdefault(path, [])
+    tool_context.editable.add(path)
 
 
-def scope_observation(bench: ToolContext, paths: Sequence[str]) -> Observation:
+def scope_observation(tool_context: ToolContext, paths: Sequence[str]) -> Observation:
     """What the model is told of files that it may change from now on, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
-    texts += [read_tool(bench).perform(Action("read", {"path": path})).text for path in paths]
-    blobs = {path: bench.draft.sources[path].blob for path in paths}
+    texts += [read_tool(tool_context).perform(Action("read", {"path": path})).text for path in paths]
+    blobs = {path: tool_context.draft.sources[path].blob for path in paths}
     return Observation("scope", "\n\n".join(texts), ok=False, data={"allowed": blobs})
 
 
@@ -101,18 +107,18 @@ def allowed_files(turn: Turn) -> dict[str, str]:
     return blobs if isinstance(blobs, dict) and all(isinstance(blob, str) for blob in blobs.values()) else {}
 
 
-def with_shown(bench: ToolContext, seen: Observation, paths: Sequence[str]) -> Observation:
+def with_shown(tool_context: ToolContext, seen: Observation, paths: Sequence[str]) -> Observation:
     """The observation, with that."""
-    more = scope_observation(bench, paths)
+    more = scope_observation(tool_context, paths)
     text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
     return replace(seen, text=text, data={**seen.data, **more.data})
 
 
-def _source(bench: ToolContext, path: str) -> Source | None:
-    if bad_path(path) is not None or bench.why_not(path):
+def _source(tool_context: ToolContext, path: str) -> Source | None:
+    if bad_path(path) is not None or tool_context.why_not(path):
         return None
     try:
-        source = read_source(bench.worktree, path)
+        source = read_source(tool_context.worktree, path)
     except RepoagentError:  # a folder, a link, a submodule
         return None
     return None if source.data is None else source

@@ -80,24 +80,24 @@ def masked_prompt(prompt: Prompt) -> Prompt:
     return replace(prompt, system=_masked(prompt.system), opening=_masked(prompt.opening))
 
 
-def masked_tool(tool: Tool, bench: ToolContext) -> Tool:
+def masked_tool(tool: Tool, tool_context: ToolContext) -> Tool:
     """The tool as a model may use it: what it tells is masked, and a patch it is given has the real text again."""
 
     def perform(action: Action) -> Observation:
         if tool.name == EDIT:
             action = replace(action, body=unmask(action.body))
-            if made_up := _made_up(action.body, bench):
+            if made_up := _made_up(action.body, tool_context):
                 text = f"There is no {made_up}: write what the file shows, or another kind of placeholder."
-                return Observation(EDIT, bench.sent_back(text), ok=False)
+                return Observation(EDIT, tool_context.sent_back(text), ok=False)
         seen = tool.perform(action)
         return replace(seen, text=mask(seen.text))
 
     return replace(tool, perform=perform)
 
 
-def _made_up(patches: str, bench: ToolContext) -> str:
+def _made_up(patches: str, tool_context: ToolContext) -> str:
     """A placeholder of ours in the patches that stands for nothing and is in no file; "" for none."""
-    files = [text.data for text in bench.draft.texts().values()]
+    files = [text.data for text in tool_context.draft.texts().values()]
     return next(
         (name for name in unknown_in(patches) if not any(name.encode() in data for data in files)), ""
     )
@@ -127,13 +127,13 @@ class PromptContext:
     recent: Mapping[str, tuple[Touched, ...]] = field(
         default_factory=dict
     )  # lines, of files that may be too long
-    asked: AnswerFormat = field(default_factory=AnswerFormat)
+    answer_format: AnswerFormat = field(default_factory=AnswerFormat)
     context_files: ContextFiles = field(default_factory=ContextFiles)
 
 
 def prompt_for(
-    gathered: PromptContext,
-    bench: ToolContext,
+    context: PromptContext,
+    tool_context: ToolContext,
     tools: Sequence[Tool],
     paths: Sequence[str],
     marks: Mapping[str, str],
@@ -143,28 +143,28 @@ def prompt_for(
 ) -> blocks.Prompt:
     """The prompt for `paths`, all of the request's or one of them; `note` comes after the request. `plain` is another
     wording, for who gave the same bad answer twice."""
-    request, sources, form, short = gathered.request, gathered.sources, bench.form, bench.short
-    native = gathered.asked.native and not short
-    windows = {path: bench.windows[path] for path in paths if path in bench.windows}
+    request, sources, form, short = context.request, context.sources, tool_context.form, tool_context.short
+    native = context.answer_format.native and not short
+    windows = {path: tool_context.windows[path] for path in paths if path in tool_context.windows}
     others = {path for path in request.paths if path not in paths}
     last = reminder(form, paths, windows, marks, plain=plain) if short else ""
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
     protocol = blocks.prompt_text("plain") if plain else _protocol(tools, form, short=short, native=native)
-    repository = () if short else context_parts(gathered.context_files)
-    facts = "" if short else blocks.repository_line(gathered.facts)
-    subjects = "" if short else blocks.subjects_block(gathered.facts)
-    rules = "" if short else blocks.rules_block(request, gathered.editable)
-    history = "" if short else gathered.history
-    neighbors = "" if short else gathered.neighbors
+    repository = () if short else context_parts(context.context_files)
+    facts = "" if short else blocks.repository_line(context.facts)
+    subjects = "" if short else blocks.subjects_block(context.facts)
+    rules = "" if short else blocks.rules_block(request, context.editable)
+    history = "" if short else context.history
+    neighbors = "" if short else context.neighbors
     excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
     beside = (
         facts,
         history,
         neighbors,
-        gathered.remembered,
+        context.remembered,
         subjects,
-        gathered.earlier,
-        gathered.uses,
+        context.earlier,
+        context.uses,
         rules,
         request.instruction,
         note,
@@ -176,23 +176,23 @@ def prompt_for(
         [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
         request,
         FileContext(
-            gathered.settings.whole("edit.inline_limit"),
-            gathered.asked.window,
-            gathered.asked.output_tokens,
+            context.settings.whole("edit.inline_limit"),
+            context.answer_format.window,
+            context.answer_format.output_tokens,
             sum(map(estimate_tokens, texts)),
             short,
-            gathered.recent,
+            context.recent,
         ),
     )
     for path, block in long.items():
-        bench.seen[path] = [*bench.seen.get(path, ()), *block.lines]
+        tool_context.seen[path] = [*tool_context.seen.get(path, ()), *block.lines]
     prompt = blocks.build(
         protocol=protocol,
         repository=repository,
         facts=facts,
         history=history,
         neighbors=neighbors,
-        memory=gathered.remembered,
+        memory=context.remembered,
         sources=sorted(shown, key=lambda source: source.path in long),
         subjects=subjects,
         rules=rules,
@@ -203,8 +203,8 @@ def prompt_for(
         about_files=blocks.prompt_text("large") + "\n" if long and not short else "",
         grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
         note=note,
-        earlier=gathered.earlier,
-        uses=gathered.uses,
+        earlier=context.earlier,
+        uses=context.uses,
     )
     return masked_prompt(replace(prompt, tools=schemas(tools) if native else ()))
 
@@ -246,80 +246,83 @@ class Prepared:
     is known: a small model that writes more goes round in circles.
     """
 
-    bench: ToolContext
+    tool_context: ToolContext
     tools: tuple[Tool, ...]
     prompts: tuple[blocks.Prompt, ...]
     memories: dict[str, Memory]
-    gathered: PromptContext
-    asked: AnswerFormat
+    context: PromptContext
+    answer_format: AnswerFormat
     question: str = ""
     reply_tokens: int | None = None
 
     @property
     def reminder(self) -> str:
         """What a small model must read last, here and after each setback."""
-        return self.bench.reminder
+        return self.tool_context.reminder
 
     @property
     def form(self) -> Form:
-        return self.bench.form
+        return self.tool_context.form
 
     def located(self, answer: str) -> Prepared:
         """The same edit, with the parts that the answer to `question` names; unchanged when it names none."""
-        return assemble(self.gathered, self.asked, answer) if self.question else self
+        return assemble(self.context, self.answer_format, answer) if self.question else self
 
     @property
     def blobs(self) -> dict[str, str]:
         """The hashes of the files that the request is about."""
-        request = self.bench.request
-        known = self.bench.draft.blobs()
+        request = self.tool_context.request
+        known = self.tool_context.draft.blobs()
         return {path: known[path] for path in (*request.paths, *request.read)}
 
 
-def assemble(gathered: PromptContext, asked: AnswerFormat, answer: str | None = None) -> Prepared:
+def assemble(context: PromptContext, answer_format: AnswerFormat, answer: str | None = None) -> Prepared:
     """The prompt and the tools. `answer` is that to the question which part of a file is meant.
 
     A model that is asked in short is a small one: it does better without a protocol to mind, and without what the
     repository says to assistants.
     """
-    request, sources = gathered.request, gathered.sources
+    request, sources = context.request, context.sources
     edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
     renames = RENAMES.search(request.instruction) is not None  # a name is used all over a file
-    lines = ASKED_LINES if asked.form == "function" and not renames else WHOLE_LINES
-    whole = {path: fits_whole(data, asked.output_tokens, lines) for path, data in edited.items()}
-    windows = _windows(request, edited, whole, asked, answer) if asked.form in LOOSE else {}
-    form = choose_form(asked.form, whole, windows)
-    short = asked.is_short
+    lines = ASKED_LINES if answer_format.form == "function" and not renames else WHOLE_LINES
+    whole = {path: fits_whole(data, answer_format.output_tokens, lines) for path, data in edited.items()}
+    windows = _windows(request, edited, whole, answer_format, answer) if answer_format.form in LOOSE else {}
+    form = choose_form(answer_format.form, whole, windows)
+    short = answer_format.is_short
     windows = windows if form == "function" else {}
     marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in request.paths}
-    bench = ToolContext(
-        gathered.worktree,
+    tool_context = ToolContext(
+        context.worktree,
         request,
         Draft(sources),
-        set(gathered.editable),
-        gathered.why_not,
+        set(context.editable),
+        context.why_not,
         form=form,
         short=short,
         windows=windows,
         fits=all(whole.values()),
-        read_limit=read_limit(asked.window),
+        read_limit=read_limit(answer_format.window),
         # several files are asked for one at a time: each prompt has its own then
         reminder=reminder(form, request.paths, windows, marks)
         if short and (form not in LOOSE or len(request.paths) == 1)
         else "",
     )
-    tools = tuple(masked_tool(tool, bench) for tool in ((edit_tool(bench),) if short else _tools(bench)))
-    asks = answer is None and asked.form in LOOSE and form == "search"
+    tools = tuple(
+        masked_tool(tool, tool_context)
+        for tool in ((edit_tool(tool_context),) if short else _tools(tool_context))
+    )
+    asks = answer is None and answer_format.form in LOOSE and form == "search"
     return Prepared(
-        bench,
+        tool_context,
         tools,
         tuple(
-            prompt_for(gathered, bench, tools, paths, {path: marks[path] for path in paths})
+            prompt_for(context, tool_context, tools, paths, {path: marks[path] for path in paths})
             for paths in ([(path,) for path in request.paths] if form in LOOSE else [request.paths])
         ),
-        gathered.memories,
-        gathered,
-        asked,
+        context.memories,
+        context,
+        answer_format,
         mask(_question(request, edited, whole)) if asks else "",
         _reply_tokens(sources, request.paths, windows)
         if form in LOOSE and len(edited) == len(request.paths)
@@ -339,14 +342,14 @@ def _windows(
     request: EditRequest,
     edited: Mapping[str, bytes],
     whole: Mapping[str, bool],
-    asked: AnswerFormat,
+    answer_format: AnswerFormat,
     answer: str | None,
 ) -> dict[str, tuple[Window, ...]]:
     """The parts of files that are asked for instead of the whole."""
-    limit = max(20, min(WHOLE_LINES, asked.output_tokens // 16))
+    limit = max(20, min(WHOLE_LINES, answer_format.output_tokens // 16))
     found: dict[str, tuple[Window, ...]] = {}
     for path, data in edited.items():
-        short = asked.form == "whole" or fits_whole(data, asked.output_tokens, FUNCTION_LINES)
+        short = answer_format.form == "whole" or fits_whole(data, answer_format.output_tokens, FUNCTION_LINES)
         if whole[path] and (short or RENAMES.search(request.instruction)):
             continue
         places = [
@@ -363,12 +366,14 @@ def _windows(
 
 
 def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[str, bool]) -> str:
-    asked = [question(path, edited[path], request.instruction) for path, fits in whole.items() if not fits]
-    return "\n\n".join(filter(None, asked))
+    answer_format = [
+        question(path, edited[path], request.instruction) for path, fits in whole.items() if not fits
+    ]
+    return "\n\n".join(filter(None, answer_format))
 
 
-def _tools(bench: ToolContext) -> tuple[Tool, ...]:
+def _tools(tool_context: ToolContext) -> tuple[Tool, ...]:
     looking = (
         read_tool, files_tool, search_tool, outline_tool, history_tool, neighbors_tool, uses_tool, recall_tool
     )  # fmt: skip
-    return edit_tool(bench), *(tool(bench) for tool in looking)
+    return edit_tool(tool_context), *(tool(tool_context) for tool in looking)

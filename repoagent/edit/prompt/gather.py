@@ -77,7 +77,7 @@ EARLIER_TOKENS = 1_500  # for what was asked and said of it before
 
 
 def prepare(
-    worktree: WorkTree, request: EditRequest, settings: Settings, asked: AnswerFormat | None = None
+    worktree: WorkTree, request: EditRequest, settings: Settings, answer_format: AnswerFormat | None = None
 ) -> Prepared:
     """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
 
@@ -87,14 +87,16 @@ def prepare(
     """
     why_not = gate(worktree.top, (*request.paths, *request.read))
     request = replace(request, instruction=mask(request.instruction))
-    short = bool(asked and asked.is_short)
+    short = bool(answer_format and answer_format.is_short)
     with ThreadPoolExecutor(3) as asking:
         since = asking.submit(walked_since, worktree)
         around = asking.submit(_around, worktree, request, since, short=short)
         facts = gather(worktree)
         _refuse_during_operation(facts, request)
         sources = _sources(worktree, request, why_not)
-        limit = limit_for(settings.whole("edit.inline_limit"), asked.window if asked else None)
+        limit = limit_for(
+            settings.whole("edit.inline_limit"), answer_format.window if answer_format else None
+        )
         sizes = {path: len(sources[path].data or b"") for path in request.paths}
         touched = {
             path: asking.submit(recently_touched, worktree, path, size, since.result())
@@ -123,7 +125,7 @@ def prepare(
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
     beside = _beside(rows, why_not)
-    gathered = PromptContext(
+    context = PromptContext(
         worktree,
         settings,
         request,
@@ -138,10 +140,10 @@ def prepare(
         earlier="" if short else _join(_earlier(request, memories)),
         uses=used,
         recent=recent,
-        asked=asked or AnswerFormat(),
+        answer_format=answer_format or AnswerFormat(),
         context_files=ContextFiles() if short else _context(worktree, request, settings, why_not),
     )
-    return assemble(gathered, asked or AnswerFormat())
+    return assemble(context, answer_format or AnswerFormat())
 
 
 def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_not: WhyNot) -> ContextFiles:
@@ -261,20 +263,20 @@ def copies(prepared: Prepared) -> list[str]:
 
     One look into the index of memories for each file without one, none for the others.
     """
-    gathered = prepared.gathered
-    if not gathered.settings.switch("memory.enabled"):
+    context = prepared.context
+    if not context.settings.switch("memory.enabled"):
         return []
     found = []
-    for path in gathered.request.paths:
-        data = gathered.sources[path].data
-        if data is None or path in gathered.memories:
+    for path in context.request.paths:
+        data = context.sources[path].data
+        if data is None or path in context.memories:
             continue
-        original = copy_of(layout(gathered.worktree), gathered.worktree, path, data)
+        original = copy_of(layout(context.worktree), context.worktree, path, data)
         if original is not None:
             from repoagent.memory.lookup import is_copy
 
-            typed = os.path.relpath(gathered.worktree.top / path)
-            found.append(f"{path} {is_copy(original, gathered.worktree, typed)}")
+            typed = os.path.relpath(context.worktree.top / path)
+            found.append(f"{path} {is_copy(original, context.worktree, typed)}")
     return found
 
 

@@ -12,7 +12,7 @@ from repoagent.patch.locate.fuzzy import aligned, chained
 from repoagent.patch.model import ADD, CONTEXT, Hunk, Line
 
 
-def fits(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
+def matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
     """All places of `hunk` at the strictest level that has any. `strict` stops after the exact one.
 
     Raises Misfit when the hunk has nothing to be found by. What is in the file already is not looked for
@@ -53,14 +53,14 @@ def fits_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
     found: dict[object, Match] = {}
     for option in readings(hunk):
         for start in find_old(option.old, index, level):
-            fit = Match(option, tuple(range(start, start + len(option.old))), level)
-            found.setdefault(_effect(fit), fit)
+            match = Match(option, tuple(range(start, start + len(option.old))), level)
+            found.setdefault(_effect(match), match)
     return list(found.values())
 
 
-def _effect(fit: Match) -> object:
+def _effect(match: Match) -> object:
     """What a fit comes to. A hunk that changes the newline at the end alone does so where it stands."""
-    return tuple(fit.changes()) or fit.rows
+    return tuple(match.changes()) or match.rows
 
 
 def _numbered_blank(hunk: Hunk, index: FileIndex) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from repoagent.patch.errors import PatchError, PatchErrors
-from repoagent.patch.locate.candidates import fits, fits_at
+from repoagent.patch.locate.candidates import fits_at, matches
 from repoagent.patch.locate.exact import (
     FUZZY,
     LEVELS,
@@ -69,80 +69,84 @@ def _assign_repeated(
 
 
 def _narrowed(
-    number: int, hunk: Hunk, fits: Sequence[Match], chosen: dict[int, Match], index: FileIndex
+    number: int, hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match], index: FileIndex
 ) -> Sequence[Match]:
     if hunk.old_marker:
-        fits = [fit for fit in fits if fit.last == len(index.lines) - 1] or fits
+        matches = [match for match in matches if match.last == len(index.lines) - 1] or matches
     for heading in hunk.headings[:-1]:
-        outer = under_heading(heading, fits, index)
-        fits = fits if outer is None else outer
-    under = under_heading(hunk.section, fits, index)
+        outer = under_heading(heading, matches, index)
+        matches = matches if outer is None else outer
+    under = under_heading(hunk.section, matches, index)
     if under is not None:
-        if _contradicted(hunk, fits, under):
-            return fits
-        fits = under
-    if fits and fits[0].level == FUZZY:
-        if _is_exact_alone(fits, index):
-            return fits[:1]
-        least = min(fit.behind for fit in fits)
-        named = _at_number(number, hunk, fits, chosen)
-        return named if len(named) == 1 and named[0].behind - least < _EQUAL else fits
-    fits = _in_order(number, fits, chosen) or fits
-    if len(fits) <= 1:
-        return fits
-    return _at_number(number, hunk, fits, chosen)
+        if _contradicted(hunk, matches, under):
+            return matches
+        matches = under
+    if matches and matches[0].level == FUZZY:
+        if _is_exact_alone(matches, index):
+            return matches[:1]
+        least = min(match.behind for match in matches)
+        named = _at_number(number, hunk, matches, chosen)
+        return named if len(named) == 1 and named[0].behind - least < _EQUAL else matches
+    matches = _in_order(number, matches, chosen) or matches
+    if len(matches) <= 1:
+        return matches
+    return _at_number(number, hunk, matches, chosen)
 
 
-def _is_exact_alone(fits: Sequence[Match], index: FileIndex) -> bool:
+def _is_exact_alone(matches: Sequence[Match], index: FileIndex) -> bool:
     """Is every line that the best loose fit finds in the file there to the byte, and of the others no fit so, nor with
     more lines found?"""
     found = [
-        [(line.text, row) for line, row in zip(fit.hunk.old, fit.rows, strict=True) if row is not None]
-        for fit in fits
+        [(line.text, row) for line, row in zip(match.hunk.old, match.rows, strict=True) if row is not None]
+        for match in matches
     ]
     exact = [all(text == index.lines[row] for text, row in pairs) for pairs in found]
     return exact[0] and not any(exact[1:]) and len(found[0]) == max(map(len, found))
 
 
-def _contradicted(hunk: Hunk, fits: Sequence[Match], under: Sequence[Match]) -> bool:
+def _contradicted(hunk: Hunk, matches: Sequence[Match], under: Sequence[Match]) -> bool:
     """Does a header that is right in its counts name a place by number which is none of those under its heading?"""
     if hunk.start is None or not hunk.exact_counts or not under:
         return False
-    rows = [fit.first for fit in fits]
-    return hunk.start - 1 in rows and hunk.start - 1 not in [fit.first for fit in under]
+    rows = [match.first for match in matches]
+    return hunk.start - 1 in rows and hunk.start - 1 not in [match.first for match in under]
 
 
-def _in_order(number: int, fits: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
+def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
     """The fits between those of the hunks before and after, if all placed so far are in the file's order."""
     placed = [chosen[other].first for other in sorted(chosen)]
     if any(left > right for left, right in pairwise(placed)):
-        return fits
+        return matches
     low = max((chosen[other].last for other in chosen if other < number), default=-1)
     high = min((chosen[other].first for other in chosen if other > number), default=None)
     return [
-        fit for fit in fits if fit.last > low and (high is None or fit.first < high) and fit.first + 3 > low
+        match
+        for match in matches
+        if match.last > low and (high is None or match.first < high) and match.first + 3 > low
     ]
 
 
-def _at_number(number: int, hunk: Hunk, fits: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
+def _at_number(
+    number: int, hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]
+) -> Sequence[Match]:
     """The fit at the header's line number. Alone, it counts only in a header that is right throughout."""
     if hunk.start is None:
-        return fits
+        return matches
     shifts = {
-        fit.first - (fit.hunk.start - 1)
-        for other, fit in chosen.items()
-        if fit.hunk.start is not None and fit.rows
+        match.first - (match.hunk.start - 1)
+        for other, match in chosen.items()
+        if match.hunk.start is not None and match.rows
     }
     if len(shifts) > 1 or (not shifts and not hunk.exact_counts):
-        return fits
+        return matches
     row = hunk.start - 1 + (shifts.pop() if shifts else 0)
-    return [fit for fit in fits if fit.first == row] or fits
+    return [match for match in matches if match.first == row] or matches
 
 
-def _ambiguous(hunk: Hunk, fits: Sequence[Match], index: FileIndex) -> PatchError:
-    rows = [fit.first for fit in fits]
+def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchError:
+    rows = [match.first for match in matches]
     if len(set(rows)) < len(rows):  # one place for the hunk, and several for what it changes
-        rows = sorted({row for fit in fits for row in _first_changed(fit)} or set(rows))
+        rows = sorted({row for match in matches for row in _first_changed(match)} or set(rows))
     places = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
     row = rows[0]
     around = range(max(0, row - 2), min(len(index.lines), row + 3))
@@ -158,10 +162,10 @@ def _ambiguous(hunk: Hunk, fits: Sequence[Match], index: FileIndex) -> PatchErro
     )
 
 
-def _first_changed(fit: Match) -> list[int]:
+def _first_changed(match: Match) -> list[int]:
     """The row of the first change; none for one that no line holds."""
     try:
-        return [change.start for change in fit.changes()[:1]]
+        return [change.start for change in match.changes()[:1]]
     except PatchError:
         return []
 
@@ -182,7 +186,7 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
         if not hunk.changes and not any(line.held and not is_blank(line.text) for line in hunk.lines):
             continue
         try:
-            found = fits(hunk, index, strict=strict)
+            found = matches(hunk, index, strict=strict)
         except PatchError as problem:
             problems.append(problem)
             continue
@@ -206,12 +210,12 @@ def _at_one_depth(
     hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
 ) -> list[list[Match]]:
     """Where one hunk needs other white space, so may others: their exact place is one of several then."""
-    shifted = any(fit.level == WHITESPACE for found in options for fit in found)
+    shifted = any(match.level == WHITESPACE for found in options for match in found)
     result: list[list[Match]] = []
     for hunk, found in zip(hunks, options, strict=True):
-        rows = {fit.rows for fit in found}
+        rows = {match.rows for match in found}
         loose = fits_at(hunk, index, WHITESPACE) if shifted and found[0].level in LEVELS else []
-        result.append([*found, *(fit for fit in loose if fit.rows not in rows)])
+        result.append([*found, *(match for match in loose if match.rows not in rows)])
     return result
 
 

@@ -294,7 +294,7 @@ _PART = re.compile(
 )
 
 
-def under_heading(section: str, fits: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
+def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
     """The fits that stand under the line which the hunk's header quotes, or within the definitions that it names one in
     another (`class A > def f(self):`, `A.f`); None when there is no such line."""
     wanted = LEVELS[WHITESPACE](section)
@@ -305,17 +305,17 @@ def under_heading(section: str, fits: Sequence[Match], index: FileIndex) -> Sequ
         row for row, key in enumerate(keys) if key.startswith(wanted) or (len(key) > 5 and wanted == key)
     }
     if headings:
-        return _below(headings, fits, index.lines)
+        return _below(headings, matches, index.lines)
     names = _path(section)
     found = [set(_defining(name, index.lines)) for name in names]
     if not found or not all(found):
         return None
     for rows in found:
-        fits = _below(rows, fits, index.lines)
-    return fits
+        matches = _below(rows, matches, index.lines)
+    return matches
 
 
-def _below(headings: set[int], fits: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
+def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
     """The fits for which the nearest line above that could be a heading like those is one of them.
 
     The reach of a heading ends at a line of the same depth or less that starts with a letter, or as it does (with a
@@ -331,7 +331,7 @@ def _below(headings: set[int], fits: Sequence[Match], lines: Sequence[str]) -> S
         text = line.lstrip()
         if row not in headings and text and (text[0].isalpha() or text[0] == "_" or text[0] in signs):
             inside = inside and _depth(line) > depth
-    return [fit for fit in fits if within and within[min(fit.first, len(within) - 1)]]
+    return [candidate for candidate in matches if within and within[min(candidate.first, len(within) - 1)]]
 
 
 def _depth(line: str) -> int:

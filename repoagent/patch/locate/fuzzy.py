@@ -42,15 +42,15 @@ def value_of(text: str) -> float:
     return 0.1 if is_blank(text) else 0.3 + weight(text) / 20
 
 
-def is_confident(fit: Match, keys: Sequence[str]) -> bool:
+def is_confident(match: Match, keys: Sequence[str]) -> bool:
     """Does half of the hunk's value match without fuzz, and is every addition held where it is?
 
     `keys` are the file's lines without white space.
     """
-    old = fit.hunk.old
+    old = match.hunk.old
     firm = {
         number
-        for number, row in enumerate(fit.rows)
+        for number, row in enumerate(match.rows)
         if row is not None and keys[row] == LEVELS[WHITESPACE](old[number].text)
     }
     if sum(value_of(old[number].text) for number in firm) < _ENOUGH * sum(
@@ -58,15 +58,15 @@ def is_confident(fit: Match, keys: Sequence[str]) -> bool:
     ):
         return False
     try:
-        changes = fit.changes()
+        changes = match.changes()
     except PatchError:
         return False
     if any(one == other for one, other in pairwise((change.start, change.end) for change in changes)):
         return False  # a lost line stands between two additions, which may be a part of them
     return all(
         not change.added
-        or _held(change, [number for number in beside if 0 <= number < len(old)], fit, firm, keys)
-        for change, beside in zip(changes, _neighbours(fit.hunk), strict=True)
+        or _held(change, [number for number in beside if 0 <= number < len(old)], match, firm, keys)
+        for change, beside in zip(changes, _neighbours(match.hunk), strict=True)
     )
 
 
@@ -80,13 +80,13 @@ def _neighbours(hunk: Hunk) -> Iterator[tuple[int, int]]:
         position += olds
 
 
-def _held(change: Change, beside: Sequence[int], fit: Match, firm: set[int], keys: Sequence[str]) -> bool:
+def _held(change: Change, beside: Sequence[int], match: Match, firm: set[int], keys: Sequence[str]) -> bool:
     """Is this the one place for the added lines, and are they not there already?
 
     A neighbour that stands a little off leaves it open on which side of the lines between they belong.
     Where nothing is deleted, a neighbour must match without fuzz, and a light one (a bracket) not alone.
     """
-    texts = {number: fit.hunk.old[number].text for number in beside}
+    texts = {number: match.hunk.old[number].text for number in beside}
     for number, text in texts.items():
         reach = SLACK if weight(text) > 1 else 2
         if (
@@ -94,27 +94,33 @@ def _held(change: Change, beside: Sequence[int], fit: Match, firm: set[int], key
             and LEVELS[WHITESPACE](text) in keys[max(0, change.start - reach) : change.end + reach]
         ):
             return False
-    if change.start < change.end or _between(beside, fit, firm) or _at_edge(change, beside, fit, firm, keys):
+    if (
+        change.start < change.end
+        or _between(beside, match, firm)
+        or _at_edge(change, beside, match, firm, keys)
+    ):
         return True
     there = {keys[row] for row in (change.start - 1, change.end) if 0 <= row < len(keys)}
     if any(LEVELS[WHITESPACE](line.text) in there for line in change.added if weight(line.text) > 3):
         return False
-    matched = [number for number in beside if fit.rows[number] is not None]
+    matched = [number for number in beside if match.rows[number] is not None]
     return any(number in firm and (weight(texts[number]) > 1 or len(matched) == 2) for number in matched)
 
 
-def _between(beside: Sequence[int], fit: Match, firm: set[int]) -> bool:
+def _between(beside: Sequence[int], match: Match, firm: set[int]) -> bool:
     """Do the lines above and below an addition stand next to each other in the file, and is one of them telling?"""
     if len(beside) < 2 or not firm.issuperset(beside):
         return False
-    above, below = (fit.rows[number] for number in beside)
-    telling = any(weight(fit.hunk.old[number].text) > 1 for number in beside)
+    above, below = (match.rows[number] for number in beside)
+    telling = any(weight(match.hunk.old[number].text) > 1 for number in beside)
     return telling and above is not None and below == above + 1
 
 
-def _at_edge(change: Change, beside: Sequence[int], fit: Match, firm: set[int], keys: Sequence[str]) -> bool:
+def _at_edge(
+    change: Change, beside: Sequence[int], match: Match, firm: set[int], keys: Sequence[str]
+) -> bool:
     """Is it the beginning or the end of both the hunk and the file, beside a line that is there?"""
-    edges = {0: 0, len(keys): len(fit.hunk.old) - 1}
+    edges = {0: 0, len(keys): len(match.hunk.old) - 1}
     return change.start in edges and list(beside) == [edges[change.start]] and beside[0] in firm
 
 
@@ -163,8 +169,8 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Match]:
             found.append((best, Match(hunk, best.rows, FUZZY), gains, window))
     if not found:
         return []
-    best, fit, gains, window = max(found, key=lambda entry: entry[0].score)
-    if not is_confident(fit, keys):
+    best, match, gains, window = max(found, key=lambda entry: entry[0].score)
+    if not is_confident(match, keys):
         return []
     elsewhere = {
         other: best.score - alignment.score
@@ -182,7 +188,7 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Match]:
     effects = {
         _effect(other): replace(other, behind=behind) for other, behind in (rivals | elsewhere).items()
     }
-    return [fit, *(other for effect, other in effects.items() if effect != _effect(fit))]
+    return [match, *(other for effect, other in effects.items() if effect != _effect(match))]
 
 
 def _evenly(
@@ -220,11 +226,11 @@ def _bound(gains: Sequence[Sequence[float | None]]) -> float:
     return sum(max((gain for gain in row if gain is not None), default=0.0) for row in gains)
 
 
-def _effect(fit: Match) -> object:
+def _effect(match: Match) -> object:
     try:
-        return tuple(fit.changes())
+        return tuple(match.changes())
     except PatchError:
-        return fit.rows
+        return match.rows
 
 
 def _items(hunk: Hunk) -> list[_Item]:
@@ -396,9 +402,9 @@ def _fitting(hunk: Hunk, rows: Sequence[Sequence[int | None]]) -> list[Match]:
     """One fit for each different change."""
     found: dict[object, Match] = {}
     for some in rows:
-        fit = Match(hunk, tuple(some), ELISION)
+        match = Match(hunk, tuple(some), ELISION)
         try:
-            found.setdefault(tuple(fit.changes()), fit)
+            found.setdefault(tuple(match.changes()), match)
         except PatchError:  # an addition between two elisions: nothing holds it
             return []
     return list(found.values())
@@ -493,8 +499,8 @@ def _fused(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
         found: dict[object, Match] = {}
         for last, rows in longer:
             if last == len(hunk.lines):
-                fit = Match(hunk, rows, SPLIT)
-                found.setdefault(tuple(fit.changes()), fit)
+                match = Match(hunk, rows, SPLIT)
+                found.setdefault(tuple(match.changes()), match)
         if found or len(longer) > _MOST_CHAINS:
             return list(found.values()) if len(longer) <= _MOST_CHAINS else []
         ways = longer

@@ -125,7 +125,7 @@ def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
             time.sleep(0.05)
         window.send("\x03")
         assert window.end() == 130
-    said = "interrupted; nothing was changed. The same command continues with the 1 reply\npaid for\n"
+    said = "interrupted; nothing was changed. Run the same command again to resume (replies\nalready paid for: 1)\n"
     assert window.seen.endswith(said) and repo.status() == ""
     with edit(repo, script, TERM="dumb") as window:
         window.expect(ASK)

@@ -365,4 +365,4 @@ def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask:
     repo.write("src/app.py", "def greet():\n    pass\n")
     repo.write("README.md", "# Another\n")
     shown = prompt(repo, "src/app.py")
-    assert "Summary of the file" not in shown and "What they are for" not in shown
+    assert "Summary of the file" not in shown and "Their purpose" not in shown

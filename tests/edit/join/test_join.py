@@ -191,7 +191,9 @@ def test_an_emptied_segment_takes_its_text_out_and_other_files_are_left_alone(sp
     (split.folder / "__pycache__").mkdir()
     done = split.join()
     assert done.code == 0 and "003.py is empty: its 7 lines are deleted" in done.err
-    assert "left out: 006.py\n" in done.err and all((split.folder / name).exists() for name in litter)
+    assert "not part of this split: 006.py\n" in done.err and all(
+        (split.folder / name).exists() for name in litter
+    )
     assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
 
 

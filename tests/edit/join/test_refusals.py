@@ -70,7 +70,7 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
         (lambda data: data.replace(b"value", b"v\xe4lue"), "is no UTF-8 any more (line 1)"),
         (
             lambda data: data.replace(b"return third", b"return ((third"),
-            "; put that right in 003.py and join again",
+            "; fix 003.py and join again",
         ),
     ],
 )
@@ -123,10 +123,10 @@ def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None
     split.source.unlink()
     split.source.write_bytes(data[:50] + b"\0" + data[50:])
     done = split.join()
-    assert done.code == 3 and "is binary by now" in done.err
+    assert done.code == 3 and "is now binary" in done.err
     split.source.write_bytes(data.decode().encode("utf-16"))
     done = split.join()
-    assert done.code == 3 and "src/big.py is in UTF-16 by now: save it as UTF-8" in done.err
+    assert done.code == 3 and "src/big.py is now encoded in UTF-16: save it as UTF-8" in done.err
     assert split.repo.read("a.txt").startswith(b"line 1\n")
 
 

@@ -148,7 +148,7 @@ def test_bytes_outside_the_part_stay(repo: GitRepo) -> None:
     prepared = asked(repo, "in read_names skip the head", text=text)
     new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
     assert answer(prepared, fenced("shop.py", new)).ok
-    after = prepared.bench.draft.texts()["shop.py"].data
+    after = prepared.tool_context.draft.texts()["shop.py"].data
     start = text.index(b"def read_names")
     assert after == text[:start] + new.rstrip().replace("\n", "\r\n").encode("latin-1")
 
@@ -198,7 +198,7 @@ def test_remarks_that_nobody_asked_to_take_out_stay(repo: GitRepo) -> None:
 
 def test_what_shall_stay_stays(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
-    assert [window.names for window in prepared.bench.windows["shop.py"]] == [("Basket.total_price",)]
+    assert [window.names for window in prepared.tool_context.windows["shop.py"]] == [("Basket.total_price",)]
     old = "def one():\n    return 1\n\n\ndef keep_me():\n    return 2\n"
     new = old.replace("1", "3").replace("2", "4")
     prepared = asked(
@@ -316,24 +316,24 @@ def test_what_the_request_likens_it_to_is_shown_to_read(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents, as task_3 does")
     prompt = "".join(part.text for part in prepared.prompts[0].opening)
     assert "task_3 of shop.py, only to read:\n```python\ndef task_3(" in prompt
-    assert [window.names for window in prepared.bench.windows["shop.py"]] == [("Basket.total_price",)]
+    assert [window.names for window in prepared.tool_context.windows["shop.py"]] == [("Basket.total_price",)]
     alone = asked(repo, "as task_3 does")
-    assert [window.names for window in alone.bench.windows["shop.py"]] == [("task_3",)]
+    assert [window.names for window in alone.tool_context.windows["shop.py"]] == [("task_3",)]
 
 
 def test_what_is_added_is_no_place(repo: GitRepo) -> None:
     text = SHOP.replace("def task_5(", "def low(")
     for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
-        windows = asked(repo, request, text=text).bench.windows.get("shop.py", ())
+        windows = asked(repo, request, text=text).tool_context.windows.get("shop.py", ())
         assert all("low" not in window.names for window in windows)
-    assert asked(repo, "Add a test to low()", text=text).bench.windows["shop.py"][0].names == ("low",)
+    assert asked(repo, "Add a test to low()", text=text).tool_context.windows["shop.py"][0].names == ("low",)
 
 
 def test_a_place_or_an_answer_shows_the_part(repo: GitRepo) -> None:
     pointed = asked(repo, "round", targets=[Target("shop.py", 22, 23)])
     assert pointed.form == "function"
     asks = asked(repo, "make it round to cents")
-    assert (asks.form, asks.bench.short) == ("search", True)
+    assert (asks.form, asks.tool_context.short) == ("search", True)
     assert "Basket.total_price" in asks.question
     assert asks.located("I don't know").form == "search"
     found = asks.located("Basket.total_price")

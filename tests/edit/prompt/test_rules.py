@@ -98,7 +98,7 @@ def test_the_files_that_may_be_changed_are_named(repo: GitRepo, run: Run) -> Non
     near = rules(run(*show, "--scope", "neighbors", "--read", "docs/app.md").out)
     assert near.startswith('You may change `src/app.py` and, after reading them, "docs/`b`.md", and create')
     repo_ = rules(run(*show, "--scope", "repo", "--read", "docs/app.md").out)
-    assert "any other file once you have read it (not `docs/app.md`)" in repo_ and "not enough" not in repo_
+    assert "any other file that you have read (not `docs/app.md`)" in repo_ and "not enough" not in repo_
 
 
 def test_the_system_text_is_short_and_the_same_for_every_edit(repo: GitRepo, run: Run) -> None:

@@ -101,7 +101,7 @@ def test_an_edit_that_deletes_much_is_asked_about_apart(repo: GitRepo) -> None:
         for n in range(11)
     )
     done = apply(repo.top, gone, "--yes")
-    assert done.code == 3 and "is one of 11 files that this deletes" in done.err
+    assert done.code == 3 and "is one of 11 files that this change deletes" in done.err
     assert apply(repo.top, gone, "--yes", "--allow-sensitive").code == 0
     repo.git("reset", "-q", "--hard", "HEAD^")
     go(repo, f"```diff\n{gone}```\n", FINISH, FINISH, mode="auto")

@@ -240,7 +240,7 @@ def test_a_long_run_with_a_small_window(stage: Make) -> None:
         for name in steps:
             if f"{name[4:6]}-kelvin" not in known:
                 part = see.last("read", path=f"parts/{name}")
-                rest = re.search(r'read them as lines="(\d+-\d+)"', (part.seen or "") if part else "")
+                rest = re.search(r'read them with lines="(\d+-\d+)"', (part.seen or "") if part else "")
                 which = f' lines="{rest[1]}"' if rest else ""
                 return f'<read path="parts/{name}"{which}/>'
         if any(one.applied for one in see.done):
