@@ -1,4 +1,4 @@
-"""The files that a patch may be for: all that git tracks, known by name, and read when the patch comes to them."""
+"""The files that a patch may change: everything that git tracks, read only when the patch names it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from repoagent.patch.model import FilePatch, SourceText
 
 
 class Tree(Mapping[str, SourceText]):
-    """The present content by path. A file is read when it is asked for, by `read`, which may raise; `sources` are
-    those that were."""
+    """The current content by path. `read` runs on first access and may raise; `sources` has what was read."""
 
     def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
         self.sources: dict[str, Source] = {}
@@ -60,27 +59,27 @@ def tracked(worktree: WorkTree) -> set[str]:
 
 
 def is_there(top: Path, name: str, known: Collection[str]) -> bool:
-    """Whether `name`, to the letter, is a `known` path or a file below `top` that has a harmless name."""
+    """Whether `name` is exactly a `known` path, or an existing file below `top` with a harmless name."""
     return name in known or (bad_path(name) is None and os.path.lexists(top / name))
 
 
 def untracked(top: Path, patches: Sequence[FilePatch], known: Collection[str]) -> set[str]:
-    """The names in `patches` that are there, to the letter, and not `known`."""
+    """The exact names in `patches` that exist but are not `known`."""
     return {name for name in spelled(patches) if name not in known and is_there(top, name, known)}
 
 
 def spelled(patches: Sequence[FilePatch]) -> set[str]:
-    """Every path that a name in `patches` can stand for, to the letter."""
+    """Every path that a name in `patches` can mean."""
     return {name for patch in patches for side in spellings(patch.old, patch.new) for name in side}
 
 
 def reader(
     worktree: WorkTree, request: EditRequest, known: AbstractSet[str], names: AbstractSet[str]
 ) -> Callable[[str], Source]:
-    """A function that reads a file which a patch names with one of `names`; git tracks those that are `known`.
+    """A function that reads a file named in a patch (one of `names`); git tracks the `known` ones.
 
-    It raises Refused for one that a patch may not touch. What a patch names the person has not named: what usually
-    holds secrets, and what git ignores, is left alone.
+    It raises Refused for a file that a patch may not touch: the user named the patch, not its files, so likely secrets
+    and ignored files are off limits.
     """
 
     ignored = gate(worktree.top, known | names)  # of its two reasons the one that holds for named files too
@@ -116,9 +115,9 @@ def plain_name(patch: FilePatch) -> str:
 def from_here(
     patches: Sequence[FilePatch], known: Callable[[str], bool], prefix: str
 ) -> tuple[FilePatch, ...]:
-    """The patches with names that are relative to the folder `prefix` ("" or one that ends in /) made relative to the
-    top: those of files that are not there from the top, but from the folder. A new file is meant from the folder when
-    all other files are."""
+    """Make names that are relative to the folder `prefix` ("" or ending in /) relative to the top.
+
+    A name is relative to the folder if its file exists there and not from the top; a new file, if all others are."""
     if not prefix:
         return tuple(patches)
     found = [_found(patch, known, prefix) for patch in patches]

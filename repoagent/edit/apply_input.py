@@ -1,11 +1,7 @@
-"""A patch as somebody handed it over, and what it says of itself: a chat's answer, a mail, the output of `git show`.
+"""Read a patch from a file, a mail, a chat's answer or the output of `git show`, and place it in its files.
 
-A patch that says which text of a file it was made for: that text is found again, and the change carried over.
-
-Is a patch in the files already? Of hunks the applier knows; here is what it can't: files made, moved and removed.
-
-What a patch asks for, in the files that it is for: the reading and placing that all ways of applying one share.
-"""
+A patch may name the blob that it was made for (`--source`): it is applied to that blob and merged into the current
+text."""
 
 from __future__ import annotations
 
@@ -56,7 +52,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
 
 @dataclass(frozen=True)
 class PatchInput:
-    """`name` is how to speak of it, `text` what holds the patch (bytes that are no UTF-8 as surrogates), `message` the
+    """`name` is how to speak of it, `text` what holds the patch (bytes that are not UTF-8 as surrogates), `message` the
     commit message it brings along and `author` who wrote it, both "" where it does not say."""
 
     name: str
@@ -112,7 +108,7 @@ def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
         text = patch.read_bytes().decode("utf-8", "surrogateescape")
     fields = dict(line.split(": ", 1) for line in out.decode("utf-8", "replace").splitlines() if ": " in line)
     author = f"{fields.get('Author', '')} <{fields.get('Email', '')}>".strip()
-    fence = re.search(r"\n(`{3,}.*)\n*\Z", body)  # the patch stands in a fence, and git has cut there
+    fence = re.search(r"\n(`{3,}.*)\n*\Z", body)  # the patch is in a fence, and git has cut there
     text = f"{fence[1]}\n{text}" if fence else text
     body = body[: fence.start()] if fence else body
     if not text.strip():  # no unified diff: another form of change, in the body
@@ -145,7 +141,7 @@ def _shown(name: str, text: str, start: int) -> PatchInput:
 
 
 def _from_prose(text: str) -> str:
-    """A message from the words around a patch: what stands in a `<commit>` tag, else the first sentence before the
+    """A message from the words around a patch: what is in a `<commit>` tag, else the first sentence before the
     patch that says something, with the rest of its paragraph."""
     spans = patch_spans(text)
     before = text[: spans[0].start] if spans else text
@@ -177,7 +173,7 @@ def _plain(text: str) -> str:
 
 
 def plain_message(name: str, changes: Sequence[FileChange]) -> str:
-    """The message where nobody has said a word: which patch it is, and what it changes."""
+    """The default commit message: the name of the patch and the files that it changes."""
     names = [change.name for change in changes]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     what = "a patch" if name == STANDARD_INPUT else Path(name).name
@@ -201,8 +197,8 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
-    """The text of a file that has the id `blob`, or one that begins so: `present` where that is it, in its raw form or
-    in the one that git stores; else the one that git still has. Raises Refused where it has none."""
+    """The version of a file with the id `blob` (or a prefix): `present` if it matches, raw or as git stores it, else
+    the one in git's object store. Raises Refused if there is none."""
     path, mode = present.path, present.mode
     if present.data is None or mode is None:
         raise Refused(
@@ -252,8 +248,7 @@ def _checked_out(worktree: WorkTree, path: str, blob: str) -> Content | None:
 def rebase_changes(
     worktree: WorkTree, changes: Sequence[FileChange], present: Mapping[str, Source]
 ) -> tuple[FileChange, ...]:
-    """`changes` of older texts as changes of the `present` ones: git's three-way merge. Raises Refused where the file
-    has changed on the same lines."""
+    """Rebase `changes` of older texts onto the `present` ones by git's three-way merge. Raises Refused on conflict."""
     return tuple(_carried(worktree, change, present.get(change.old_path or "")) for change in changes)
 
 
@@ -276,7 +271,7 @@ NOTHING_TO_DO = {"already-applied", "no-change"}
 
 
 def is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
-    """Whether every part of the patches is in `files`, by the names to the letter."""
+    """Whether `files` already contain every part of the patches, under exactly their names."""
     edits: list[FilePatch] = []
     for patch in patches:
         old, new = spellings(patch.old, patch.new)
@@ -317,7 +312,7 @@ def _edited(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bo
 
 
 def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
-    """What `given` asks for; `known` are the names of files. Raises Refused when it holds no patch."""
+    """The patches of `patch_input`; `known` are names of files. Raises Refused when it contains none."""
     patches = read_answer(patch_input.text, known=known)
     if patches:
         return patches
@@ -331,8 +326,8 @@ def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[
 def with_names(
     patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str], there: Callable[[str], bool]
 ) -> tuple[FilePatch, ...]:
-    """The patches, those without a name as of the file that `paths` names; and so the diff of one file whose names are
-    of none that is `there` (`before.c`, `after.c`). Raises UsageError."""
+    """Name nameless patches, and a diff of one file under names that do not exist (`before.c`, `after.c`), after the
+    file in `paths`; `there` tells whether a name exists. Raises UsageError."""
     if paths and _stands_in(patches, there):
         return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
@@ -356,9 +351,8 @@ def _stands_in(patches: Sequence[FilePatch], there: Callable[[str], bool]) -> bo
 def place_patches(
     patches: Sequence[FilePatch], files: Tree, patch_input: PatchInput, request: EditRequest
 ) -> Applied:
-    """The patches in `files`.
-
-    Raises NothingDone when they are there already, PatchRefused, and what reading does.
+    """Apply the patches to `files`. Raises NothingDone when they are applied already, PatchRefused, and what reading
+    raises.
     """
     from repoagent.syntax.regressions import parses_worse
 

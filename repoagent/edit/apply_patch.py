@@ -1,9 +1,6 @@
-"""A patch from anywhere becomes a commit, on the way that an edit goes, with nobody asked for it but the person.
+"""Apply a patch that did not come from a model: as a commit in a repository, or to a plain folder.
 
-The memory of a change that no model has made, such as a patch: what was said of it.
-
-A patch outside of any repository: the files of a folder, written all or none, with no commit and no memory of it.
-"""
+In a folder without a repository the files are written all or none, without a commit or memory."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ApplySession:
-    """The change on the table, as `land` takes it; see `repoagent.edit.commit`."""
+    """The change to be committed, as `review_and_commit` takes it; see `repoagent.edit.commit`."""
 
     worktree: WorkTree
     request: EditRequest
@@ -79,7 +76,7 @@ class ApplySession:
 
 @dataclass(frozen=True)
 class ApplyOutcome:
-    """How it ended; seconds are wall time."""
+    """How it ended; `seconds` is wall time without the time spent waiting for the user."""
 
     edit_id: str
     landed: CommitOutcome
@@ -100,12 +97,11 @@ def apply(
     prefix: str = "",
     bindings: Mapping[str, str] | None = None,
 ) -> ApplyOutcome:
-    """Apply the patch and commit it as the person's own.
+    """Apply the patch and commit it as the user's own.
 
-    `request.targets` is the file for a patch that names none, `instruction` what the person has said of the commit (""
-    for nothing). `prefix` is the folder, "" or with a / at its end, that names may be relative to; `bindings` say by
-    path which text the patch was made for. Raises what each step raises; whatever it raises, the user's files, index
-    and branch are as they were.
+    `request.targets` has the file for a patch that names none, `instruction` the commit message ("" for the patch's
+    own). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blob that the patch was
+    made for, by path. Raises what each step raises; the user's files, index and branch are unchanged then.
     """
     started = time.monotonic()
     preflight(worktree, request)
@@ -136,7 +132,7 @@ def commit_change(
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
     """Land a change that no model has made, with the message `words` and our trailers, and have it remembered as one of
-    the `kind`; its id, and what landed. Raises as `land`, a failed check or hook as CheckFailed."""
+    the `kind`; its id, and what was committed. Raises as `review_and_commit`, a failed check or hook as CheckFailed."""
     edit_id = new_edit_id()
     worktree = session.worktree
 
@@ -210,7 +206,7 @@ def _placed(
     prefix: str,
     bindings: Mapping[str, str],
 ) -> tuple[ApplySession, tuple[str, ...]]:
-    """The patch as a change of the files as they are now, and what to tell the person of it."""
+    """The patch as a change of the files in their current state, and what to tell the user of it."""
     known = tracked(worktree)
 
     def there(name: str) -> bool:
@@ -270,7 +266,7 @@ def _is_me(worktree: WorkTree, author: str) -> bool:
 
 
 def user_error(setback: SentBack) -> RepoagentError:
-    """What a person hears where a model would have been sent back to work."""
+    """The error for the user where a model would have had to correct its edit."""
     if setback.kind == "person":
         return NothingDone("cancelled: nothing was changed.")
     return setback.failure("" if setback.kind == "hook" else "Nothing was changed.")
@@ -292,8 +288,8 @@ def apply_outside(
 ) -> ApplyOutcome:
     """Apply the patch to the files of the folder `top`, to which its names are relative.
 
-    Raises what reading, placing and the dialogue raise; CheckFailed for a failed check. Whatever it raises, the files
-    are as they were, but for one that somebody else has saved meanwhile.
+    Raises what reading, placing and the user interface raise, and CheckFailed for a failed check. The files are
+    unchanged then, except those that another program saved at the same time.
     """
     started = time.monotonic()
     patches = with_names(
@@ -346,7 +342,7 @@ def _read(top: Path, path: str, request: EditRequest) -> Source:
 def write_files(
     top: Path, proposal: Proposal, request: EditRequest, edit_id: str, ui: UserInterface
 ) -> CommitOutcome:
-    """Write the files and run the check; everything is put back where one of them fails."""
+    """Write the files and run the check; restore all of them on failure."""
     steps = with_permissions(top, steps_of(proposal.changes, edit_id), proposal.changes)
     refuse_moved(top, steps)
     folders = new_folders(top, steps)
@@ -372,12 +368,12 @@ def write_files(
 
 
 def _taken_back(top: Path, steps: Sequence[Step], folders: Sequence[str]) -> list[str]:
-    """Put back what was written; the paths that hold somebody else's save by now."""
+    """Restore what was written; returns the paths that another program has saved since."""
     left = []
     for step in reversed(steps):
         try:
             back = take_back(top, step)
-        except Refused:  # it can't be written any more; the others can
+        except Refused:  # it cannot be written any more; the others can
             back = False
         left += [] if back else [step.path]
     for folder in folders:

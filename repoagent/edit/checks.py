@@ -1,9 +1,4 @@
-"""Run the user's `--check` command on the changed work tree.
-
-What a failing check printed, cut to what a small model can use.
-
-What would keep the commit from being made and can be known now: asked before a model is paid.
-"""
+"""The `--check` command, and the preconditions of a commit that are tested before a model is paid."""
 
 from __future__ import annotations
 
@@ -50,11 +45,8 @@ Confine = Callable[[WorkTree, Path, Sequence[str]], tuple[list[str], Mapping[str
 
 @dataclass(frozen=True)
 class Check:
-    """A command that has to succeed before a commit.
-
-    timeout: seconds, None for no limit. confine: puts it into the sandbox of commands when no person has seen and
-    accepted the change; None where the user wants no sandbox.
-    """
+    """A command that must succeed before a commit. `timeout` is in seconds, None for no limit. `confine` puts the
+    command into the sandbox unless the user has accepted the change; None for no sandbox."""
 
     command: str
     timeout: float | None = TIMEOUT
@@ -63,8 +55,8 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a check ended. `ended` says why we ended it ("" when it ended by itself), `confined` whether it ran in the
-    sandbox."""
+    """How a check ended. `ended` says why it was stopped ("" if it ended by itself), `confined` whether it ran in
+    the sandbox."""
 
     command: str
     returncode: int
@@ -79,16 +71,16 @@ class CheckResult:
 
     @property
     def how(self) -> str:
-        """How it failed, to follow the name of the check."""
+        """How it failed, as a predicate of the check."""
         return self.ended or f"failed with exit code {self.returncode}"
 
     @property
     def advice(self) -> str:
-        """That the sandbox is the likely cause of the failure, and the way out; "" where it is not."""
+        """A hint that the sandbox is the likely cause of the failure, or ""."""
         return UNCONFINED if self.confined and _MISSED.search(self.output) else ""
 
     def excerpt(self, limit: int = OUTPUT_LIMIT) -> str:
-        """Standard output and error as they came, the middle left out where they are longer than `limit` bytes."""
+        """Standard output and error, with the middle omitted if they exceed `limit` bytes."""
         if len(self.output) <= limit:
             return self.output.decode(errors="replace")
         head, tail = self.output[: limit // 4], self.output[-(limit - limit // 4) :]
@@ -105,11 +97,10 @@ def run_check(
 ) -> CheckResult:
     """Run `check` in a shell at the top of the work tree, without standard input.
 
-    accepted: a person has seen the change and said yes to it; else it is confined, where it can be. running: is told
-    of the command, and the file with what it prints. At the time-out, at
-    ^C and when this program dies, all that the check has started is ended; a time-out is a failure. Where the check
-    ends by itself, what it left in its process group goes with it. The output is without the secrets of the
-    environment: it goes to the model and into files. Raises OSError where it can't be started.
+    `accepted`: the user has seen and accepted the change; otherwise the check is confined where possible. `running`
+    gets the command and the file with its output. On a timeout, on ^C and when this program dies, every process of the
+    check is ended; a timeout is a failure. The output is stripped of the secrets of the environment. Raises OSError if
+    it cannot be started.
     """
     import tempfile
 
@@ -153,7 +144,7 @@ _NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
 
 
 def first_lines(output: str) -> str:
-    """The first lines of what a check printed; without the frames of a traceback and what test runners measure."""
+    """The first lines of a check's output, without traceback frames and the noise of test runners."""
     lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
     return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]
 
@@ -167,7 +158,7 @@ LOCK_POLL_SECONDS = 0.05
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
     """Raise what the commit would raise in the end, as far as it does not depend on the change.
 
-    UsageError for a revision or an identity that is not there; Refused for a branch that can't be made; Busy while
+    UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy while
     another program holds the index.
     """
     if request.commit.no_commit or request.dry_run:
@@ -199,8 +190,8 @@ def _refuse_nobody(worktree: WorkTree) -> None:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> None:
-    """Raise Refused for a file that the last commit does not have as it is expected: a commit of the edit would be
-    one of more than the edit."""
+    """Raise Refused for a file whose state differs from the last commit so that the edit's commit would contain more
+    than the edit."""
     if request.commit.no_commit or request.dry_run or request.commit.include_dirty:
         return
     known = head_blobs(worktree, request.paths)

@@ -1,9 +1,7 @@
-"""What a change needs on its way from a proposal to a commit, whoever made it.
+"""Write an accepted change, run its check and commit it: all of it or nothing.
 
-An agreed change is written, checked and committed: all of it or nothing, and what says no is told apart.
-
-The commit message: the model's own account of the change, in the shape that git users expect.
-"""
+The second half composes the commit message from the model's own account, in the form that git users expect, without
+trailers that a model must not write."""
 
 from __future__ import annotations
 
@@ -41,9 +39,9 @@ from repoagent.storage.secrets import without_secrets
 
 
 class EditSession(Protocol):
-    """A change on the table: `draft` and `placements` become others when a file is saved meanwhile.
+    """A change to be committed; `draft` and `placements` are replaced when a file changes on disk.
 
-    `resume_hint` is printed where the change could not be committed now: what is kept for a later run, or "".
+    `resume_hint` says how to resume when the change cannot be committed now, or is "".
     """
 
     worktree: WorkTree
@@ -54,7 +52,7 @@ class EditSession(Protocol):
 
 
 def new_edit_id() -> str:
-    """An id that sorts by time, is a legal file and ref name, and is not met twice."""
+    """A unique id that sorts by time and is a legal file and ref name."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(3)
 
 
@@ -65,7 +63,7 @@ LOCK_POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """What came of it. `written` is False for a dry run, `commit` None where nothing was committed."""
+    """The outcome: `written` is False for a dry run, `commit` None where nothing was committed."""
 
     proposal: Proposal
     written: bool = False
@@ -84,13 +82,13 @@ class CommitOutcome:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know of how it went."""
+        """Notes for the user."""
         return (*self.proposal.remarks, *(commit_remarks(self.commit) if self.commit else ()))
 
 
 class SentBack(Exception):
-    """Not landed, and the model should hear why. `kind` is what said no: "person", "check" or "hook". `sentence` says
-    it to the user, and `printed` is what a check printed."""
+    """The change was not committed, and the model is told why. `kind` is what refused it: "person", "check" or "hook";
+    `sentence` is for the user, `printed` the output of a check."""
 
     def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
         from repoagent.llm.model import unfenced
@@ -102,20 +100,20 @@ class SentBack(Exception):
 
     @property
     def shown(self) -> str:
-        """What the user sees of it: not what they said themselves."""
+        """The text for the user, "" for their own rejection."""
         return "" if self.kind == "person" else "\n".join(filter(None, [self.sentence, self.printed]))
 
     def failure(self, more: str = "") -> CheckFailed:
-        """The error where no model goes on with it."""
+        """The error where no model resumes it."""
         return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
 
 
 class NotNow(Refused):
-    """The repository is in no state to take this edit now; the answer is good, and a later run goes on from it."""
+    """The repository cannot take this edit now; a later run can resume from the answer."""
 
 
 class NoCommit(CheckFailed):
-    """git itself could not make the commit, whatever the change is; a later run goes on from the answer."""
+    """git could not make the commit, for reasons other than the change; a later run can resume from the answer."""
 
 
 def commit(
@@ -126,12 +124,10 @@ def commit(
     *,
     in_place: InPlace | None = None,
 ) -> CommitOutcome:
-    """Write the change, unless it is in the files already (`in_place`), run the check, make the commit (where the
-    request wants them).
+    """Write the change (unless it is `in_place` already), run the check and commit, as far as the request says.
 
-    Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
-    SystemFailed for what is none of the change's fault. Whatever it raises, everything is as it was, but
-    for what others have saved meanwhile.
+    Raises Moved when a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
+    SystemFailed for causes other than the change. Everything is unchanged then, except what other programs saved.
     """
     request = session.request
     result: CheckResult | None = None
@@ -169,12 +165,12 @@ def commit(
 def run_proposal_check(
     check: Check, worktree: WorkTree, proposal: Proposal, ui: UserInterface
 ) -> CheckResult:
-    """How the check ended on the files as they now are."""
+    """Run the check on the current files."""
     return run_check(check, worktree, accepted=proposal.accepted, running=ui.running)
 
 
 def _seen_by_check(session: EditSession) -> tuple[str, ...]:
-    """What a check that passes does not prove of the commit: other work was around, and is not in it."""
+    """Note that the check also saw other work, which is not in the commit."""
     others = sorted(read_status(session.worktree).changed)
     if not others:
         return ()
@@ -186,7 +182,7 @@ def _seen_by_check(session: EditSession) -> tuple[str, ...]:
 def _begun(
     session: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, *, in_place: InPlace | None
 ) -> Iterator[Transaction]:
-    """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
+    """The transaction, begun when no one else is at it: another edit, or the user's own commit, is soon done."""
     options = session.request.commit
     deadline = time.monotonic() + LOCK_SECONDS
     waiting = False
@@ -214,7 +210,7 @@ def _begun(
 
 
 def _not_committed(error: HookFailed, session: EditSession) -> Exception:
-    """A hook that says no is something for the model; a git that can't commit, or a person who left the message
+    """A hook that refuses is something for the model; a git that cannot commit, or the user who left the message
     empty, is not."""
     if error.by_git and session.request.commit.edit_message:  # git had the terminal: what it was stands there
         return NoCommit(
@@ -226,7 +222,7 @@ def _not_committed(error: HookFailed, session: EditSession) -> Exception:
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
-    """What the hooks did to the commit and to the user's other files, in sentences."""
+    """Notes on what hooks did to the commit and to the user's other files."""
     remarks = list(commit.notes)
     if commit.folded:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
@@ -244,7 +240,7 @@ _ADVICE = (
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
-    """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
+    """The failed check as told to the model: paths relative to `top`, and what to do next."""
     output = result.excerpt().replace(f"{top}/", "").rstrip()
     head = f"The check `{without_secrets(result.command)}` {result.how}"
     text = [f"{head} after your edit.", result.advice, f"{_OUTPUT}{output}{_ADVICE}"]
@@ -253,7 +249,7 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
 
 
 def check_output(failure: str) -> str:
-    """The output alone in what the model heard of a failed check; all of it where a person has edited that."""
+    """The output in a `check_failure` text; the whole text if a user edited it."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 
@@ -295,10 +291,9 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
 
     The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Its case is
-    the model's; an instruction gets a capital. Prose
-    in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are. Control
-    characters are left out, and of a model's account what `without_claims` takes out; `trailer` is the configured
-    name of the trailer that names the model.
+    the model's; an instruction is capitalised. Prose in the body is wrapped at 72; lists, quotes, indented and
+    preformatted lines are kept. Control characters are removed, and from a model's account what `without_claims`
+    removes; `trailer` is the configured name of the trailer that names the model.
     """
     first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
     while lines and not first:  # without its markup a line may be a trailer after all
@@ -316,11 +311,11 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
-    """`message` without what a model must not say in a commit: trailers by which somebody vouches for it (unless
-    `people` is False), trailers that steer programs, and requests to skip CI.
+    """`message` without what a model must not claim: trailers that vouch for the change (unless `people` is False),
+    trailers that steer programs, and requests to skip CI.
 
-    Folded lines of such a trailer go with it. `trailer` is a further name to take out. `Fixes:`, `Closes:` and what
-    else only describes the change stay.
+    Their folded lines are removed too. `trailer` is one more name to remove. `Fixes:`, `Closes:` and other
+    descriptions are kept.
     """
     kept: list[str] = []
     dropping = False
@@ -352,12 +347,12 @@ def _subject(line: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    """`text` without terminal sequences, control characters and marks of direction."""
+    """`text` without terminal sequences, control characters and direction marks."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def wrap(text: str) -> str:
-    """Wrap the prose paragraphs of `text`; everything that has a shape of its own stays as it is."""
+    """Wrap the prose paragraphs of `text`; keep everything that has its own layout."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
     done = []
     for paragraph in paragraphs:
@@ -379,8 +374,7 @@ def wrap(text: str) -> str:
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
     """Add `trailers` as git does; a `---` line in the body is text (`--no-divider`).
 
-    The user's `trailer.*` settings do not reach it: they could drop or respell what undo looks for, and run
-    commands that nobody asked for.
+    The user's `trailer.*` settings are ignored: they could drop or rewrite what undo looks for, and run commands.
     """
     if not trailers:
         return message

@@ -1,7 +1,4 @@
-"""The question to a model that rewrites a conversation, and the one more after a diff that can't be taken.
-
-A conversation rewritten: the model's diff placed by the same applier as any edit, and what comes of it checked.
-"""
+"""Rewrite a stored conversation by a model's diff, which the applier of all edits places and `check` verifies."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 
 @dataclass(frozen=True)
 class RewriteRequest:
-    """What is asked of a conversation: the words of the person, and whether their own turns may be changed."""
+    """A request to rewrite the conversation `original`; `user_turns`: turns of the user may change too."""
 
     original: Held
     request: str
@@ -47,13 +44,12 @@ class RewriteRequest:
 
     @property
     def text(self) -> str:
-        """The conversation as it is shown: without keys and tokens."""
+        """The conversation as shown to a model, with keys and tokens masked."""
         return mask(self.original.text)
 
 
 def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) -> Request:
-    """The question: how to answer (the same for each conversation but for its mark), the file with the hash of its
-    bytes, the request."""
+    """The question to the model: instructions, the file with the hash of its bytes, the request."""
     nonce = rewrite_request.original.conversation.nonce
     system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
     system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if rewrite_request.user_turns else _STAYS)
@@ -72,7 +68,7 @@ def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) ->
 
 
 def next_request(first: Request, reply: str, problem: str) -> Request:
-    """The one correction: what was wrong with `reply`."""
+    """The single correction: what was wrong with `reply`."""
     said = Message("assistant", (Part(reply, "reply"),))
     told = Message("user", (Part(_AGAIN.format(problem=mask(problem)), "problem"),))
     return Request(first.system, (*first.messages, said, told), first.max_output_tokens, first.key + "again")
@@ -84,8 +80,7 @@ NO_CHANGE = "no changes: before and after are the same"
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """What a conversation becomes: its bytes before and after, the change as git would show it, what the model said
-    beside it."""
+    """A rewritten conversation: its bytes before and after, the diff as git would show it, and the model's remarks."""
 
     original: Held
     after: bytes
@@ -95,7 +90,7 @@ class RewriteResult:
 
 @dataclass(frozen=True)
 class RewriteCallbacks:
-    """Who hears what a model says and does: pieces of its reply, waits, and why a reply could not be taken."""
+    """Receivers of the model's progress: pieces of its reply, waits, and why a reply was rejected."""
 
     text: OnText
     void: OnText
@@ -106,11 +101,11 @@ class RewriteCallbacks:
 def rewrite(
     layout: Layout, rewrite_request: RewriteRequest, setup: ModelSetup, callbacks: RewriteCallbacks
 ) -> RewriteResult:
-    """Ask the model of `ready` for the change, once more where its diff can't be taken. Nothing is written but what was
-    sent.
+    """Ask the model of `setup` for the change, a second time if its diff is rejected. Only the sent requests are
+    written.
 
-    Raises NothingDone where the model says that nothing has to be changed, Refused where its diff does not fit or would
-    break the conversation, UsageError where it takes less than the conversation, and what `complete` raises.
+    Raises NothingDone if the model says that nothing has to change, Refused if its diff does not fit or would break the
+    conversation, UsageError if the conversation exceeds its window, and what `complete` raises.
     """
     request = first = first_request(rewrite_request, max_output_tokens=setup.max_output_tokens)
     problem: Refused = NoPatch()
@@ -142,16 +137,16 @@ def rewrite(
 
 
 def rewrite_in_editor(original: Held, text: str) -> RewriteResult:
-    """What a person has made of a conversation in an editor; they may change their own words. Raises Refused where it
-    is none any more, NothingDone where it is the same."""
+    """The change that the user made in an editor, where their own turns may change too. Raises Refused if the text
+    is no longer a conversation, NothingDone if it is the same."""
     if text == original.text:
         raise NothingDone(NO_CHANGE)
     return _checked(original, text.encode("utf-8", "surrogateescape"), user_turns=True)
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
-    """Put what a conversation becomes in place of the bytes that it was made for. Where it has changed meanwhile the
-    diff is kept, and Overtaken names it. Raises as `change`."""
+    """Write a rewritten conversation. If the file has changed since it was read, save the diff and raise Overtaken
+    with its path. Raises as `change`."""
     place = done.original.place
     try:
         return change(layout, place, done.original.data, done.after, "edit")

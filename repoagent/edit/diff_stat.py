@@ -1,8 +1,7 @@
-"""Read the canonical diff back with unidiff, and hold it against the bytes that would be written.
+"""Parse the canonical diff with unidiff and compare it with the bytes to write.
 
-What is shown, stored and reported is the diff; what is written are the bytes. A second parser, which shares nothing
-with the one that made the diff, must see the one in the other.
-"""
+The diff is what is shown and stored, the bytes are what is written. A second parser that shares no code with the
+first must agree that they say the same."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 
 @dataclass(frozen=True)
 class DiffStat:
-    """How large a change is: files, and lines added and removed (none for binary files)."""
+    """The size of a change: files, lines added and removed (none for binary files)."""
 
     files: int
     added: int
@@ -35,8 +34,8 @@ class DiffStat:
 def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
     """Parse `diff`, the canonical one of `changes`, and count it.
 
-    Raises ValueError when unidiff does not take it, or when what it reads, applied to the bytes before, does not
-    give the bytes after: that is a defect, and nothing may be written.
+    Raises ValueError if unidiff rejects it, or if the parsed hunks, applied to the bytes before, do not produce the
+    bytes after: that is a defect, and nothing may be written.
     """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet

@@ -1,4 +1,4 @@
-"""The main job from the request to the commit and the memory of it."""
+"""One edit: prepare the prompt, run the loop, review and commit, remember."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ Kind = Literal["committed", "written", "proposed", "answered"]
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """How an edit ended. `answer` is what the model said when it did not edit, `words` what else it said with its last
-    reply, `messages` what it told the user before that; seconds are wall time without the user's."""
+    """How an edit ended. `answer` is the model's text when it did not edit, `words` the rest of its last reply,
+    `messages` what it told the user before. `seconds` is wall time without the time spent waiting for the user."""
 
     kind: Kind
     edit_id: str
@@ -90,8 +90,8 @@ def edit(
     ui: UserInterface,
     ready: ModelSetup | None = None,
 ) -> EditOutcome:
-    """Do one edit. Raises what each step raises; whatever it raises, the user's files, index and branch are either
-    as they were or hold the whole edit."""
+    """Do one edit. Raises what each step raises; the user's files, index and branch then are either unchanged or hold
+    the whole edit."""
     started = time.monotonic()
     setup = ready or model_setup(settings, say=ui.say)
     meter = setup.meter
@@ -288,8 +288,8 @@ class _Run:
         self.ui.event(event)
 
     def before_reject(self, outcome: Outcome) -> Turn | None:
-        """What the model is told that declined: that it may change the files which it says are needed, or what of its
-        edit is missing; None to let it."""
+        """Answer a model that declined: it may change the files that it needs, or part of its edit is missing. None to
+        accept the rejection."""
         tool_context = self.prepared.tool_context
         # with --scope repo only a reply that was given without it can ask for more
         asks = tool_context.request.scope != "repo" or self.begun == outcome.state.turns
@@ -308,7 +308,7 @@ class _Run:
         return Turn("observation", seen.text, meta)
 
     def unfinished_edit(self, state: State) -> Observation | None:
-        """What the model is told once that ends with a part of its edit missing. Raises the refusal after that."""
+        """Ask once for the missing part of an edit. Raises the refusal the second time."""
         tool_context = self.prepared.tool_context
         if not tool_context.missing or tool_context.refusal is None:
             return None
@@ -322,9 +322,8 @@ class _Run:
         return Observation(MISSING, text, ok=False, shown=shown)
 
     def insist(self, state: State) -> Observation | None:
-        """What goes back when words are all of a reply: a part of the edit is missing; a small model means to edit, and
-        forgets to; any other has left an edit that fits. Raises CheckFailed where nothing was changed after a check
-        that failed."""
+        """Answer a reply of only words: part of the edit is missing, a small model forgot its edit, or an edit that
+        fits was left uncommitted. Raises CheckFailed where nothing was changed after a failed check."""
         if missing := self.unfinished_edit(state):
             return missing
         tool_context = self.prepared.tool_context
@@ -341,7 +340,7 @@ class _Run:
         return None
 
     def refuse_same(self, *, whatever: bool = False) -> None:
-        """Raise CheckFailed where a check or a hook said no to just what the draft is now, or to `whatever` it was."""
+        """Raise CheckFailed where a check or a hook refused exactly the present draft, or `whatever` it refused."""
         if self.setback is None or self.setback.kind == "person":
             return
         if whatever or self.tried == self.prepared.tool_context.draft.edits:
@@ -352,8 +351,8 @@ class _Run:
         return any(turn.meta.get("kind") == kind for step in steps(state.turns) for turn in step.observations)
 
     def refused_last(self, state: State) -> Observation | None:
-        """Once: that the last edit of the run was refused, so that a part of the change is not there. Raises Refused
-        where that is all there is."""
+        """Say once that the last edit was refused and is missing from the change. Raises Refused where no other edit
+        was accepted."""
         edits = [
             turn for step in steps(state.turns) for turn in step.performed if turn.meta.get("kind") == EDIT
         ]
@@ -377,7 +376,7 @@ class _Run:
         return None
 
     def finish(self, state: State) -> Observation | None:
-        """The loop's question before it ends: land the draft. What says no goes back to the model."""
+        """The loop's question before it ends: commit the draft. A refusal goes back to the model."""
         self.state = state
         if missing := self.unfinished_edit(state):
             return missing

@@ -1,4 +1,4 @@
-"""What an edit leaves behind: the commit message with its trailers, and the memory of each file."""
+"""What an edit records: the commit message with its trailers, and the memory of each file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from repoagent.storage.secrets import mask, without_secrets
 def trailers_of(
     worktree: WorkTree, settings: Settings, who: str, edit_id: str, changes: Sequence[FileChange]
 ) -> list[tuple[str, str]]:
-    """What the commit of the edit says of where it comes from, as the settings want it."""
+    """The trailers of an edit's commit, as the settings want them."""
     if not settings.switch("commit.trailers"):
         return []
     paths = [change.old_path for change in changes if change.old_path is not None]
@@ -42,7 +42,7 @@ def trailers_of(
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
-    """The model for the record: of a replay the one that was recorded, of a command what it says it is."""
+    """The model to record: for a replay the recorded one, for a command the one that it reports."""
     if spec.startswith(("replay:", "command:")):
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
     return public(spec)
@@ -50,7 +50,7 @@ def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
 
 @dataclass(frozen=True)
 class EditLog:
-    """The record of the edit `edit_id`, which is written when it is at its end."""
+    """Writes the record of an edit when it ends."""
 
     prepared: Prepared
     model_setup: ModelSetup

@@ -1,6 +1,4 @@
-"""Which files there are, as a model may list them: tracked and untracked ones, without those that are ignored or
-withheld.
-"""
+"""List files for a model: tracked and untracked ones, without ignored and withheld ones."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _MOST_FORMS = 50  # that braces in a pattern stand for
 
 @dataclass(frozen=True)
 class File:
-    """A file of the work tree. `modified` is the time of its last change on this disk, in seconds since the epoch."""
+    """A file of the work tree; `modified` is its modification time in seconds since the epoch."""
 
     path: str
     size: int
@@ -39,8 +37,9 @@ class File:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a folder holds, or which files below it match a pattern. `folders` has the number of files below each;
-    `more` those that are left out, by the folder to narrow the search to; `withheld` how many may not be shown."""
+    """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below
+    each folder, `more` what was omitted, by the folder to search in; `withheld` counts files that may not be
+    shown."""
 
     files: Sequence[File] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
@@ -51,11 +50,10 @@ class Listing:
 def list_files(
     top: Path, why_not: WhyNot, path: str = "", pattern: str = "", *, most: int = LISTED
 ) -> Listing:
-    """List the folder `path` ("" is the top): its own files, and its folders with the number of files in each. With a
-    `pattern` (a glob; without a slash it matches names at any depth) list all files below `path` that match.
+    """List the folder `path` ("" is the top): its files, and its folders with their number of files. With a `pattern`
+    (a glob; without a slash it matches names at any depth) list all matching files below `path`.
 
-    Raises UsageError for a path that is no folder or file of the repository and for a pattern that is too long, Refused
-    for a path that leads out of the repository.
+    Raises UsageError for an unknown path and a pattern that is too long, Refused for a path outside the repository.
     """
     path = path.strip().removeprefix("./").rstrip("/")
     path = "" if path == "." else path
@@ -85,7 +83,7 @@ def list_files(
 
 
 def listing_text(listing: Listing) -> str:
-    """The rows for a model, a line each: what it is, its size, the day of its last change."""
+    """One line for each entry: name, size, day of the last change."""
     rows = [f"{_row(folder)}/  {_count(count)}" for folder, count in listing.folders.items()]
     for file in listing.files:
         day = datetime.fromtimestamp(file.modified, timezone.utc).strftime("%Y-%m-%d")
@@ -95,7 +93,7 @@ def listing_text(listing: Listing) -> str:
 
 
 def left_out_text(listing: Listing) -> str:
-    """How many were left out and how to narrow it; "" where all are listed."""
+    """How many entries were omitted and how to narrow the search; "" for none."""
     lines = []
     if left := sum(listing.more.values()):
         largest = sorted(listing.more.items(), key=lambda item: (-item[1], item[0]))

@@ -1,4 +1,4 @@
-"""Take a part of a change: which pieces it has, and what the files are with only some of them."""
+"""Split a change into pieces, and build the change that has only the selected ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEW = (" ", "+")
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines of a diff, each with its marker; `old` and `new` are where they begin, counted from 0."""
+    """Lines of a diff with their markers; `old` and `new` are the start rows, from 0."""
 
     old: int
     new: int
@@ -28,7 +28,6 @@ class Hunk:
 
     @property
     def text(self) -> str:
-        """The hunk as it stands in a diff."""
         old, new = _count(self.lines, _OLD), _count(self.lines, _NEW)
         # where a side has no lines git names the line before
         head = f"@@ -{self.old + bool(old)},{old} +{self.new + bool(new)},{new} @@{self.section}"
@@ -37,9 +36,9 @@ class Hunk:
 
 @dataclass(frozen=True)
 class Piece:
-    """One thing to take or to leave: a hunk of a change, its rename, its new mode, or the file as a whole.
+    """A selectable piece: a hunk of a change, its rename, its new mode, or the file as a whole.
 
-    `change` is its place in the sequence of changes.
+    `change` is the index into the sequence of changes.
     """
 
     change: int
@@ -48,12 +47,12 @@ class Piece:
 
 
 def pieces(changes: Sequence[FileChange]) -> tuple[Piece, ...]:
-    """What `changes` can be taken apart into, in order. A new, a deleted and a binary file are one piece."""
+    """The pieces of `changes`, in order. A new, a deleted and a binary file are one piece."""
     return tuple(piece for place, change in enumerate(changes) for piece in _pieces_of(place, change))
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
-    """The parts of a hunk that have context between them; the piece alone when there is none."""
+    """The parts of a hunk that are separated by context; the piece alone if it cannot be split."""
     if piece.hunk is None:
         return (piece,)
     parts = tuple(_split(piece.hunk))
@@ -61,10 +60,10 @@ def split(piece: Piece) -> tuple[Piece, ...]:
 
 
 def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
-    """`changes` with only the accepted pieces, byte for byte; what then changes nothing is left out.
+    """`changes` with only the accepted pieces, byte for byte; changes that become empty are omitted.
 
-    Raises Refused when a path is taken that a piece which was left would have made free, ValueError for a
-    hunk that is not of these changes.
+    Raises Refused if an accepted piece needs a path that a rejected one would have freed, ValueError for a hunk of
+    other changes.
     """
     chosen = [
         part
@@ -78,7 +77,7 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
 
 
 def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
-    """The header and the hunks of the canonical diff of one file. ValueError when it is something else."""
+    """The header and the hunks of the canonical diff of one file. Raises ValueError for anything else."""
     lines = diff.removesuffix("\n").split("\n") if diff else []
     place = next((n for n, line in enumerate(lines) if HUNK.fullmatch(line)), len(lines))
     header = "".join(f"{line}\n" for line in lines[:place])
@@ -96,7 +95,7 @@ def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
 
 
 def hunk_end(lines: Sequence[str], place: int, old: int, new: int) -> int:
-    """Where a hunk of `old` and `new` lines that begins in `place` ends; its text may look like a header."""
+    """The end of a hunk of `old` and `new` lines that begins at `place`; its text may look like a header."""
     while place < len(lines) and (old > 0 or new > 0 or lines[place].startswith("\\")):
         old -= lines[place].startswith(_OLD)
         new -= lines[place].startswith(_NEW)

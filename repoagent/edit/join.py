@@ -1,11 +1,4 @@
-"""What a join leaves in the folder of the split: the diff, and segments that are those of the source as it is now.
-
-The file that segments are joined into, as it is now; or why it is not there any more.
-
-The message of a join where nobody has said a word: what of the source was changed.
-
-Edited segments become a commit of their source, on the way that an edit goes.
-"""
+"""Join the edited segments of a split into their source and commit it."""
 
 from __future__ import annotations
 
@@ -52,7 +45,7 @@ from repoagent.syntax.regressions import parses_worse
 
 
 def save_diff(folder: Path, diff: str) -> Path:
-    """Write the diff into the folder under a name of its own: join.diff, then join-2.diff and so on."""
+    """Write the diff into the folder under a free name: join.diff, join-2.diff and so on."""
     path, number = folder / "join.diff", 1
     while path.exists() or path.is_symlink():
         number += 1
@@ -62,9 +55,9 @@ def save_diff(folder: Path, diff: str) -> Path:
 
 
 def refresh_split(segment_edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
-    """Give the folder the segments of the present source; a file that was saved since it was joined is left alone.
+    """Refresh the folder's segments from the current source, except files that were saved after the join.
 
-    The join is done: what can't be brought up to date is said, and left to `--refresh`.
+    The join is done: failures are reported and left to `--refresh`. Returns whether the folder is up to date.
     """
     joined = {edit.file: edit.file_hash for edit in segment_edits.edits}
     folder = segment_edits.index.folder
@@ -80,7 +73,7 @@ def refresh_split(segment_edits: SegmentEdits, cwd: Path, say: Callable[[str], N
 
 
 def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> Source:
-    """The source of the split in the work tree. Raises Refused where it is gone, a link, binary, or off limits."""
+    """The source of the split in the work tree. Raises Refused if it is gone, a link, binary, or off limits."""
     path = index.source.path
     if reason := gate(worktree.top, request.paths)(path):
         raise Refused(reason)
@@ -91,7 +84,7 @@ def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> So
 
 
 def outside_source(index: Index) -> Source:
-    """The source of a split that is in no repository, by its name in its folder. Raises Refused as the other."""
+    """The source of a split outside of any repository. Raises Refused as `present_source`."""
     path = Path(index.source.path)
     if path.is_symlink():
         raise Refused(f"{path} is now a symbolic link: split its target instead")
@@ -118,7 +111,7 @@ NAMED = 3  # definitions in a subject
 
 
 def default_subject(segment_edits: SegmentEdits) -> str:
-    """A subject that names the definitions whose lines were edited, the innermost ones; or the lines."""
+    """A subject that names the innermost definitions whose lines were edited, or else the lines."""
     path = shown(segment_edits.index.source.path)
     found = list(
         dict.fromkeys(symbol for edit in segment_edits.edits for symbol in _symbols(segment_edits, edit))
@@ -169,7 +162,7 @@ def _lines(segment_edits: SegmentEdits) -> str:
 
 @dataclass(frozen=True)
 class JoinedSegment:
-    """An edited segment: the lines put in and taken out, what became of it, and what was put right in its file."""
+    """An edited segment: lines added and removed, how it was merged, and what was repaired in its file."""
 
     file: str
     added: int
@@ -180,8 +173,8 @@ class JoinedSegment:
 
 @dataclass(frozen=True)
 class JoinOutcome:
-    """How it ended. `source` is the path as the index has it, `diff` the file with the diff (None for a dry run),
-    `fresh` whether the folder is that of the new source; seconds are wall time."""
+    """How a join ended. `source` is the path in the index, `diff` the saved diff (None for a dry run), `fresh`
+    whether the folder was refreshed; `seconds` is wall time without the user's."""
 
     edit_id: str
     landed: CommitOutcome
@@ -213,11 +206,10 @@ def join(
 ) -> JoinOutcome:
     """Join the edited segments of the split at `path` (its folder or index) into its source, and commit that.
 
-    `request.instruction` is the message, "" for one that says what was changed. `discards` is asked before changes of
-    the source are given up for segments; None refuses instead. Raises JoinClash then, NothingDone where there is
-    nothing to join, and what reading, merging and landing raise. Whatever it raises, the source, the index and the
-    branch are as they were, and no segment is touched, but for edits that the source has already: then the folder is
-    brought up to date.
+    `request.instruction` is the message, "" for a generated one. `discards` is asked before changes of the source are
+    discarded for segments; None raises JoinClash instead. Raises NothingDone if there is nothing to join, and what
+    reading, merging and committing raise. The source, the index and the branch are unchanged then, and segments too,
+    except that edits which the source already has lead to a refresh of the folder.
     """
     started = time.monotonic()
     with nullcontext() if request.dry_run else holding(read_index(path).folder):
@@ -245,7 +237,7 @@ def join(
 
 @dataclass(frozen=True)
 class _Job:
-    """The edits, the source as it is now under the path `name` in the folder `top`, and what they make together."""
+    """The edits, the current source under the path `name` in the folder `top`, and their merge."""
 
     segment_edits: SegmentEdits
     worktree: WorkTree | None
@@ -262,7 +254,7 @@ class _Job:
 
     @property
     def top(self) -> WorkTree:
-        """Where the source is: without a repository all that is asked of it is the folder."""
+        """The folder of the source; without a repository only the folder is used."""
         if self.worktree is not None:
             return self.worktree
         folder = Path(self.segment_edits.index.source.path).parent
@@ -305,7 +297,7 @@ def _job(segment_edits: SegmentEdits, cwd: Path, request: EditRequest, discards:
 def _landed(
     job: _Job, request: EditRequest, settings: Settings, ui: UserInterface
 ) -> tuple[str, CommitOutcome, Path | None]:
-    """The edit's id, what landed, and the file with its diff."""
+    """The edit's id, what was committed, and the file with its diff."""
     name, source = job.name, job.source
     change = FileChange(name, name, source.data, job.merged.data, source.mode, source.mode)
     request = replace(request, targets=(Target(name),))
@@ -340,7 +332,7 @@ def _outside(session: ApplySession, remarks: tuple[str, ...], ui: UserInterface)
 
 
 def _remarks(job: _Job) -> tuple[str, ...]:
-    """What a person should know of how it was merged."""
+    """What the user should know of how it was merged."""
     how, path = job.merged.how, job.segment_edits.index.source.path
     both = [file for file, one in how.items() if one == "merged"]
     already = [file for file, one in how.items() if one == "already"]

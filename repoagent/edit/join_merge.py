@@ -1,9 +1,4 @@
-"""What a split's folder holds by now: the segments that a person has edited, in the form of the source.
-
-The edited segments and the source as it is, merged by git; and what would be lost where the segments win.
-
-What stands against a join: the source has changed where a segment was edited.
-"""
+"""Read the edited segments of a split and merge them with the current source by git's three-way merge."""
 
 from __future__ import annotations
 
@@ -43,8 +38,7 @@ _OWN = (NAME, BASE, ".lock", ".staged")
 
 @dataclass(frozen=True)
 class SegmentEdit:
-    """A segment that was edited: the bytes it was edited from, those that count, the hash of its file, and whether that
-    is empty."""
+    """An edited segment: the bytes before and after, the hash of its file, and whether the file is empty."""
 
     segment: IndexedSegment
     before: bytes
@@ -58,14 +52,14 @@ class SegmentEdit:
         return self.segment.file
 
     def counts(self) -> tuple[int, int]:
-        """How many lines were put in, and how many taken out."""
+        """The number of lines added and removed."""
         ranges = differing(lines_of(self.before), lines_of(self.after))
         return sum(j2 - j1 for _, _, j1, j2 in ranges), sum(i2 - i1 for i1, i2, _, _ in ranges)
 
 
 @dataclass(frozen=True)
 class SegmentEdits:
-    """The folder read: the text that was split, the edits in order of the source, files that are none of its own."""
+    """The edits of a split's folder: the text that was split, the edits in source order, and unrelated files."""
 
     index: Index
     base: bytes
@@ -74,7 +68,7 @@ class SegmentEdits:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of what was read."""
+        """Notes for the user."""
         notes = [note for edit in self.edits for note in edit.notes]
         notes += [
             f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are deleted"
@@ -102,10 +96,9 @@ class SegmentEdits:
 
 
 def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
-    """Read the edited segments of a split; `cwd` is where the person is.
+    """Read the edited segments of a split; `cwd` is for paths in messages.
 
-    Raises NothingDone where none was edited, or no more than the form of some (the notes are in the sentence); Refused
-    for one that can't be taken over as it was saved.
+    Raises NothingDone if no text was edited, Refused for a segment that cannot be merged as it was saved.
     """
     if not index.source.path:
         raise Refused(
@@ -146,7 +139,7 @@ def _nothing(segment_edits: SegmentEdits, cwd: Path) -> str:
 def _has_moved_on(index: Index, cwd: Path) -> bool:
     try:
         return digest(text_of(index, cwd).data) != index.source.sha256
-    except RepoagentError:  # it is not there, or can't be read: nothing was edited all the same
+    except RepoagentError:  # it is not there, or cannot be read: nothing was edited all the same
         return False
 
 
@@ -158,20 +151,20 @@ def _strangers(index: Index) -> tuple[str, ...]:
 
 
 def _is_litter(name: str) -> bool:
-    """Whether it is what editors leave beside a file: .001.py.swp, 001.py~, #001.py#, 001.py.orig."""
+    """Whether it is what editors leave next to a file: .001.py.swp, 001.py~, #001.py#, 001.py.orig."""
     return name.startswith((".", "#")) or name.endswith(("~", ".orig", ".bak", ".rej", ".swp"))
 
 
 def is_diff(name: str) -> bool:
-    """Whether it is the name of the diff of a join: join.diff, join-2.diff."""
+    """Whether the name is that of a join's diff: join.diff, join-2.diff."""
     stem = name.removesuffix(".diff").removeprefix("join")
     return name.startswith("join") and name.endswith(".diff") and (not stem or stem[1:].isdigit())
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The source as it is to be, None where something clashes; what became of each edited file; what clashes; and with
-    the last word of the segments the diff of the source's own changes that this takes away."""
+    """The merged source (None on conflict), how each edited file was merged, the conflicts, and the diff of the
+    source's own changes that are discarded if the segments have the last word."""
 
     data: bytes | None
     how: Mapping[str, How]
@@ -187,7 +180,7 @@ def merge_edits(
     *,
     last_word: bool = False,
 ) -> MergeResult:
-    """Join the edits with the `present` source, which is called `name` in diffs."""
+    """Merge the edits with the `present` source, which is called `name` in diffs."""
     with ExitStack() as stack:
         if worktree is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="repoagent-")))
@@ -216,7 +209,7 @@ def merge_edits(
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
-    """The edited files after which the text that was split, with nothing else changed, parses worse."""
+    """The edited files that alone make the split text parse worse."""
     path, base = segment_edits.index.source.path, segment_edits.base
     return [
         edit.file
@@ -287,7 +280,7 @@ class JoinClash(Refused):
         )
 
     def details(self) -> dict[str, object]:
-        """Each conflict: `files`, and the `places`, whose lines count from 1."""
+        """The conflicts: `files`, and the `places` with lines counted from 1."""
         return {
             "source": self.path,
             "conflicts": [

@@ -1,10 +1,7 @@
-"""What an edit teaches beyond its change: what the model offers as notes, and what happened, where it is worth a line.
+"""Write an edit to the memory of its files: the exchange, the notes and the record of the edit.
 
-A plain success is no lesson. A model's words about a file are kept as its own; the reason of a person who said no is
-kept as the person's.
-
-What happened goes to where it belongs: the exchange, the notes and the record of the edit, to each file's memory.
-"""
+A plain success makes no note. A model's notes are stored as its own, the reason of a user who rejected a change as the
+user's."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ _ASKED = 120  # characters of the request in a note
 
 @dataclass(frozen=True)
 class Lesson:
-    """A note to be added, and who says it (as `memory.Note.source`)."""
+    """A note to add, and its author (as `memory.Note.source`)."""
 
     text: str
     source: str
@@ -58,15 +55,14 @@ class Lesson:
 def model_notes(
     notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]
 ) -> Iterator[Lesson]:
-    """The model's notes that are about `path`; `contents` has all files that were changed."""
+    """The model's notes about `path`; `contents` has all changed files."""
     for note in notes[:MOST]:
         if path in files_of_note(note, contents) or path not in contents:
             yield Lesson(shortened(note), model)
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """Which of the files a note is about: those that it names, else those that hold most of the code that it names,
-    else all."""
+    """The files that a note is about: those that it names, else those with most of the code that it names, else all."""
     called = {path for path in contents if PurePosixPath(path).name in note}
     if called:
         return called
@@ -77,7 +73,7 @@ def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
 
 
 def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model: str) -> Iterator[Lesson]:
-    """What happened on the way to `state` (as in `EditRecord`), in lines; `answer` as in `Story`."""
+    """Notes on what happened on the way to `state` (as in `EditRecord`); `answer` as in `Story`."""
     asked = f'"{cut(request, _ASKED)}"'
     landed = state in ("committed", "written")
     reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
@@ -103,14 +99,14 @@ def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model:
 
 
 def refused_for(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The codes of what was refused last."""
+    """The reason codes of the last refusal."""
     return tuple(
         next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "").split()
     )
 
 
 def is_overtaken(note: Note, request: str) -> bool:
-    """Whether a note says no more than that `request` was refused, which has been done by now."""
+    """Whether a note only says that `request` was refused, which has been carried out since."""
     end = f'), nothing was changed: "{cut(request, _ASKED)}"'
     return note.source == PROGRAM and note.text.startswith("tried and refused (") and note.text.endswith(end)
 
@@ -122,8 +118,8 @@ def undo_lesson(request: str) -> Lesson:
 
 @dataclass(frozen=True)
 class RecordedChanges:
-    """What landed: the changes, the commit of them (None where nothing was committed), how hunks were placed by path,
-    and whether a file was written at all."""
+    """The changes to remember, their commit (None if not committed), the level of each placement by path, and
+    whether files were written."""
 
     changes: tuple[FileChange, ...]
     commit: str | None
@@ -133,8 +129,8 @@ class RecordedChanges:
 
 @dataclass(frozen=True)
 class Story:
-    """One edit as it went. Where nothing landed, `ended` says how ("answered", "declined", "refused", "failed") and
-    `answer` is the model's words or the reason."""
+    """One edit as it went. If nothing was committed, `ended` says how it ended ("answered", "declined", "refused",
+    "failed") and `answer` has the model's text or the reason."""
 
     edit_id: str
     request: str
@@ -158,9 +154,9 @@ def remember(
     *,
     limit: int = 0,
 ) -> None:
-    """Write `story` to the memory of every file it touched, or, where nothing landed, was asked to touch.
+    """Write `story` to the memory of every file that it changed or, if none, that it was to change.
 
-    Conversations of more than `limit` bytes are compacted then; 0 is for no limit.
+    Conversations of more than `limit` bytes are compacted; 0 is no limit.
     """
     landed = story.landed
     done = None if landed is None else recorded_changes(landed)
@@ -176,7 +172,6 @@ def remember(
 
 
 def recorded_changes(landed: CommitOutcome) -> RecordedChanges:
-    """What there is to remember of what landed."""
     levels: dict[str, tuple[str, ...]] = {}
     for place in landed.proposal.placements:
         levels[place.path] = (*levels.get(place.path, ()), place.level)
@@ -194,8 +189,8 @@ def remember_changes(
     again: bool = False,
     limit: int = 0,
 ) -> set[str | None]:
-    """Write `story` to the memory of every file that was written; their paths. `again`: a crash may have come in
-    between, and what is remembered already is not remembered twice."""
+    """Write `story` to the memory of every written file, and return their paths. `again`: a crash may have
+    interrupted it; what is recorded is not recorded twice."""
     told: set[str | None] = set()
     for change in done.changes if done is not None and done.written else ():
         old = memories.get(change.old_path or "")
@@ -247,7 +242,7 @@ def _tell(
 def _note(
     memory: Memory, story: Story, done: RecordedChanges | None, record: EditRecord, data: bytes | None
 ) -> None:
-    """Add what is worth a note, about the file as it is now."""
+    """Add what is worth a note, about the file in its current state."""
     contents = {
         change.name: change.after or b"" for change in (done.changes if done and done.written else ())
     }

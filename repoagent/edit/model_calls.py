@@ -1,7 +1,6 @@
-"""What a small model is asked after its edit has failed a check, or when it says the same again.
+"""The requests of an edit to its model: the next reply, which part of a file is meant, an explanation.
 
-What an edit asks of the model: the next replies, which part of a file is meant, what a change does.
-"""
+A small model whose edit failed its check, or that repeats itself, gets a prompt of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from repoagent.storage.jsonl import now
 
 
 def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Prompt, ...], bool, float | None]:
-    """What is asked next; whether without what was said before; and at what temperature."""
+    """The next prompts, whether to send them without the conversation, and at what temperature."""
     last = turns[-1]
     if prepared.form not in LOOSE:
         return prepared.prompts, False, None
@@ -47,11 +46,11 @@ def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Promp
 
 
 def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
-    """The prompts after a check has failed with `output`: to correct the first try, which stands in place of the file.
+    """Prompts after a check failed with `output`, to correct the first attempt, which is shown as the file.
 
-    Of several files only those are asked for that the output names, if it names any. Told in a conversation what is
-    wrong with its answer, Qwen2.5-Coder-1.5B gives the same answer again; shown it as a file that is not right yet,
-    it corrects what it understands.
+    Of several files only those that the output names are asked for, if it names any. Told in a conversation what is
+    wrong with its answer, Qwen2.5-Coder-1.5B repeats it; shown it as a file with a defect, it corrects what it
+    understands.
     """
     tool_context, context = prepared.tool_context, prepared.context
     texts = tool_context.draft.texts()
@@ -77,7 +76,7 @@ def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
 
 
 def reworded(prepared: Prepared) -> tuple[Prompt, ...]:
-    """The first prompts in other words: at the same ones a small model stays with its answer, warm or not."""
+    """The first prompts in other words: a small model repeats its answer to the same ones at any temperature."""
     tool_context, context = prepared.tool_context, prepared.context
     paths = context.request.paths
     marks = {
@@ -106,7 +105,7 @@ EXPLAIN = (
 
 @dataclass(frozen=True)
 class ModelCalls:
-    """The questions of one prepared edit; each is kept as it was sent."""
+    """The model calls of one prepared edit; each request is stored as it was sent."""
 
     prepared: Prepared
     model_setup: ModelSetup
@@ -119,7 +118,7 @@ class ModelCalls:
             check_fits(request, self.model_setup.context_tokens)
         spec = self.model_setup.model.spec
         self.ui.note(f"asking {display_name(spec)}")
-        if spec == "manual":  # it is the person who is asked now
+        if spec == "manual":  # it is the user who is asked now
             self.ui.quiet()
         return requests
 
@@ -148,7 +147,7 @@ class ModelCalls:
         return tuple(requests)
 
     def locate(self, key: str) -> str:
-        """Which part of a long file a small model takes the request to be about: names, on one line."""
+        """Ask a small model which part of a long file the request is about: names, on one line."""
         self.ui.note(f"asking {display_name(self.model_setup.model.spec)} which part of the file to change")
         asked = Request(
             (), (Message("user", (Part(self.prepared.question, "question"),)),), PART_TOKENS, key + PART
@@ -160,7 +159,7 @@ class ModelCalls:
         return " ".join(reply.text.split())
 
     def explain(self, state: State) -> str:
-        """The model's account of its change; asked beside the conversation, which goes on as if it had not been."""
+        """The model's explanation of its change, asked outside of the conversation."""
         asked = self.requests(state)[0]
         question = (*asked.messages, Message("user", (Part(EXPLAIN),)))
         request = replace(asked, messages=question, key=asked.key + "explain")
@@ -172,7 +171,7 @@ class ModelCalls:
         return reply.text
 
     def kept(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Keep the exact text that was sent, and the blocks that came back; what the conversation says of it."""
+        """Store the text that was sent and the blocks that came back; returns the metadata of the turn."""
         dirs = layout(self.prepared.tool_context.worktree)
         return {
             "time": now(),

@@ -1,4 +1,4 @@
-"""Who is asked, and within which limits: all that can be said of it before a person has written a request."""
+"""The model of a command with its limits, as far as the settings determine them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the mo
 
 @dataclass(frozen=True)
 class ModelSetup:
-    """Who is asked, and what has been used of what may be."""
+    """The model to ask, its settings, and the meter of its use."""
 
     settings: Settings
     model: Model
@@ -34,28 +34,28 @@ class ModelSetup:
 
     @property
     def known(self) -> Known:
-        """What is known of the model that is asked now (a fall-back is another than the first)."""
+        """The catalog entry of the current model (a fallback is another than the first)."""
         return known(self.settings, self.model.spec)
 
     @property
     def context_tokens(self) -> int | None:
-        """How much it takes in, or None where nobody knows."""
+        """The size of its context window in tokens, None if unknown."""
         return self.known.context or self.model.context_tokens
 
     @property
     def form(self) -> AnswerFormat:
-        """What the model is to be asked for."""
+        """The answer format to request."""
         form = answer_format(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
         return replace(form, native=self.native)
 
     @property
     def native(self) -> bool:
-        """Whether the model is offered native tools."""
+        """Whether native tools are offered."""
         return wants_tools(self.settings, self.model.spec) and "tools" in self.model.takes
 
     @property
     def max_output_tokens(self) -> int:
-        """How long one reply may be: as configured, else what the model can write, with room left for a prompt."""
+        """The most tokens of a reply: as configured, else what the model can write, with room for a prompt."""
         if (said := self.settings.whole_or_none("max_output_tokens")) is not None:
             return said
         window = self.context_tokens
@@ -68,7 +68,7 @@ class ModelSetup:
 
 
 def attachments(setup: ModelSetup, folder: Path) -> Attachments:
-    """The images and PDFs of a conversation, with their copies in `folder`, for the model that is asked."""
+    """The images and PDFs of a conversation, with copies in `folder`, for the current model."""
     from repoagent.llm.attachments import Attachments
     from repoagent.llm.availability import why_not
 
@@ -79,7 +79,7 @@ def attachments(setup: ModelSetup, folder: Path) -> Attachments:
 
 
 def wants_tools(settings: Settings, spec: str) -> bool:
-    """Whether the model `spec` is to be offered native tools where it takes them: as set for all models, or for it."""
+    """Whether to offer native tools to the model `spec`, by the setting or its catalog entry."""
     wanted = settings.text("protocol")
     return (known(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
 
@@ -87,8 +87,8 @@ def wants_tools(settings: Settings, spec: str) -> bool:
 def answer_format(
     settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
 ) -> AnswerFormat:
-    """In which form the model `spec` is asked for an edit: as set, else as is known of its family. `window` is what it
-    takes in, where more is known of that than the name tells."""
+    """The answer format for the model `spec`: as set, else by its family. `window` overrides the catalog's context
+    size."""
     found = known(settings, spec)
     wanted = settings.text("edit.format")
     form = next((form for form in FORMS if form == wanted), found.format)
@@ -107,13 +107,13 @@ def model_setup(
     limits: Limits | None = None,
     needed: bool = True,
 ) -> ModelSetup:
-    """The model that the settings name, the built-in default only when there is a key for it, or the given `model`;
-    and its meter.
+    """The model of the settings (the built-in default only if there is a key for it) or the given `model`, with its
+    meter.
 
-    `limits` are those of the settings for one edit unless others are given. `reply` is the file with the reply for
-    `manual`; `say` gets a sentence for each setting that the model has no use for; `on_progress` what a model on this
-    machine is doing, and how much of that is done, 0 to 1. Nothing is sent yet. Raises ModelError when there is no such
-    model, or none is configured and one is `needed`; UsageError for a limit that can't be kept.
+    `limits` default to those of one edit. `reply` is the file with the reply for `manual`; `say` gets a sentence for
+    each setting that the model does not support; `on_progress` what a local model is doing and the fraction done, 0 to
+    1. Nothing is sent. Raises ModelError for an unknown model, or if one is `needed` and none is configured; UsageError
+    for a limit that cannot be kept.
     """
     if record is not None:
         _refuse_unwritable(record)

@@ -1,4 +1,4 @@
-"""The tool that the patches of a reply are: fold them into the draft, or say why they do not fit."""
+"""The tool `edit`: fold the patches of a reply into the draft, or explain why they do not fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from repoagent.patch.files import Outcome
 from repoagent.patch.model import FilePatch, decode
 
 NOTHING_TO_DO = {"already-applied", "no-change"}
-NAMES = {  # an edit that can't be made as it was meant: nothing of it is kept
+NAMES = {  # an edit that cannot be made as it was meant: nothing of it is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
 }  # fmt: skip
 PARTLY = "Part of the change was refused; nothing is written yet."
@@ -32,7 +32,7 @@ NOT_A_FILE = "Not applied: your answer does not contain all of the requested tex
 
 
 def edit_tool(tool_context: ToolContext) -> Tool:
-    """The tool that a diff in a reply is: fold it into the draft, or say why it does not fit."""
+    """The tool for diffs in a reply: fold them into the draft, or explain why they do not fit."""
 
     def perform(action: Action) -> Observation:
         try:
@@ -221,7 +221,7 @@ def _originals(draft: Draft) -> dict[str, bytes]:
 
 
 def _parts(draft: Draft, patches: Sequence[FilePatch]) -> list[Part]:
-    """The old and new lines of each part of a file that came anew as a whole."""
+    """The old and new lines of each part of a file that came again as a whole."""
     texts = draft.texts()
     found: list[Part] = []
     for patch in patches:

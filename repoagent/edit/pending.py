@@ -1,8 +1,8 @@
-"""What is to be remembered of a change is written down before the change is made: a kill between the commit and the
-memory of it then loses neither. The next command completes what was made, and forgets what was not.
+"""Pending records: what to remember of a change, saved before the change is made.
 
-Each stands in the git directory, as `repoagent/pending/NAME.json`, and is locked as long as its owner lives.
-"""
+A kill between the commit and the memory loses neither: the next command completes a change that was made and drops the
+record of one that was not. A record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its
+owner lives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATES = {"undo": "undone", "redo": "redone"}  # what an edit is after them
 
 @dataclass
 class Pending:
-    """What the change `event` ("edit", "undo", "redo") of the edit `name` will have to have remembered."""
+    """The record of the change `event` ("edit", "undo", "redo") of the edit `name`."""
 
     worktree: WorkTree
     name: str
@@ -48,14 +48,14 @@ class Pending:
         return layout(self.worktree).pending / f"{self.name}-{self.event}.json"
 
     def keep(self, memories: Mapping[str, Memory], content: Mapping[str, Any]) -> None:
-        """Write down `content`, and which file has which memory. Raises Refused where that can't be done."""
+        """Save `content`, and which file has which memory. Raises Refused if that fails."""
         names = {path: memory.folder.name for path, memory in memories.items()}
         value = {"version": VERSION, "event": self.event, "id": self.name, "memories": names, **content}
         self.drop()
         self.descriptor = write_held(self.path, jsonl.dumps(value))
 
     def drop(self) -> None:
-        """It is remembered, or nothing was made: forget it."""
+        """Remove the record: it is in the memory, or no change was made."""
         if self.descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.descriptor)
@@ -64,7 +64,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """What was written down and not dropped at the end is dropped if nothing was made; else the next command has it."""
+    """A record that, if saved and not dropped, is dropped at the end unless the change was made; then the next
+    command completes it."""
     one = Pending(worktree, name, event)
     try:
         yield one
@@ -80,7 +81,7 @@ def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
 def to_remember(
     story: Story, changes: Sequence[FileChange], placements: Sequence[Placement]
 ) -> dict[str, Any]:
-    """The content for an edit."""
+    """The content of an edit's record."""
     levels: dict[str, list[str]] = {}
     for dirs in placements:
         levels.setdefault(dirs.path, []).append(dirs.level)
@@ -92,9 +93,9 @@ def to_remember(
 
 
 def complete(worktree: WorkTree) -> list[str]:
-    """Record what killed commands could not, and describe it in sentences.
+    """Record what killed commands could not; returns a sentence for each.
 
-    Raises RepoagentError or OSError where the memory can't be written; what is pending then stays so.
+    Raises RepoagentError or OSError if a memory cannot be written; its record stays.
     """
     said = []
     for path in waiting(worktree):
@@ -114,7 +115,7 @@ def complete(worktree: WorkTree) -> list[str]:
 
 
 def waiting(worktree: WorkTree) -> list[Path]:
-    """What is written down, by living commands too."""
+    """All records, those of living commands too."""
     try:
         return sorted(layout(worktree).pending.iterdir())
     except FileNotFoundError:
@@ -172,7 +173,7 @@ def _story(value: Mapping[str, Any]) -> Story:
 
 
 def _done(record: Record, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:
-    """What landed, from the bytes that are kept for undo."""
+    """What was committed, from the bytes that are kept for undo."""
     steps = {step.path: step for step in record.steps}
     renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
     changes = []

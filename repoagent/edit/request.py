@@ -1,10 +1,7 @@
-"""What a person asks for: the files, the place in them, the words, and the conditions.
+"""The request of an edit (files, places, instruction, conditions) and its draft.
 
-The change in the making: what the files were when the model saw them, and what they would become.
-
-Nothing here touches the disk. Each accepted answer of the model is folded in, so that several rounds still
-end as one change from the bytes that were read to the bytes that will be written.
-"""
+A draft never touches the disk. Each accepted answer is folded in, so that several rounds end as one change from the
+bytes that were read to the bytes that will be written."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _LIKE_A_PATH = re.compile(r"\S*(/\S+|[\w-]\.[A-Za-z]\w{0,7})(:\S+)?")
 
 @dataclass(frozen=True)
 class Target:
-    """A file to edit and, where the person pointed at one, the place in it (lines count from 1, both inclusive)."""
+    """A file to edit and, optionally, a place in it (lines from 1, both inclusive)."""
 
     path: str
     first: int | None = None
@@ -42,7 +39,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """The place alone, as a person writes it after the path; "" for the whole file."""
+        """The place as written after the path; "" for the whole file."""
         if self.symbol is not None:
             return f"::{self.symbol}"
         return "" if self.first is None else f":{self.first}-{self.last or self.first}"
@@ -65,7 +62,7 @@ class EditRequest:
     allow_sensitive: bool = False  # files that make git, or a server, run something
     sensitive: tuple[str, ...] = ()  # patterns of further such files
     commit: Options = field(default_factory=Options)
-    instead_of: str | None = None  # the edit that is taken back first
+    instead_of: str | None = None  # the edit that is undone first
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -73,7 +70,7 @@ class EditRequest:
 
 
 def names_file(instruction: str, path: str) -> bool:
-    """Whether the words of an instruction name the file at `path`: all of the path, or the end of it."""
+    """Whether an instruction names the file at `path`, by its path or the end of it."""
     words = {word.strip("`'\".,;:!?()[]{}<>").removeprefix("./") for word in instruction.split()}
     parts = path.split("/")
     ends = ("/".join(parts[number:]) for number in range(len(parts)))
@@ -81,8 +78,7 @@ def names_file(instruction: str, path: str) -> bool:
 
 
 def named_files(targets: Sequence[Target]) -> dict[str, str]:
-    """The targets as a turn of a conversation keeps them: `files` and, where there are any, `places`; see
-    `files_named`."""
+    """The targets as metadata of a turn: `files` and, if any, `places`; see `files_named`."""
     found = {"files": json.dumps([target.path for target in targets], ensure_ascii=False)}
     if any(target.place for target in targets):
         found["places"] = json.dumps([target.place for target in targets], ensure_ascii=False)
@@ -90,7 +86,7 @@ def named_files(targets: Sequence[Target]) -> dict[str, str]:
 
 
 def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
-    """The targets that `named_files` has put into a turn; none where a person has edited that away."""
+    """The targets in the metadata of a turn; none if a user has removed them."""
     files, places = _texts(meta.get("files", "")), _texts(meta.get("places", ""))
     if len(places) != len(files):
         return tuple(map(Target, files))
@@ -113,10 +109,9 @@ def _texts(text: str) -> list[str]:
 
 
 def parse_target(text: str, cwd: Path) -> Target:
-    """Read `FILE`, `FILE:10`, `FILE:10-40` or `FILE::symbol`; the path stays as written.
+    """Parse `FILE`, `FILE:10`, `FILE:10-40` or `FILE::symbol`; the path stays as written.
 
-    A file that really has such a name wins over the reading as a place. Raises UsageError for an empty line range
-    and for what can't be the name of a file.
+    An existing file of that name takes precedence. Raises UsageError for an empty line range and an invalid file name.
     """
     if not text:
         raise UsageError('empty file name: use repoagent edit FILE "INSTRUCTION"')
@@ -136,14 +131,14 @@ def parse_target(text: str, cwd: Path) -> Target:
 
 
 def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
-    """The error for a file to edit that is not there."""
+    """The error for a missing file to edit."""
     swapped = " " in path and "." not in path.rpartition("/")[2]
     remedy = "the instruction comes last, after the files" if swapped else "use --create to create it"
     return no_such_file(path, worktree.top, remedy=remedy)
 
 
 def names_existing_file(text: str, cwd: Path) -> bool:
-    """Whether an argument can only be meant as a file: its path part exists (instructions do not)."""
+    """Whether an argument is a file: its path part exists."""
     try:
         return _exists(cwd / parse_target(text, cwd).path)
     except UsageError:
@@ -153,10 +148,10 @@ def names_existing_file(text: str, cwd: Path) -> bool:
 def split_arguments(
     arguments: Sequence[str], *, instruction_elsewhere: bool, cwd: Path, create: bool = False
 ) -> tuple[list[str], str | None]:
-    """Split `FILE... INSTRUCTION` into the files and the instruction, None where it was left out.
+    """Split `FILE... INSTRUCTION` into the files and the instruction, None if it is missing.
 
-    With `create` a last word that looks like a path is a file to be made. Raises UsageError where such a word is
-    neither: a mistyped name must not be paid for as an instruction.
+    With `create` a last word that looks like a path is a new file; otherwise UsageError is raised, because a mistyped
+    name must not be paid for as an instruction.
     """
     if instruction_elsewhere or not arguments:
         return list(arguments), None
@@ -182,13 +177,13 @@ def _exists(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Draft:
-    """`sources` by path as they were read; `edits` the change of each file so far, in the order of first change."""
+    """`sources` by path as they were read; `edits` has the change of each file so far, in order of first change."""
 
     sources: Mapping[str, Source]
     edits: tuple[FileChange, ...] = ()
 
     def texts(self) -> dict[str, SourceText]:
-        """Every file that exists in the draft as it stands now, by its present path."""
+        """Every file that exists in the draft, by its current path."""
         texts = {
             path: SourceText(source.data, source.mode or REGULAR)
             for path, source in self.sources.items()
@@ -203,20 +198,20 @@ class Draft:
         return texts
 
     def with_source(self, source: Source) -> Draft:
-        """The draft that also knows `source`; a file already known keeps the bytes it is bound to."""
+        """The draft with `source` added; a known file keeps its bytes."""
         if source.path in self.sources:
             return self
         return replace(self, sources={**self.sources, source.path: source})
 
     def with_changes(self, changes: Iterable[FileChange]) -> Draft:
-        """The draft after `changes`, which are relative to its present state."""
+        """The draft after `changes`, which are relative to it."""
         edits = list(self.edits)
         for change in changes:
             _fold(edits, change)
         return replace(self, edits=tuple(edit for edit in edits if not _is_nothing(edit)))
 
     def blobs(self) -> dict[str, str]:
-        """The hash of the raw bytes of each file as it was read; empty for a file that did not exist."""
+        """The blob id of each file as it was read; "" for one that did not exist."""
         return {path: source.blob for path, source in self.sources.items()}
 
 

@@ -1,4 +1,4 @@
-"""From a finished draft to the commit: look again at the disk, ask, write, check, commit. Or nothing at all."""
+"""From a finished draft to the commit: compare with the disk, ask, write, check, commit. Or nothing at all."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class _Sensitive(RepoagentError):
 
 
 class Unasked(_Sensitive, Refused):
-    """Sensitive files `paths` are a part of the change, nobody has asked for them, and there is nobody to ask."""
+    """The change contains the sensitive files `paths`, which the user did not request, and there is no user to ask."""
 
 
 class Unwanted(_Sensitive, NothingDone):
-    """The person does not want the sensitive files `paths` to be changed."""
+    """The user rejected the change of the sensitive files `paths`."""
 
 
 def review_and_commit(
@@ -45,11 +45,12 @@ def review_and_commit(
     *,
     remarks: tuple[str, ...] = (),
 ) -> CommitOutcome:
-    """Take the draft through the person's yes, the write, the check and the commit.
+    """Take the draft through the user's review, the write, the check and the commit.
 
-    Raises SentBack for a no with a reason, a failed check or hook (everything is as it was); NothingDone for a plain
-    no or an empty draft; Refused when the change no longer fits the files, or has sensitive ones that nobody asked for
-    (it is kept as a patch file); NotNow, NoCommit and Busy when it fits but can't be committed at present.
+    Raises SentBack for a rejection with a reason, a failed check or hook (everything is unchanged); NothingDone for a
+    plain rejection or an empty draft; Refused when the change no longer fits the files, or contains sensitive ones that
+    were not requested (it is saved as a patch file); NotNow, NoCommit and Busy when it fits but cannot be committed
+    now.
     """
     remarks = (*remarks, *rebind(session, edit_id))
     proposal = agreed(session, edit_id, message, ui, explain, remarks=remarks)
@@ -77,7 +78,7 @@ def agreed(
     *,
     remarks: tuple[str, ...] = (),
 ) -> Proposal:
-    """The draft as a proposal to which the person has said yes; for a dry run it is not asked. Raises as `land`."""
+    """The draft as a proposal that the user has accepted; a dry run does not ask. Raises as `review_and_commit`."""
     if not session.draft.edits:
         raise NothingDone("no changes: the files already match the answer.")
     proposal = _propose(session, session.draft.edits, message, remarks)
@@ -96,10 +97,10 @@ def agreed(
 
 
 def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
-    """Bind the draft to what is on disk now. Where the user changed a file meanwhile, the change is placed anew.
+    """Bind the draft to the files on disk; a file that the user changed since gets the change applied to its new text.
 
-    Only exact matches count here: the text is the file's own, so anything else would be a guess. Returns what to
-    tell the person. Raises Refused, with the change kept as a patch file, when it does not fit any more.
+    Only exact matches count: the lines are the file's own, so anything else would be a guess. Returns notes for the
+    user. Raises Refused, with the change saved as a patch file, when it no longer fits.
     """
     touched = [path for change in session.draft.edits for path in (change.old_path, change.path) if path]
     fresh = {path: read_source(session.worktree, path) for path in dict.fromkeys(touched)}
@@ -196,7 +197,7 @@ def _placed_anew(session: EditSession, proposal: Proposal, remarks: tuple[str, .
 
 
 def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -> Decision:
-    """The yes, with the changes as the person wants them, or what to ask about instead. Raises NothingDone or
+    """The yes, with the changes as the user wants them, or what to ask about instead. Raises NothingDone or
     SentBack on a no."""
     while True:
         decision: Decision = ui.decide(proposal)
@@ -214,7 +215,7 @@ def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -
 
 
 def _agreed_apart(session: EditSession, proposal: Proposal, ui: UserInterface, edit_id: str) -> None:
-    """A yes of its own for sensitive files that nobody asked for. Raises NothingDone, or Refused without a person."""
+    """A yes of its own for sensitive files that no one asked for. Raises NothingDone, or Refused without the user."""
     unasked = [concern for concern in proposal.concerns if not concern.asked]
     if not unasked or session.request.allow_sensitive:
         return

@@ -1,4 +1,4 @@
-"""What was sent to a model, and what came back beside the text: in `.repoagent/sent/`, by hash, for a while."""
+"""Requests as they were sent, and reply blocks besides the text: in `.repoagent/sent/`, by hash, for some days."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ VERSION = 1
 
 
 def keep_sent(dirs: Layout, request: Request) -> str:
-    """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text.
+    """Store the text of a request in `sent/` and return its name there, a hash of the text.
 
-    A long one is gzipped: in a long run each says all of the one before it again.
+    Long requests are gzipped: in a long run each repeats the one before.
     """
     text = render(masked(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
@@ -35,10 +35,10 @@ def keep_sent(dirs: Layout, request: Request) -> str:
 
 
 def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
-    """Keep the thinking and the tool calls of a reply, to be sent back with the turn that it becomes.
+    """Store the thinking and the tool calls of a reply, to be sent back with its turn.
 
-    Returns what the turn has to say of it: `blocks`, the name of the file, and `thought`, about how many tokens the
-    thinking adds to a request. Nothing is kept of a reply whose thinking holds a key.
+    Returns metadata for the turn: `blocks`, the file name, and `thought`, about how many tokens the thinking adds to a
+    request. Nothing is stored of a reply whose thinking contains a key.
     """
     blocks = reply.blocks
     if blocks is None or holds_secret(blocks.items):
@@ -59,7 +59,7 @@ def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
 
 
 def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
-    """What `keep_blocks` has kept of a turn; None where the file is gone, or the text of the turn was changed since."""
+    """What `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
     name = turn.meta.get("blocks", "")
     if not name.isalnum():
         return None
@@ -71,7 +71,7 @@ def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
 
 
 def forget_sent(dirs: Layout, days: int) -> None:
-    """Remove what was sent more than `days` days ago; looked for once a day, since there may be many files."""
+    """Remove requests older than `days` days; at most once a day, since there may be many."""
     present = time.time()
     looked = dirs.sent / "looked-through"
     if looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS:
@@ -79,7 +79,7 @@ def forget_sent(dirs: Layout, days: int) -> None:
     if not dirs.sent.is_dir():
         return
     write_whole(looked, b"")
-    for path in dirs.sent.glob("*.*"):  # requests, what came back beside the text, images and PDFs
+    for path in dirs.sent.glob("*.*"):  # requests, what came back besides the text, images and PDFs
         try:
             if path.stat().st_mtime < present - days * DAY_SECONDS:
                 path.unlink()

@@ -1,7 +1,6 @@
-"""Look for a pattern of the model's in the files of the repository: bounded in time, memory and output.
+"""The look-up tools of a model (`read`, `search`, `files`, `outline`, ...) over the context of one edit.
 
-What an edit has on the table, and the tools to look around. They close over it; the loop only sees values.
-"""
+`search` is bounded in time, memory and output."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ _NO_PCRE = "USE_LIBPCRE"  # in what git says when it was built without
 
 @dataclass(frozen=True)
 class Matches:
-    """Matching lines as `path:line:text`, and a sentence: what was left out, or how else the pattern would match."""
+    """Matching lines as `path:line:text`, and a remark: what was omitted, or how else the pattern would match."""
 
     rows: tuple[str, ...] = ()
     remark: str = ""
@@ -70,13 +69,12 @@ class Matches:
 def search(
     top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
 ) -> Matches:
-    """Lines that match a Perl regular expression, with their indentation, of tracked and untracked files that may be
-    shown, at most MATCH_LIMIT; of the one file `path`, ignored or not, where that is given. Of a long line the text
-    around the match. `at` is a commit whose files are meant, or "" for those of the index. `output`: `path` is a file
-    in the folder `top`, whatever git knows of it, and case does not count.
+    """Lines that match a Perl regular expression in tracked and untracked files that may be shown, at most MATCH_LIMIT;
+    or in the one file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search in, or
+    "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git, and case is ignored.
 
-    Where no line matches, those that hold the pattern as plain text. Raises UsageError for a pattern that is not valid
-    or takes too long.
+    If no line matches, lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or one
+    that takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
@@ -197,7 +195,7 @@ def _matches(data: bytes) -> Iterator[tuple[str, str, str]]:
 
 
 def _around(text: bytes, at: int) -> str:
-    """A line, or what stands around the match that begins at byte `at`, with the number of that character."""
+    """A line, or what surrounds the match that begins at byte `at`, with the number of that character."""
     if len(text) <= LINE_LIMIT:
         return text.decode(errors="replace")
     start = max(0, at - LINE_LIMIT // 4)
@@ -236,19 +234,19 @@ def _drained(stream: IO[bytes], data: bytearray, deadline: float) -> bool:
     return False
 
 
-READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
+READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around cannot fill the window
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
 RESUME_HINT = "The model's answer is kept: run the same command again to resume from it."
 
 
 def read_limit(window: int | None) -> int:
-    """The most characters of one `read`, for a model that takes so many tokens."""
+    """The most characters of one `read` for a model with this context window."""
     return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
 
 
 @dataclass
 class ToolContext:
-    """What one edit has on the table while the loop runs: the draft is what the tools change."""
+    """The state of one edit while the loop runs; the tools change its draft."""
 
     worktree: WorkTree
     request: EditRequest
@@ -268,7 +266,7 @@ class ToolContext:
     read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
-    attachments: Attachments | None = None  # None: images and PDFs can't be shown
+    attachments: Attachments | None = None  # None: images and PDFs cannot be shown
     drafts: bool = False  # what fits of a refused edit is kept, until the rest comes
     kept: tuple[Outcome, ...] = ()  # that, on top of the draft
     missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit that is to come
@@ -280,12 +278,12 @@ class ToolContext:
 
     @property
     def loose(self) -> bool:
-        """Whether a fence may be what it holds, though it does not say so."""
+        """Whether a fence without a name may be whole text."""
         return self.short or self.form in LOOSE
 
     @property
     def still_missing(self) -> str:
-        """What of an edit in several parts is kept as a draft, and what is missing."""
+        """For the model: what is kept as a draft, and what is missing."""
         names = [result.change.name for result in self.kept]
         kept = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
         missing = "; ".join(self.missing.values())
@@ -296,18 +294,17 @@ class ToolContext:
 
     @property
     def waiting(self) -> str:
-        """The same for the user, in a line."""
+        """The same for the user, in one line."""
         hunks = {(place.path, place.line) for result in self.kept for place in result.placements}
         fit = "1 hunk fits and is" if len(hunks) == 1 else f"{len(hunks)} hunks fit and are"
         return f"{fit} kept; waiting for {', '.join(self.missing.values())}"
 
     def drop_kept(self) -> None:
-        """Forget what is kept of a refused edit."""
+        """Drop what is kept of a refused edit."""
         self.kept, self.missing, self.said, self.refusal = (), {}, [], None
 
     def sent_back(self, text: str) -> str:
-        """What a model is told of an edit that was refused: why, what of it is missing, and after some of these to try
-        another form."""
+        """The answer to a refused edit: why, what is missing, and after some refusals another form to use."""
         if self.missing:
             text = f"{text}\n\n{self.still_missing}"
         before = form_after(self.form, self.refusals, fits=self.fits)
@@ -368,7 +365,7 @@ def _symbols(path: str, data: bytes, name: str) -> tuple[tuple[Symbol, ...], str
 
 
 def media_in(data: bytes, path: str) -> Media | None:
-    """The image or PDF that a file is; None for text. Raises UsageError for one that is broken or of another kind."""
+    """The image or PDF that a file is; None for text. Raises UsageError for a broken or unsupported one."""
     from repoagent.llm.attachments import media_of
     from repoagent.llm.media import type_of
 
@@ -407,7 +404,7 @@ def search_tool(tool_context: ToolContext) -> Tool:
 
 
 def matches_text(found: Matches) -> str:
-    """The matches as a model reads them."""
+    """The matches as shown to a model."""
     rows = fence("\n".join(found.rows), "matches") if found.rows else ""
     return "\n".join(filter(None, [rows, found.remark]))
 
@@ -518,7 +515,7 @@ def recall_tool(tool_context: ToolContext) -> Tool:
 
 
 def known_or_read(tool_context: ToolContext, path: str) -> Source:
-    """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
+    """The source of `path`, bound on first use. Raises Refused or UsageError if it may not be read."""
     path = path.strip().removeprefix("./")
     if not path:
         raise UsageError('specify the file: path="FILE"')
@@ -544,7 +541,7 @@ def _may_edit(tool_context: ToolContext, source: Source) -> bool:
 
 
 def current_text(tool_context: ToolContext, source: Source) -> str:
-    """The text of a file as the draft has it now. Raises UsageError when there is none."""
+    """The text of a file in the draft. Raises UsageError if there is none."""
     present = tool_context.draft.texts().get(source.path)
     if present is None:
         raise UsageError(f"there is no file {source.path}")
@@ -552,7 +549,7 @@ def current_text(tool_context: ToolContext, source: Source) -> str:
 
 
 def is_ignored_here(tool_context: ToolContext, path: str) -> bool:
-    """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
+    """Whether git ignores the file, which keeps a model from it unless the user named it."""
     if path in tool_context.request.paths or path in tool_context.not_ignored:
         return False
     return path in is_ignored(tool_context.worktree, [path])

@@ -1,7 +1,4 @@
-"""The seam between an edit and the person: what is shown, what is asked, what is answered.
-
-The `Dialogue` of a program: nothing is shown and nobody is asked, unless it brings the functions for that.
-"""
+"""The interface between an edit and its user, and its non-interactive implementation."""
 
 from __future__ import annotations
 
@@ -20,15 +17,14 @@ from repoagent.patch.locate.exact import Placement
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
 
-CANCELLED = "cancelled: nothing was changed"  # how the end of an edit begins that a person did not want
+CANCELLED = "cancelled: nothing was changed"  # how the end of an edit begins that the user did not want
 USUAL = {"numbers", "counts", "blank-context"}
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that fits and waits for a yes. `diff` is canonical; `remarks` are what a person should know, and among
-    them those of the `concerns`, the files that make another program do something. `accepted`: a person has seen it and
-    said yes."""
+    """A change that fits and waits for review. `diff` is canonical; `remarks` are for the user and include those of
+    the `concerns`, the sensitive files. `accepted`: the user has seen and accepted it."""
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -42,10 +38,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the person said. `no` with a reason goes back to the model; `changes` replace the proposed ones on a yes
-    (chosen hunks), and on `revise` too, where the question comes again (an edited diff); `explain` has the model
-    account for the change, and the question comes again.
-    `by_person`: somebody was shown the change and asked."""
+    """The user's decision. `no` with a reason goes back to the model; `changes` replace the proposed ones on a yes
+    (selected hunks) and on `revise` (an edited diff), which asks again; `explain` lets the model explain the
+    change and asks again. `by_person`: a user was asked."""
 
     kind: Literal["yes", "no", "explain", "revise"]
     reason: str = ""
@@ -54,11 +49,11 @@ class Decision:
 
 
 class UserInterface(Protocol):
-    """Who the edit talks to: a person at a terminal, or a pipe that never answers."""
+    """The interface to the user: a terminal, or a pipe that never answers."""
 
     @property
     def waited(self) -> float:
-        """Seconds that were spent waiting for answers: they are not the edit's."""
+        """Seconds spent waiting for answers, which do not count as time of the edit."""
         ...
 
     def text(self, piece: str) -> None:
@@ -66,7 +61,7 @@ class UserInterface(Protocol):
         ...
 
     def void(self, text: str) -> None:
-        """That text, streamed by an attempt that broke, does not count."""
+        """Discard text that was streamed by an attempt that failed."""
         ...
 
     def event(self, event: LoopEvent) -> None:
@@ -74,53 +69,53 @@ class UserInterface(Protocol):
         ...
 
     def note(self, sentence: str) -> None:
-        """Something worth a line: a wait, a remark, what is being done."""
+        """A transient line: a wait, a remark, the current step."""
         ...
 
     def say(self, sentence: str) -> None:
-        """A line that stays: what a person must know however it goes on, in a pipe too."""
+        """A permanent line that the user must see, in a pipe too."""
         ...
 
     def running(self, command: str, output: Path) -> None:
-        """A command was started; what it prints goes to the file `output`."""
+        """A command was started; its output goes to the file `output`."""
         ...
 
     def quiet(self) -> None:
-        """Leave the terminal to another program."""
+        """Release the terminal to another program."""
         ...
 
     def interrupted(self, sentence: str) -> None:
-        """A ^C ended the edit; what is so now."""
+        """^C ended the edit; `sentence` is the resulting state."""
         ...
 
     def output(self, data: bytes) -> None:
-        """What git and its hooks print while they commit."""
+        """Output of git and its hooks during the commit."""
         ...
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Ask about `proposal`."""
+        """Ask for a decision on `proposal`."""
         ...
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        """After a yes: ask once more, for the files that nobody asked for; None when there is nobody to ask."""
+        """After a yes, ask again for sensitive files that were not requested; None if there is no user to ask."""
         ...
 
     def permits(self, paths: Sequence[str]) -> bool | None:
-        """Ask whether the model may change these files too; None when there is nobody to ask."""
+        """Ask whether the model may change these files too; None if there is no user to ask."""
         ...
 
     def explained(self, text: str) -> None:
-        """The model's answer to `explain`, which was streamed as `text` too; or why there is none."""
+        """The model's explanation, which was also streamed as `text`, or why there is none."""
         ...
 
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
-    """Those of which a person should know what they needed."""
+    """The placements whose tolerances the user should know."""
     return [place for place in placements if tolerances_text(place)]
 
 
 def summary(placements: Sequence[Placement]) -> str:
-    """Where the hunks went and what each needed, in one line."""
+    """Where the hunks went, and their tolerances, in one line."""
     places = [
         f"{place.path}:{place.line}" + (f" ({words})" if (words := tolerances_text(place)) else "")
         for place in placements
@@ -129,8 +124,7 @@ def summary(placements: Sequence[Placement]) -> str:
 
 
 def tolerances_text(place: Placement) -> str:
-    """The tolerances in words, but for slips that nearly all answers have and that say nothing of the place; "" for
-    none."""
+    """The tolerances of a placement in words, without the slips that nearly all answers have; "" for none."""
     names = ({place.level, *place.tolerances} & TOLERANCES.keys()) - USUAL
     if place.level == "new-file" and "whitespace" in names:
         return SPACED
@@ -138,7 +132,7 @@ def tolerances_text(place: Placement) -> str:
 
 
 def _ignore(*_: object) -> None:
-    """Nobody listens."""
+    """No one listens."""
 
 
 def _yes(proposal: Proposal) -> bool:
@@ -147,11 +141,10 @@ def _yes(proposal: Proposal) -> bool:
 
 @dataclass
 class NonInteractive:
-    """A change is made when `agree` says yes to it; sensitive files that nobody asked for are refused, since there is
-    nobody to ask apart.
+    """Accepts a change if `agree` does; refuses sensitive files that were not requested, because there is no user to
+    ask.
 
-    `hear` gets a sentence of what is being done, `on_text` each piece of what a model writes. What must be known
-    however it goes on is in `said`.
+    `hear` gets progress notes, `on_text` each piece of what a model writes. Permanent messages are in `said`.
     """
 
     agree: Callable[[Proposal], bool] = _yes
@@ -185,7 +178,7 @@ class NonInteractive:
         self.said.append(sentence)
 
     def output(self, data: bytes) -> None:
-        """What hooks print is kept out: where one says no, the error has it."""
+        """Dropped: if a hook fails, the error contains its output."""
         _ignore(data)
 
     def decide(self, proposal: Proposal) -> Decision:

@@ -1,4 +1,4 @@
-"""Take an edit back, make it again, or look up what was asked; the memory of each file hears of it."""
+"""Undo and redo an edit, with the memory of its files, and find the last request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class LastRequest:
-    """What an edit was asked: its words, its files and the places in them, and the turns that followed."""
+    """The request of an edit: its text, its targets, and the turns that followed."""
 
     edit: Edit
     request: str
@@ -35,12 +35,12 @@ class LastRequest:
 
 
 def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Take back the edit `edit_id`, by default the last one. Raises what `repo.undo.undo` does."""
+    """Undo the edit `edit_id`, by default the last one. Raises what `git.undo.undo` raises."""
     return _change(worktree, find_edit(worktree, edit_id, undone=False), "undo", options)
 
 
 def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Make an edit again that was taken back, by default the last such one. Raises what `repo.undo.redo` does."""
+    """Redo an undone edit, by default the last one. Raises what `git.undo.redo` raises."""
     return _change(worktree, find_edit(worktree, edit_id, undone=True), "redo", options)
 
 
@@ -62,9 +62,9 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
 
 
 def last_request(worktree: WorkTree) -> LastRequest:
-    """What the last edit was asked, also if it is taken back by now: then there is nothing more to take back.
+    """The request of the last edit, even if it is undone.
 
-    Raises NothingDone when there is none, Refused when no memory of it is kept.
+    Raises NothingDone if there is none, Refused if no memory of it exists.
     """
     edits = list_edits(worktree)
     if not edits:
@@ -83,7 +83,7 @@ def last_request(worktree: WorkTree) -> LastRequest:
 
 
 def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]:
-    """The memories of the files; none where they can't be read, which is no reason not to take an edit back."""
+    """The memories of the files; none where they cannot be read, which is no reason not to take an edit back."""
     try:
         return dict(_memories(worktree, paths))
     except (RepoagentError, OSError) as error:

@@ -1,12 +1,7 @@
-"""Edits in flight: each has its conversation in a file of its own until it is at its end.
+"""Edits in flight: each has a conversation file until it ends.
 
-A run that was killed, or that could not go on (no network, a limit), leaves that file; the same request on the same
-bytes goes on from it, and no reply is paid for twice. A lock says whether the run is still alive.
-
-After a crash: what was to be remembered is, and files that nobody will ask for again are removed.
-
-What comes before everything that writes: what an earlier run left behind when it was killed is settled.
-"""
+A run that was killed, or stopped by a limit or the network, leaves its file; the same request on the same bytes
+resumes it, and no reply is paid for twice. A lock tells whether the run is alive. `settle` cleans up after crashes."""
 
 from __future__ import annotations
 
@@ -30,30 +25,30 @@ PREFIX = "edit-"
 
 
 def conversation_file(dirs: Layout, edit_id: str) -> Path:
-    """Where the conversation of an edit stands while it runs."""
+    """The conversation file of a running edit."""
     return dirs.conversations / f"{PREFIX}{edit_id}.md"
 
 
 def request_mark(key: str) -> str:
-    """What identifies a request in the first turn of its conversation: a short hash of its key."""
+    """A short hash that identifies a request in the first turn of its conversation."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @contextmanager
 def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
-    """Hold the lock that says that this edit is running. Raises Busy when it runs elsewhere."""
+    """Hold the lock of a running edit. Raises Busy if another process holds it."""
     with locked(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.0, what=f"the edit {edit_id}"):
         try:
             yield
         finally:  # while it is held: who waits for it sees that the file is gone and makes its own
-            with suppress(OSError):  # a file that nobody holds stops nobody, and a later command removes it
+            with suppress(OSError):  # an unlocked file is harmless, and a later command removes it
                 (dirs.locks / f"{PREFIX}{edit_id}").unlink()
 
 
 def find_unfinished(dirs: Layout, key: str) -> str | None:
-    """The id of the newest edit that began with the same `key`, is not at its end and runs nowhere; else None.
+    """The id of the newest edit with the same `key` that has not ended and is not running; else None.
 
-    An edit that was killed before it had any reply holds nothing to go on from: it is forgotten on the way.
+    Edits that were killed before their first reply are removed on the way.
     """
     wanted = request_mark(key)
     for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
@@ -68,7 +63,7 @@ def find_unfinished(dirs: Layout, key: str) -> str | None:
 
 
 def forget_unanswered(dirs: Layout, edit_id: str) -> None:
-    """Remove the conversation of an edit that had no reply: nothing in it was paid for."""
+    """Remove the conversation of an edit without a reply: nothing in it was paid for."""
     if all(turn.role != "assistant" for turn in _turns(conversation_file(dirs, edit_id))):
         forget(dirs, edit_id)
 
@@ -86,12 +81,12 @@ def _turns(file: Path) -> tuple[Turn, ...]:
 
 
 def forget(dirs: Layout, edit_id: str) -> None:
-    """The edit is at its end, and what was said is where it belongs."""
+    """Remove the conversation of an edit that has ended."""
     _without_lock(dirs, edit_id).unlink(missing_ok=True)
 
 
 def set_aside(dirs: Layout, edit_id: str) -> Path:
-    """Keep the conversation of an edit that is not to be gone on with; where it is then."""
+    """Keep the conversation of an edit that will not be resumed; returns its path."""
     file = _without_lock(dirs, edit_id)
     kept = file.with_name(f"kept-{edit_id}.md")
     if file.exists():
@@ -115,8 +110,8 @@ def _dead(dirs: Layout, edit_id: str) -> bool:
 
 
 def clean_up(worktree: WorkTree) -> list[str]:
-    """What was done, in sentences. Living commands are left alone. Raises RepoagentError or OSError where the system
-    says no; it is done by a later command then."""
+    """Complete and remove what killed commands left; returns a sentence for each. Running commands are left alone.
+    Raises RepoagentError or OSError; a later command retries then."""
     dirs = layout(worktree)
     if not (_release_dead(dirs) or any(dirs.pending.glob("*")) or _size(dirs.memory_lock)):
         return []
@@ -160,8 +155,8 @@ def _size(path: Path) -> int:
 
 
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
-    """Complete or roll back from the journal; `say` gets a sentence for each thing that was done, `warn` one for what
-    could not be done yet. Raises Busy and Refused as `repo.transaction.recover`."""
+    """Complete or roll back changes from the journal. `say` gets a sentence for each, `warn` one for what could not
+    be done. Raises Busy and Refused as `git.transaction.finish.recover`."""
     from repoagent.errors import Busy, Refused
     from repoagent.git.worktree import layout
     from repoagent.storage.layout import has_leftovers
@@ -177,5 +172,5 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     try:
         for sentence in clean_up(worktree):
             say(sentence)
-    except (Busy, Refused, OSError) as error:  # the memory is a thing beside: the command goes on
+    except (Busy, Refused, OSError) as error:  # the memory is secondary: the command continues
         warn(f"could not clean up after a killed command yet: {error}")

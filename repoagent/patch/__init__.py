@@ -1,1 +1,5 @@
-"""Patches in the formats that models write: parse, locate, apply, verify. Read model.py first, then apply.py."""
+"""Patches in the formats that models write: read, placed and applied, all of them or none.
+
+Reading order: model (`FilePatch`, `Hunk`, `Text`), parse/ (an answer to patches), targets (names to files), locate/
+(hunks to lines), apply and splice (new bytes), verify (last checks), errors (reasons and tolerances); apply_file is
+the entry point."""

@@ -1,4 +1,4 @@
-"""The patches of one file, taken together -> its outcome, or every problem they have."""
+"""Apply all patches of one file: its outcome, or every problem."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Twins(PatchError):
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
     """The outcome of all patches of one file, each read against the same bytes (`before`, or the source's).
 
-    Raises Misfit or Misfits.
+    Raises PatchError or PatchErrors.
     """
     first = group[0]
     if any((target.source, target.path) != (first.source, first.path) for target in group):
@@ -131,7 +131,7 @@ def _content(
 
 
 def _check_torn(parts: Sequence[Splice], text: Text) -> None:
-    """Raises Misfit where a whole file ends right before a fence line of the file: that has closed its fence."""
+    """Raises PatchError where a whole file ends right before a fence line of the file: that has closed its fence."""
     last = parts[-1] if parts else None
     if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
         return
@@ -205,7 +205,7 @@ def _merged(placed: Sequence[Match], text: Text, *, one: bool) -> list[Splice]:
 
 
 def _refuse_overlaps(placed: Sequence[Match], parts: Sequence[Splice]) -> None:
-    """Raise Misfit where a hunk claims lines that another one changes."""
+    """Raise PatchError where a hunk claims lines that another one changes."""
     changing: dict[int, list[int]] = {}
     for at, part in enumerate(parts):
         for row in range(part.start, part.end):
@@ -247,7 +247,7 @@ def encoded(text: Text) -> bytes:
 
 
 def _new(group: Sequence[Target], files: Files) -> Outcome:
-    """A file that is made. Raises Misfit when it isn't clear what it shall hold."""
+    """A file that is made. Raises PatchError when it isn't clear what it shall hold."""
     first = group[0]
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:

@@ -1,7 +1,6 @@
-"""An answer and its files -> the changes: parse, locate, apply, verify. All hunks of all files, or none.
+"""The entry point: an answer and its files to the changes, all hunks of all files or none.
 
-What does it is imported when it is called: a request is sent before there is an answer to read.
-"""
+The parser is imported on first use: a request is sent before there is an answer to read."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def apply_answer(
 ) -> Applied:
     """Apply the patches of a model's answer to `sources`, in memory.
 
-    `sources` holds every file whose present content is known: what the model was shown, as it is now. `scope`
+    `sources` holds every file whose present content is known: what the model was shown, in its current state. `scope`
     are those of them that may be changed (None: all). A new file is made only where `may_create(path)` says
     so. `strict` takes hunks only where they fit exactly. `parses_worse(path, before, after)` returns a
     sentence when a result is not acceptable to a parser.

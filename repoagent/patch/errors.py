@@ -1,9 +1,4 @@
-"""Why a patch was refused: data for the program, sentences for the model that wrote it.
-
-The names of what is forgiven in a patch, and what to say of each. `strict` forgives none.
-
-`strict`: whatever needed a tolerance in reading is refused by its name.
-"""
+"""Reasons of refusal, as data for programs and sentences for models, and the names of all tolerances."""
 
 from __future__ import annotations
 
@@ -157,7 +152,7 @@ SPACED = "the space after each `+` was removed"  # "whitespace" in a new file, w
 
 
 def check_strict(patches: Sequence[FilePatch]) -> None:
-    """Raises Misfits ("strict") that name each hunk and each tolerance, if reading any of `patches` needed one."""
+    """Raises PatchErrors ("strict") that name each hunk and each tolerance, if reading any of `patches` needed one."""
     errors: list[PatchError] = []
     for patch in patches:
         whole = sorted(patch.tolerances)

@@ -1,7 +1,4 @@
-"""File names in answers: how they are written, which known file is meant, and which are never written.
-
-What is known about the files, and what came of one of them.
-"""
+"""File names in answers: how they are written, which known file is meant, and which are never written."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Context that has lost its first column looks as if it stood one space less deep: which of both is it?
-
-How the indentation of a hunk can have become another.
-
-A hunk written at another indentation than the file's: what its added lines must look like there.
-"""
+"""Hunks whose indentation differs from the file: find the shift that explains it, and apply it to the added lines."""
 
 from __future__ import annotations
 
@@ -129,12 +124,12 @@ _ALIKE = 0.6
 
 
 def rebased(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
-    """The fit's hunk with its added lines at the file's indentation. `others` are the fits of all hunks of
+    """the match's hunk with its added lines at the file's indentation. `others` are the fits of all hunks of
     the file.
 
     The lines that hunk and file have in common show how the hunk's indentation (`h`) becomes the file's
     (`f`): not at all, by a constant prefix more or less, by another number of spaces for each step, or from
-    spaces to tabs and back. Raises Misfit ("indentation") when the lines disagree or leave a choice.
+    spaces to tabs and back. Raises PatchError ("indentation") when the lines disagree or leave a choice.
     """
     hunk = match.hunk
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
@@ -192,7 +187,7 @@ def _stands_as_written(
     Exact deleted lines show it, unless a line is astray that begins as deep in the hunk as an added one: then some line
     must show that the hunk has kept its indentation, or each added line take up a deleted one. So do added lines with
     tabs, as the file has them there, where quoted ones came with spaces, and the other way round. Without deleted
-    lines each addition must begin where a line beside it does in the file.
+    lines each addition must begin where a line next to it does in the file.
     """
     if _foreign(added, file) or not all(file.in_step(indent) for indent in added):
         return False
@@ -349,7 +344,7 @@ def _strays(table: Table, file: _File) -> bool:
 
 
 def _beside_flush(pairs: set[Pair], added: set[str], with_flush: set[str], file: _File) -> Table | None:
-    """Where deleted lines came without any indentation the others tell. Where all that is added beside those came
+    """Where deleted lines came without any indentation the others tell. Where all that is added next to those came
     without it too, it goes to where they are in the file (`with_flush`), if nothing else begins there."""
     rest = {(h, f) for h, f in pairs if h or not f}
     if not rest:
@@ -364,7 +359,7 @@ def _beside_flush(pairs: set[Pair], added: set[str], with_flush: set[str], file:
 
 def _goes_with_flush(match: Match, lines: Sequence[str]) -> set[str]:
     """Where in the file the deleted lines begin that came without indentation, in runs of changes of which all that
-    is added came without it too; "" for lines without it that are added in other runs, or beside indented ones."""
+    is added came without it too; "" for lines without it that are added in other runs, or next to indented ones."""
     rows = iter(match.rows)
     found: set[str] = set()
     for context, run in groupby(match.hunk.lines, key=lambda line: line.kind == CONTEXT):

@@ -1,4 +1,4 @@
-"""Several patches of one file in one answer: parts of one change, steps, or a second thought?"""
+"""Several patches of one file in one answer: parts of one change, steps, or a correction?"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an answer says, before anything is known about the files: `FilePatch`, `Hunk`, `Line`.
-
-A file's bytes as lines of text, and back to exactly the same bytes.
-"""
+"""The data model: `FilePatch`, `Hunk` and `Line` as an answer writes them; `Text`, a file's bytes as lines and back."""
 
 from __future__ import annotations
 
@@ -101,7 +98,7 @@ class Revision(IntEnum):
     """What the words before a patch make of the patches above it.
 
     VERSION: it is called a better version; CORRECTS: it seems to correct them; NEW: it is called the corrected
-    patch; WITHDRAWS: they are taken back.
+    patch; WITHDRAWS: they are undone.
     """
 
     NEUTRAL = 0
@@ -148,7 +145,7 @@ class FilePatch:
 
     @property
     def revises(self) -> bool:
-        """Do the words before it take back or correct what came before?"""
+        """Do the words before it withdraw or correct what came before?"""
         return self.words > Revision.NEUTRAL
 
 
@@ -271,7 +268,7 @@ class Text:
         return not self.endings or bool(self.endings[-1])
 
     def encode(self) -> bytes:
-        """The bytes. Raises UnicodeEncodeError for a line that the file's encoding can't hold."""
+        """The bytes. Raises UnicodeEncodeError for a line that the file's encoding cannot hold."""
         whole = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
         return self.bom + whole.encode(self.encoding, self.errors)
 
@@ -340,7 +337,7 @@ def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def as_in(text: Text, line: str) -> str:
-    """A line of an answer as `text` would have it: bytes that are no UTF-8, surrogates in the answer, are characters of
+    """A line of an answer as `text` would have it: bytes that are not UTF-8, surrogates in the answer, are characters of
     a Latin-1 file. A diff of such a file, as git prints it, holds them."""
     if text.encoding != "latin-1":
         return line

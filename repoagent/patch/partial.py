@@ -1,7 +1,6 @@
-"""What fits of an answer that is refused, and how the next answer goes together with it.
+"""Keep what fits of a refused answer, and combine it with the next one.
 
-The next one may hold only what was missing, or everything again: nothing is lost, and nothing is applied twice.
-"""
+The next answer may contain only what was missing, or everything again: nothing is lost or applied twice."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ NOWHERE = frozenset({"not-found", "deleted-line-missing"})
 
 
 def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) -> Outcome | None:
-    """What the hunks of a file come to that have none of its `problems`; None where none does, or can't be told."""
+    """What the hunks of a file come to that have none of its `problems`; None where none does, or cannot be told."""
     bad = {problem.hunk for problem in problems}
     if 0 in bad or group[0].source is None:
         return None
@@ -35,7 +34,7 @@ def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) 
 
 
 def joined(kept: Outcome, group: Sequence[Target], files: Files) -> tuple[Outcome, list[Problem]]:
-    """What is kept of a file by now, after patches of it in the next answer, and what is wrong with these.
+    """What is kept of a file already, after patches of it in the next answer, and what is wrong with these.
 
     They are made for the file as it is without what was `kept`, or with it. Where they change it again they replace it.
     """

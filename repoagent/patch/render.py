@@ -1,7 +1,4 @@
-"""Which lines differ: small, sensible differences of two sequences, in time that stays bounded.
-
-Changes -> the diff that git itself would show and takes back with `git apply`.
-"""
+"""Compare two sequences in bounded time, and render changes as the diff that git would show and apply."""
 
 from __future__ import annotations
 

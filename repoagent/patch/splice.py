@@ -1,10 +1,7 @@
-"""An added line that takes up a deleted one keeps what the file has of it, where the hunk wrote that otherwise:
-tabs, several spaces, quotes, dashes.
+"""Splice placed hunks and whole-file answers into a file; every other byte stays.
 
-Placed hunks -> the lines of the file that change, spliced in; every other byte stays.
-
-A whole-file answer: the new text of a file, or a part of it that must not be mistaken for one.
-"""
+An added line that continues a deleted one keeps the file's tabs, spaces, quotes and dashes where the hunk wrote them
+differently."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ class _Sign:
 
 
 def carried(match: Match, lines: Sequence[str]) -> Hunk:
-    """The fit's hunk with each added line as the file would have it, as far as a deleted line shows that."""
+    """the match's hunk with each added line as the file would have it, as far as a deleted line shows that."""
     hunk = match.hunk
     rows = iter(match.rows)
     result: list[Line] = []
@@ -106,7 +103,7 @@ class Splice:
 
 
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
-    """The splices of a placed hunk, in order; `others` are all of the file. Raises Misfit (indentation)."""
+    """The splices of a placed hunk, in order; `others` are all of the file. Raises PatchError (indentation)."""
     if match.level != EXACT:
         match = replace(match, hunk=carried(match, text.lines))
     match = replace(match, hunk=rebased(match, text.lines, others))
@@ -128,7 +125,7 @@ def _tells_endings(match: Match, text: Text) -> bool:
 
 
 def merged(parts: Iterable[Splice]) -> list[Splice]:
-    """All splices of a file in order, a repeated one once. Raises Misfit when two touch the same lines."""
+    """All splices of a file in order, a repeated one once. Raises PatchError when two touch the same lines."""
     ordered = sorted(parts, key=lambda part: (part.start, part.end))
     result: list[Splice] = []
     for part in ordered:
@@ -208,7 +205,7 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
 def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
     """The lines that differ between a file (or its `rows`) and their new text; equal ones keep their bytes.
 
-    Raises Misfit.
+    Raises PatchError.
     """
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     first, last = rows or (0, len(text.lines))
@@ -237,7 +234,7 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_said_whole(whole: str, text: Text) -> None:
-    """Raises Misfit where a text that only words call the whole file keeps too little of it, or lacks its first or last
+    """Raises PatchError where a text that only words call the whole file keeps too little of it, or lacks its first or last
     lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines

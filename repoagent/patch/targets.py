@@ -1,4 +1,4 @@
-"""The names in a patch -> the files that are meant. A name of none that may be changed is refused here."""
+"""Resolve the names in patches to files, and refuse names that may not be changed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _spelled(patch: FilePatch) -> str:
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:
-    """The patch with its files; None for a nameless fence that is no whole file. Raises Misfit."""
+    """The patch with its files; None for a nameless fence that is no whole file. Raises PatchError."""
     if patch.cut:
         raise PatchError(
             "cut-off",
@@ -141,7 +141,7 @@ def _refuse_bad(names: Sequence[str]) -> None:
 
 
 def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
-    """`target` if its source may be changed, with the readings that its file decides for. Raises Misfit.
+    """`target` if its source may be changed, with the readings that its file decides for. Raises PatchError.
 
     `names` are the spellings of the name that led to it.
     """

@@ -1,4 +1,4 @@
-"""The last gate: what may not happen to a file, whatever the answer says."""
+"""The last checks on a result: what must not happen to a file, whatever the answer says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
-    """Raises Misfit when the edited bytes of a file are not acceptable as its new content. `may_empty`: the patch
+    """Raises PatchError when the edited bytes of a file are not acceptable as its new content. `may_empty`: the patch
     deletes every line, and is exact."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
@@ -43,7 +43,7 @@ def _is_empty(data: bytes) -> bool:
 
 
 def check_added(added: Sequence[str], before: Sequence[str]) -> None:
-    """Raises Misfit when an added line only stands for code that was left out."""
+    """Raises PatchError when an added line only stands for code that was left out."""
     present = set(before)
     for line in added:
         if line not in present and is_spoken_elision(line):
@@ -51,7 +51,7 @@ def check_added(added: Sequence[str], before: Sequence[str]) -> None:
 
 
 def check_conflict(added: Sequence[str], before: Sequence[str]) -> None:
-    """Raises Misfit when the added lines hold a merge conflict, in a file that had none."""
+    """Raises PatchError when the added lines hold a merge conflict, in a file that had none."""
     marks = [line[:7] for line in added if _CONFLICT.match(line)]
     if {"<" * 7, "=" * 7, ">" * 7} <= set(marks) and not any(_CONFLICT.match(line) for line in before):
         raise PatchError(
@@ -70,7 +70,7 @@ def _elided(line: str) -> PatchError:
 
 
 def check_left_out(gone: Sequence[str], added: Sequence[str]) -> None:
-    """Raises Misfit when a line such as `...`, new in a whole text, has come in place of several old ones."""
+    """Raises PatchError when a line such as `...`, new in a whole text, has come in place of several old ones."""
     if sum(not is_blank(line) for line in gone) < 2:
         return
     for line in added:
@@ -79,7 +79,7 @@ def check_left_out(gone: Sequence[str], added: Sequence[str]) -> None:
 
 
 def check_whole(before: Sequence[str], after: Sequence[str]) -> None:
-    """Raises Misfit when the new text of a whole file looks like a part of it, or like another file."""
+    """Raises PatchError when the new text of a whole file looks like a part of it, or like another file."""
     old = [line.strip() for line in before if not is_blank(line)]
     new = [line.strip() for line in after if not is_blank(line)]
     kept = sum((Counter(old) & Counter(new)).values())

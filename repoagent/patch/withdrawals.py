@@ -1,4 +1,4 @@
-"""Patches that the words of their answer take back: they are left out, whatever they hold."""
+"""Leave out patches that the prose of their answer withdraws."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _with_inherited(patches: Sequence[FilePatch], known: Collection[str]) -> lis
 
 
 def _rounds(patches: Sequence[FilePatch]) -> list[list[FilePatch]]:
-    """The patches cut before each block whose words take back, or may take back, what is above it."""
+    """The patches cut before each block whose words withdraw, or may withdraw, what is above it."""
     rounds: list[list[FilePatch]] = []
     for _, block in groupby(patches, key=lambda patch: patch.block):
         some = list(block)
@@ -91,7 +91,7 @@ def _kept(
 def _meant(
     above: Sequence[FilePatch], now: Sequence[FilePatch], known: Collection[str]
 ) -> Sequence[FilePatch]:
-    """The patches that are taken back: of the files that the words name, or of all files that come again."""
+    """The patches that are undone: of the files that the words name, or of all files that come again."""
     text = withdrawing(now[0].prose)
     named = [patch for patch in above if _named(_file(patch, known), text)]
     if named:

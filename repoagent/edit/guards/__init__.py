@@ -1,1 +1,1 @@
-"""What an edit must not do without being asked: leave its scope, lose text, touch sensitive files."""
+"""Limits of an edit: its scope, sensitive files, and text that must not be lost."""

@@ -1,6 +1,4 @@
-"""What a change does though nobody asked: take definitions away, or the end of what was written as a whole, or put
-a whole file in twice.
-"""
+"""Detect losses that no one requested: definitions, the end of a whole file, or a file doubled."""
 
 from __future__ import annotations
 
@@ -35,10 +33,10 @@ def unasked_losses(
     parts: Sequence[Part] = (),
     loose: bool = False,
 ) -> str:
-    """A sentence for the model when something vanishes that neither the request nor its own words name; or "".
+    """A sentence for the model if something disappears that neither the request nor its own text names, or "".
 
-    What the file had not when it was read (`originals`, by path) can't be lost. `parts` are those of files that came
-    anew as a whole; `loose` is that of `patch_spans`.
+    Only text that the file had when it was read (`originals`, by path) can be lost. `parts` are parts of files that
+    were rewritten as a whole; `loose` is that of `patch_spans`.
     """
     said = f"{instruction} {_prose(answer, loose=loose)}"
     if found := _lost_definitions(applied.changes, set(re.findall(r"\w+", said)), originals):
@@ -59,8 +57,8 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """A sentence when whole files come without definitions that the text of them has nothing in place of and no word
-    names, or without their ends; or "". For a change that nobody has asked for: `words` are those of its commit."""
+    """A sentence if a whole file lacks its end, or definitions that nothing replaces and no text names, or "". For
+    patches without a request; `words` is the commit message."""
     said = f"{words} {_prose(answer, loose=False)}"
     whole = {place.path for place in applied.placements if place.level == "whole-file"}
     changes = [change for change in applied.changes if change.path in whole]

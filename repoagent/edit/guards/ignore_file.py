@@ -1,7 +1,6 @@
-"""The patterns of `.repoagentignore`, as git reads a `.gitignore`, matched without backtracking.
+"""Match the patterns of `.repoagentignore` as git matches a `.gitignore`, without backtracking.
 
-The file comes with the repository, and so may the names: a pattern such as `a*a*a*a*b` must not take minutes.
-"""
+Patterns and names come with the repository: a pattern such as `a*a*a*a*b` must not take minutes."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ class _Pattern(NamedTuple):
 
 
 class IgnoreFile:
-    """What a file of patterns leaves out."""
+    """A set of ignore patterns."""
 
     def __init__(self, data: bytes) -> None:
         lines = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").split("\n")
@@ -58,7 +57,7 @@ class IgnoreFile:
         self._folders: dict[str, bool] = {"": False}
 
     def match_file(self, path: str) -> bool:
-        """Whether `path`, a file relative to the top, is left out, or a folder that it is in."""
+        """Whether `path` (a file, relative to the top) or one of its folders is ignored."""
         names = path.split("/")
         for depth in range(1, len(names)):
             folder = "/".join(names[:depth])

@@ -1,4 +1,4 @@
-"""What a model may be shown and may change: the one place that says no for reasons other than the text of a diff."""
+"""Which files a model may see and change: names of secrets, `.repoagentignore`, generated files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WhyNot = Callable[[str], str | None]
 
 
 def holds_secrets(path: str) -> bool:
-    """Whether the name of the file is one that usually holds keys or passwords."""
+    """Whether files with this name usually contain keys or passwords."""
     path = path.lower()
     name = path.rsplit("/", 1)[-1]
     if f"/{path}".endswith(tuple(f"/{end}" for end in SECRET_PATHS)):
@@ -59,7 +59,7 @@ def _named(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def why_content_is_off_limits(data: bytes) -> str | None:
-    """A reason in words why this content should not be edited, or None."""
+    """Why this content should not be edited, or None."""
     head = data[:2048]
     if head.startswith(LFS_POINTER):
         return "it is a Git LFS pointer; run `git lfs pull` first"
@@ -71,8 +71,8 @@ def why_content_is_off_limits(data: bytes) -> str | None:
 def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     """A function that says why a path may not be shown to a model or edited by it (None: it may).
 
-    `.repoagentignore` (gitignore syntax, at the top of the work tree) holds even for named files; names that
-    usually hold secrets are only withheld when the person did not name them. `further` are more lines of that file.
+    `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; likely secrets are
+    only withheld if the user did not name them. `further` are more lines of that file.
     """
     ignored = _ignore_spec(top, further)
 

@@ -1,4 +1,4 @@
-"""Files that an edit may not change and that have to change too: which may be offered, and what a yes does."""
+"""Files outside the scope that have to change too: which ones to offer, and how to add them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 8  # files
 
 
 class OutOfScope(Refused):
-    """Other files have to change too, and there is nobody to ask. What the model has answered is kept."""
+    """Other files have to change too, and there is no user to ask. The model's answer is kept."""
 
     def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
         has = "has" if len(paths) == 1 else "have"
@@ -32,13 +32,13 @@ class OutOfScope(Refused):
 
 
 def exists(tool_context: ToolContext, path: str) -> bool:
-    """Whether there is a file that the model may know of."""
+    """Whether the file exists and the model may know it."""
     return _source(tool_context, path) is not None
 
 
 def can_be_offered(tool_context: ToolContext, paths: Iterable[str]) -> list[str]:
-    """Those that are text files of the repository, not in scope, and neither withheld, ignored, sensitive nor made by
-    a program."""
+    """The paths that are text files of the repository, out of scope, and not withheld, ignored, sensitive or
+    generated."""
     found = []
     for path in dict.fromkeys(paths):
         source = (
@@ -58,15 +58,15 @@ def can_be_offered(tool_context: ToolContext, paths: Iterable[str]) -> list[str]
 
 
 def files_named_in(tool_context: ToolContext, text: str) -> list[str]:
-    """The files that words name and that can be offered."""
+    """The files that a text names and that can be offered."""
     names = (word.rstrip(".!?").removeprefix("./") for word in _PATH.findall(text))
     return can_be_offered(tool_context, (name for name in names if "." in name or "/" in name))[:MOST]
 
 
 def allow_files(tool_context: ToolContext, paths: Sequence[str]) -> bool:
-    """Ask whether these files may be changed too, and take them into the scope on a yes; a no stands for the edit.
+    """Ask whether these files may be changed too and add them to the scope on a yes; a no holds for the whole edit.
 
-    Raises OutOfScope where there is nobody to ask.
+    Raises OutOfScope where there is no user to ask.
     """
     if tool_context.allow is None or not paths:
         return False
@@ -82,7 +82,7 @@ def allow_files(tool_context: ToolContext, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(tool_context: ToolContext, path: str) -> None:
-    """Let the model change this file; lines that it has not seen it must quote as they are."""
+    """Let the model change this file; it must quote lines that it has not seen exactly."""
     if path not in tool_context.draft.sources:
         tool_context.draft = tool_context.draft.with_source(read_source(tool_context.worktree, path))
         tool_context.seen.setdefault(path, [])
@@ -90,7 +90,7 @@ def add_to_scope(tool_context: ToolContext, path: str) -> None:
 
 
 def scope_observation(tool_context: ToolContext, paths: Sequence[str]) -> Observation:
-    """What the model is told of files that it may change from now on, with their text."""
+    """Tell the model which files it may change from now on, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
     texts += [read_tool(tool_context).perform(Action("read", {"path": path})).text for path in paths]
     blobs = {path: tool_context.draft.sources[path].blob for path in paths}
@@ -98,8 +98,7 @@ def scope_observation(tool_context: ToolContext, paths: Sequence[str]) -> Observ
 
 
 def allowed_files(turn: Turn) -> dict[str, str]:
-    """The files that an observation says may be changed too, with the blob of each; none where somebody has broken
-    that record."""
+    """The files that an observation adds to the scope, with their blobs; none if its record is broken."""
     try:
         blobs = json.loads(turn.meta.get("allowed", "{}"))
     except ValueError:
@@ -108,7 +107,7 @@ def allowed_files(turn: Turn) -> dict[str, str]:
 
 
 def with_shown(tool_context: ToolContext, seen: Observation, paths: Sequence[str]) -> Observation:
-    """The observation, with that."""
+    """`seen` with the text of the files added to the scope."""
     more = scope_observation(tool_context, paths)
     text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
     return replace(seen, text=text, data={**seen.data, **more.data})

@@ -1,10 +1,10 @@
-"""Which changes make another program do something by itself: git, a server, an editor. They are asked about apart.
+"""Changes that need a second yes: files that git, a server, an editor or an agent runs, secrets,
+mass deletions.
 
-The list is short on purpose. A build file or a test runs when a person runs it, and is not in it; what is in it acts on
+The list is short on purpose. A build file or a test runs when a user runs it and is not listed; a listed file acts on
 a commit, a push, a checkout, or when a folder is opened.
 
-What a change adds that a reader of its diff would not see, or not as it is.
-"""
+`hidden_changes` finds what a reader of a diff would not see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_AGENTS = "is run or read by coding agents"
 ON_OPENING = (BY_EDITORS, BY_AGENTS)
 RUN_BY_GIT = "is run by git ("  # how the reason begins of what is named in a setting's command line
 
-LEFTHOOK = tuple(  # any of them, and each beside the others
+LEFTHOOK = tuple(  # any of them, and each next to the others
     f"{name}{local}.{end}"
     for name in ("lefthook", ".lefthook")
     for local in ("", "-local")
@@ -98,8 +98,8 @@ Why = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class Concern:
-    """One sensitive file of a change and `why` it is, as a predicate; `asked` when the person named it. `deletes`: it
-    stands for so many files that the change deletes, 0 for none."""
+    """A sensitive file of a change and `why` it is, as a predicate; `asked`: the user named it. `deletes`: the
+    number of deleted files that it represents, or 0."""
 
     path: str
     why: str
@@ -114,9 +114,9 @@ class Concern:
 def concerns(
     changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
 ) -> tuple[Concern, ...]:
-    """What is sensitive of `changes`, each path once. `further` are patterns of the person's, as in .gitignore.
+    """The sensitive files in `changes`, each path once. `further` are the user's patterns, as in .gitignore.
 
-    A file that is named is asked for, and so is what it does; but not that it gets a secret of the environment.
+    Naming a file permits what it does, but not the value of a secret of the environment in it.
     """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
@@ -131,12 +131,12 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether so many of the tracked files are not deleted without a question: more than ten, or a tenth of them."""
+    """Whether deleting so many of the tracked files needs a question: more than ten, or a tenth of them."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 
 def count_tracked(worktree: WorkTree) -> int:
-    """How many files git tracks. One call of git."""
+    """The number of tracked files. Calls git once."""
     return git_output(worktree.top, "ls-files", "-z", "--cached", ok=(0, 128)).stdout.count(b"\0")
 
 
@@ -154,13 +154,13 @@ def _mass_deletion(
 
 
 def described(found: Sequence[Concern]) -> str:
-    """The concerns in one sentence, without its end."""
+    """The concerns in one sentence without a full stop."""
     more = f" and {len(found) - NAMED} more like these" if len(found) > NAMED else ""
     return ", ".join(concern.sentence for concern in found[:NAMED]) + more
 
 
 def listed(path: str) -> str | None:
-    """Why a path is in LIST, as the most forgiving file system would read it; None when it is not."""
+    """Why a path is in LIST, as the most permissive file system would read it; None if it is not."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:
@@ -184,7 +184,8 @@ def _of_person(patterns: Sequence[str]) -> Why:
 
 
 def run_by_git(worktree: WorkTree) -> Why:
-    """Why this repository's own git runs or obeys a file of the work tree: its hooks, its configuration."""
+    """A function that says why this repository's git runs or reads a file of the work tree, by its hooks or
+    configuration."""
     folder, obeyed = obeyed_by_git(worktree)
 
     def why(path: str) -> str | None:
@@ -196,8 +197,8 @@ def run_by_git(worktree: WorkTree) -> Why:
 
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
-    """The folder of hooks in the work tree, None where it is elsewhere; and each further path in it that this
-    repository's own git, called with `options`, runs or obeys, there or not, with why. One call of git."""
+    """The hooks folder inside the work tree (None if elsewhere), and every other path in it that git, called with
+    `options`, runs or reads, existing or not, with the reason. Calls git once."""
     asked = ("config", "-z", "--list", "--show-origin", "--includes")
     listed = git_output(worktree.top, *options, *asked).stdout
     fields = os.fsdecode(listed).split("\0")[:-1]
@@ -274,7 +275,7 @@ _NAMED = 4
 
 
 def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:
-    """A sentence for each file that gets such characters, or becomes a program."""
+    """A sentence for each file that gets invisible characters or becomes executable."""
     for change in changes:
         if change.path is None:
             continue

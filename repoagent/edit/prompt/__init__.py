@@ -1,1 +1,2 @@
-"""The prompt of an edit: files, memory, history, neighbors, and excerpts of large files. Read build.py first."""
+"""The prompt of an edit. Read build.py first, then gather.py (inputs), blocks.py (layout), formats.py (answer formats),
+large_files.py and relevance.py (excerpts), context_files.py."""

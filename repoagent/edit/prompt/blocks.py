@@ -1,4 +1,4 @@
-"""The prompt of an edit, built from named blocks in an order that caches well: what changes least comes first."""
+"""The prompt of an edit as named blocks, ordered for the cache: what changes least comes first."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last, and
+    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last and
     ends in the `reminder`).
 
-    `afresh`: after a setback the model is asked anew, and only told what was wrong: a small one copies what it sees,
-    its own bad answer and the words of the error too.
+    `afresh`: after a setback the model is asked again with only the reason, because a small one copies what it sees:
+    its own bad answer and the words of the error.
     """
 
     system: tuple[Part, ...]
@@ -55,8 +55,8 @@ class Prompt:
         max_output_tokens: int,
         messages_of: Callable[[Sequence[Turn], str], Sequence[Message]] = to_messages,
     ) -> Request:
-        """The request for the next reply after `turns` (which begin with the person's request); `messages_of` makes
-        messages of them."""
+        """The request for the next reply after `turns` (the first is the user's request); `messages_of` converts
+        turns to messages."""
         if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
             message = self._anew(turns)
             same = message.parts[-1].text.endswith(self.reminder)
@@ -73,7 +73,7 @@ class Prompt:
         )  # fmt: skip
 
     def alone(self, *, key: str, max_output_tokens: int, temperature: float | None) -> Request:
-        """The request without anything that was said before."""
+        """The request without the conversation."""
         message = Message("user", self.opening)
         return Request(self.system, (message,), max_output_tokens, key, self.grammar, temperature)
 
@@ -94,17 +94,17 @@ class Prompt:
 
 
 def retry_temperature(turns: Sequence[Turn]) -> float:
-    """The temperature for a small model's next try."""
+    """The temperature for a small model's next attempt."""
     return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
 
 
 def prompt_text(name: str) -> str:
-    """A text of `edit/prompts/`."""
+    """The text of a file in `edit/prompts/`."""
     return (files("repoagent.edit") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
-    """What is asked, apart from the wording of the prompt: a cassette is matched on it."""
+    """What is asked, independent of the wording of the prompt; cassettes match on it."""
     return json.dumps(
         {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn},
         ensure_ascii=False,
@@ -133,11 +133,11 @@ def build(
     earlier: str = "",
     uses: str = "",
 ) -> Prompt:
-    """Order the blocks, what changes least first: the repository, files for reading, what belongs to the edited files
-    and these, then what each commit or the request changes. Empty ones are left out; breakpoints stand where the next
-    edit may have the same beginning.
+    """Order the blocks, what changes least first: the repository, files for reading, what belongs to the edited files,
+    these files, then what each commit or request changes. Empty blocks are omitted; cache breakpoints are where the
+    next edit may share the beginning.
 
-    A file with an entry in `excerpts` is shown as that text; `about_files` comes after all files.
+    A file in `excerpts` is shown as that text; `about_files` follows all files.
     """
     known = list(sources)
     files = [
@@ -180,24 +180,24 @@ def _cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
 
 
 def repository_line(facts: Facts) -> str:
-    """The branch and the languages with the most files, which stay the same from one commit to the next."""
+    """The branch and the most frequent languages, which rarely change."""
     languages = [name for name, _ in facts.languages if not name.startswith(".")][:LANGUAGES]
     return "; ".join(filter(None, [f"branch {facts.head.branch or '(detached HEAD)'}", ", ".join(languages)]))
 
 
 def subjects_block(facts: Facts) -> str:
-    """The last subjects, for the style of the commit message."""
+    """The last subjects, as a model for the style of the commit message."""
     text = "\n".join(facts.subjects[:SUBJECTS])
     return f"Last commit subjects:\n{fence(text, 'subjects')}\n\n" if text else ""
 
 
 def facts_block(facts: Facts) -> str:
-    """Both of them."""
+    """`repository_line` and `subjects_block`."""
     return f"{repository_line(facts)}\n{subjects_block(facts)}".strip()
 
 
 def rules_block(request: EditRequest, editable: Collection[str]) -> str:
-    """What this command line lets the model do, as `edit/verify` then judges it, and what becomes of the edit."""
+    """What the command line lets the model change, and what happens to its edit."""
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
@@ -227,13 +227,12 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """A path or a command in backticks, or quoted where these can't hold it."""
+    """A path or a command in backticks, or quoted where these cannot hold it."""
     return f"`{text}`" if text.isprintable() and "`" not in text else quoted(text)
 
 
 def shown(data: bytes) -> str:
-    """A file as a model sees it: decoded, lines ended by a plain newline, bytes that are no text as U+FFFD,
-    keys and tokens masked.
+    """A file as a model sees it: decoded, with plain newlines, undecodable bytes as U+FFFD, keys and tokens masked.
 
     Raises Refused for a binary file.
     """
@@ -245,7 +244,7 @@ def shown(data: bytes) -> str:
 
 
 def file_block(source: Source, role: str) -> str:
-    """One file, so fenced that nothing in it can end the block or pass for a turn."""
+    """One file in a fence that nothing in it can end."""
     name = named(source.path)
     if source.data is None:
         return f"File {name} ({role}) does not exist yet: create it.\n\n"
@@ -259,7 +258,7 @@ def file_block(source: Source, role: str) -> str:
 
 
 def named(path: str) -> str:
-    """A path in prose: as it is, or quoted where it holds what would break the line."""
+    """A path in prose, quoted if it contains what would break the line."""
     return path if path.isprintable() else quoted(path)
 
 
@@ -269,7 +268,7 @@ def quoted(path: str) -> str:
 
 
 def request_block(request: EditRequest) -> str:
-    """The request itself, with the places that the person pointed at."""
+    """The request with the places that the user pointed at."""
     places = [place for place in map(_place, request.targets) if place]
     lines = ["Request:", request.instruction.strip()]
     if places:
@@ -278,7 +277,7 @@ def request_block(request: EditRequest) -> str:
 
 
 def check_fits(request: Request, context_tokens: int | None) -> None:
-    """Raise UsageError when the prompt can't fit the model, before anything is sent."""
+    """Raise UsageError if the prompt exceeds the model's context window."""
     if context_tokens is None:
         return
     needed = estimate(request).input

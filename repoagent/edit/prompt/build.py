@@ -1,12 +1,7 @@
-"""Where keys and tokens are masked on their way to a model, and put back in what it writes.
+"""Build the prompt and the tools of an edit: which answer format, and how much of each file.
 
-What a file holds is masked as it is shown (`context.shown`), all else as it becomes part of a prompt or an
-observation. Of what comes back only the patches are unmasked: they must fit the real bytes.
-
-The prompt for some files of an edit, composed of what was gathered.
-
-From what is known of an edit to the prompt and the tools: in which form, and with how much of each file.
-"""
+Keys and tokens are masked here on their way to a model. File contents are masked where they are shown
+(`blocks.shown`); only the patches that come back are unmasked, because they must match the real bytes."""
 
 from __future__ import annotations
 
@@ -76,12 +71,12 @@ if TYPE_CHECKING:
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:
-    """The prompt without keys and tokens."""
+    """The prompt with keys and tokens masked."""
     return replace(prompt, system=_masked(prompt.system), opening=_masked(prompt.opening))
 
 
 def masked_tool(tool: Tool, tool_context: ToolContext) -> Tool:
-    """The tool as a model may use it: what it tells is masked, and a patch it is given has the real text again."""
+    """The tool with its output masked, and with the patches that it gets unmasked."""
 
     def perform(action: Action) -> Observation:
         if tool.name == EDIT:
@@ -109,7 +104,7 @@ def _masked(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class PromptContext:
-    """What is known before it is decided how a model is asked."""
+    """Everything gathered for a prompt, before the answer format is chosen."""
 
     worktree: WorkTree
     settings: Settings
@@ -141,8 +136,8 @@ def prompt_for(
     note: str = "",
     plain: bool = False,
 ) -> blocks.Prompt:
-    """The prompt for `paths`, all of the request's or one of them; `note` comes after the request. `plain` is another
-    wording, for who gave the same bad answer twice."""
+    """The prompt for `paths`, all of the request's or one of them; `note` follows the request. `plain` is another
+    wording, for a model that repeated a bad answer."""
     request, sources, form, short = context.request, context.sources, tool_context.form, tool_context.short
     native = context.answer_format.native and not short
     windows = {path: tool_context.windows[path] for path in paths if path in tool_context.windows}
@@ -238,12 +233,11 @@ def _protocol(tools: Sequence[Tool], form: Form, *, short: bool, native: bool) -
 
 @dataclass(frozen=True)
 class Prepared:
-    """An edit that is ready to be asked for.
+    """An edit that is ready for the model.
 
-    `question`, where there is one, is to be asked first: which part of a long file the request is about; `located`
-    then takes the answer. Without one the prompt is good as it is, with the whole files in it. A small model is asked
-    for one file at a time: `prompts` has one for each. `reply_tokens`: how long a reply can reasonably be, where that
-    is known: a small model that writes more goes round in circles.
+    `question`, if any, is asked first: which part of a long file the request is about; `located` takes the answer.
+    Without one the prompt has the whole files. A small model gets one prompt for each file. `reply_tokens` limits its
+    reply, if known: a small model that writes more is in a loop.
     """
 
     tool_context: ToolContext
@@ -257,7 +251,7 @@ class Prepared:
 
     @property
     def reminder(self) -> str:
-        """What a small model must read last, here and after each setback."""
+        """What a small model must read last, also after each setback."""
         return self.tool_context.reminder
 
     @property
@@ -265,22 +259,22 @@ class Prepared:
         return self.tool_context.form
 
     def located(self, answer: str) -> Prepared:
-        """The same edit, with the parts that the answer to `question` names; unchanged when it names none."""
+        """The same edit with the parts that the answer to `question` names; unchanged if it names none."""
         return assemble(self.context, self.answer_format, answer) if self.question else self
 
     @property
     def blobs(self) -> dict[str, str]:
-        """The hashes of the files that the request is about."""
+        """The blob ids of the files that the request is about."""
         request = self.tool_context.request
         known = self.tool_context.draft.blobs()
         return {path: known[path] for path in (*request.paths, *request.read)}
 
 
 def assemble(context: PromptContext, answer_format: AnswerFormat, answer: str | None = None) -> Prepared:
-    """The prompt and the tools. `answer` is that to the question which part of a file is meant.
+    """Build the prompt and the tools. `answer` is the answer to `question`.
 
-    A model that is asked in short is a small one: it does better without a protocol to mind, and without what the
-    repository says to assistants.
+    A small model is asked in short form: it does better without a protocol, and without what the repository says to
+    assistants.
     """
     request, sources = context.request, context.sources
     edited = {path: data for path in request.paths if (data := sources[path].data) is not None}

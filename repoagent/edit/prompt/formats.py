@@ -1,7 +1,6 @@
-"""In which form a model is asked for an edit: diff, SEARCH/REPLACE, whole file, whole function.
+"""The formats in which a model is asked for an edit: diff, SEARCH/REPLACE, whole file, whole function.
 
-Whatever a model is asked for, every form is taken, and all end as the same validated diff.
-"""
+Every format is accepted whichever was requested, and all become the same validated diff."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ FORMS: tuple[Form, ...] = ("diff", "search", "whole", "function")
 LOOSE: frozenset[Form] = frozenset({"whole", "function"})  # what a fence is for is then told by what it holds
 
 RETRIES = 2  # refusals in a row in one form, before another is asked for
-WHOLE_LINES = 150  # of a file that is still written anew as a whole
-ASKED_LINES = 60  # of one that is still written anew as a whole, rather than asked which part of it is meant
-FUNCTION_LINES = 40  # of a file that is written anew as a whole even where a part of it would do
+WHOLE_LINES = 150  # of a file that is still written again as a whole
+ASKED_LINES = 60  # of one that is still written again as a whole, rather than asked which part of it is meant
+FUNCTION_LINES = 40  # of a file that is written again as a whole even where a part of it would do
 OUTPUT_TOKENS = 16_000
 
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """What a model is to be asked for, and how much it can write. `short`: without the protocol of tools and tags,
-    without which small models do better; None leaves that to the form. `window` is how many tokens it takes, in and out
-    together, None where nobody knows. `native`: look-ups are offered as native tools."""
+    """The format to request, and how much the model can write. `short`: without the protocol of tools and tags,
+    which suits small models; None lets the form decide. `window` is the context size in tokens, input and output
+    together, None if unknown. `native`: look-ups are native tools."""
 
     form: Form = "diff"
     short: bool | None = None
@@ -45,7 +44,7 @@ class AnswerFormat:
 
 
 def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> bool:
-    """Whether a file is short enough to be asked for as a whole, with room left for some growth."""
+    """Whether a file is short enough to be rewritten as a whole, with room for some growth."""
     text = decode(data)
     if text is None:
         return False
@@ -53,8 +52,8 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form for these files: `whole` says of each path whether it may be asked for as a whole, `windows` are those
-    of which a part can be. Where neither holds for a file, SEARCH/REPLACE is what is left."""
+    """The form for these files: `whole` tells for each path whether it may be rewritten as a whole, `windows` are
+    the paths with a part that can be. If a file has neither, the form is SEARCH/REPLACE."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -64,10 +63,10 @@ def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -
 
 
 def next_form(form: Form, *, fits: bool) -> Form | None:
-    """What to ask for after RETRIES refusals in a row; `fits`: the files may be asked for as a whole.
+    """The form after RETRIES refusals in a row; `fits`: the files may be rewritten as a whole.
 
-    Who was asked for whole text is never asked for blocks: a small model copies the example of a block into its
-    answer, word for word.
+    A model that was asked for whole text is never asked for blocks: a small model copies the example of a block into
+    its answer.
     """
     if form == "diff":
         return "search"
@@ -75,14 +74,14 @@ def next_form(form: Form, *, fits: bool) -> Form | None:
 
 
 def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
-    """The form that is asked for after so many refused edits in a row, when `form` was asked for first."""
+    """The form after `refusals` refused edits in a row, starting from `form`."""
     for _ in range(refusals // RETRIES):
         form = next_form(form, fits=fits) or form
     return form
 
 
 def form_text(form: Form) -> str:
-    """How an edit in this form is written, as the prompt says it."""
+    """The instructions for this form."""
     return prompt_text(form)
 
 
@@ -94,11 +93,11 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line for a small model, which goes by what it reads last. `marks`: the fence of a file, where it is not
-    the usual one.
+    """The last line of a prompt for a small model, which follows what it reads last. `marks` has unusual fences by
+    path.
 
-    Asked for a sentence before the fence, Qwen2.5-Coder-1.5B wrote now and then the sentence alone, or the fence at
-    its end; one that is told "a fence that begins with" does the same.
+    Asked for a sentence before the fence, Qwen2.5-Coder-1.5B sometimes wrote only the sentence, or the fence at its
+    end; so it does when told "a fence that begins with".
     """
     if form == "diff":
         return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"
@@ -126,8 +125,7 @@ def _wanted(paths: Sequence[str], windows: Mapping[str, Sequence[Window]]) -> st
 
 
 def fence_grammar(path: str, mark: str) -> str:
-    """GBNF of an answer that is one fence and nothing else, for where llama.cpp holds a model to it. Without a `path`
-    the fence may name a language."""
+    """GBNF of an answer that is a single fence, for llama.cpp. Without a `path` the fence may name a language."""
     char = mark[0]
     opening = json.dumps(f"{mark}{path}\n", ensure_ascii=False) if path else f'"{mark}" [a-z]* "\\n"'
     return (
@@ -150,7 +148,7 @@ _SHORT = {
 
 
 def short_refusal(error: PatchRefused) -> str:
-    """Why an answer was refused, for a small model: a sentence a reason, without advice about other forms."""
+    """The reasons of a refusal for a small model: one sentence each, without advice about other forms."""
     said: dict[str, None] = {}
     for problem in error.problems:
         short = _SHORT.get(problem.reason)

@@ -1,7 +1,4 @@
-"""What an edit's prompt says of files with a summary (`repoagent outline --summary`), as long as it still holds.
-
-Gather what an edit needs before a model is asked: sources, history, memory, facts, and the prompt made of them.
-"""
+"""Gather the inputs of a prompt: sources, history, memory, summaries, repository facts."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def summary_of(worktree: WorkTree, source: Source) -> str:
-    """The summary of a file that is to be edited; "" where there is none, or its text has moved on."""
+    """The summary of a file to edit; "" without one, or if its text has changed."""
     place = layout(worktree)
     if source.data is None or not (place.summaries / "files").is_dir():
         return ""
@@ -50,8 +47,7 @@ def summary_of(worktree: WorkTree, source: Source) -> str:
 
 
 def purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
-    """What those of the neighbors `paths` are for that have a summary, a line each. A prompt is whole without it, so
-    what can't be read is left out in silence."""
+    """One line for each of the neighbors `paths` that has a summary. Unreadable ones are omitted."""
     place = layout(worktree)
     if not (place.summaries / "files").is_dir():
         return ""
@@ -79,11 +75,11 @@ EARLIER_TOKENS = 1_500  # for what was asked and said of it before
 def prepare(
     worktree: WorkTree, request: EditRequest, settings: Settings, answer_format: AnswerFormat | None = None
 ) -> Prepared:
-    """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
+    """Read the files, their history and memory, and build the prompt in the given answer format.
 
-    git looks through the history while the rest is read, bounded by numbers of commits and not by time: the same state
-    of a repository always gives the same prompt. Raises UsageError for files that are not there, Refused for what may
-    not be sent or edited, and for an operation in progress unless `no_commit` is given.
+    git searches the history while the rest is read, limited by numbers of commits, not by time: the same repository
+    always gives the same prompt. Raises UsageError for missing files, Refused for what may not be sent or edited, and
+    for an operation in progress unless `no_commit` is given.
     """
     why_not = gate(worktree.top, (*request.paths, *request.read))
     request = replace(request, instruction=mask(request.instruction))
@@ -147,7 +143,7 @@ def prepare(
 
 
 def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_not: WhyNot) -> ContextFiles:
-    """What the person and the repository say to every assistant."""
+    """What the user and the repository say to every assistant."""
     return collect(
         worktree.top,
         layout(worktree).root,
@@ -162,7 +158,7 @@ def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_n
 def _around(
     worktree: WorkTree, request: EditRequest, since: Future[int | None], *, short: bool
 ) -> Neighborhood | None:
-    """What changes with the files; None where nobody is to see it, and for files that are not there yet."""
+    """What changes with the files; None where no one is to see it, and for files that are not there yet."""
     paths = [path for path in request.paths if os.path.lexists(worktree.top / path)]
     if not paths or (short and request.scope != "neighbors"):
         return None
@@ -197,7 +193,7 @@ def _join(values: Mapping[str, str]) -> str:
 
 
 def read_sources(worktree: WorkTree, targets: Sequence[Target], read: Sequence[str], *, create: bool) -> None:
-    """Raise what `prepare` would raise of the files to edit, and of those to read."""
+    """Read the files to edit and to read, and raise what `prepare` would raise about them."""
     request = EditRequest("", tuple(targets), tuple(read), create)
     _with_places(request, _sources(worktree, request, gate(worktree.top, request.paths)))
 
@@ -259,10 +255,7 @@ def _memories(
 
 
 def copies(prepared: Prepared) -> list[str]:
-    """Of each file that has no memory and is a copy of one that has, a sentence that says so: it inherits nothing.
-
-    One look into the index of memories for each file without one, none for the others.
-    """
+    """A sentence for each file without memory that is a copy of one with memory: it inherits nothing."""
     context = prepared.context
     if not context.settings.switch("memory.enabled"):
         return []

@@ -1,13 +1,6 @@
-"""The outline of a long file within a budget: in full around what is shown, elsewhere as far as there is room.
+"""Files that are too long for a prompt: which ones, their outline within a budget, and the parts to show.
 
-What one `read` shows of a file: lines, a definition, or characters of a line that is too long.
-
-Which files are too long to be shown whole, and how much of each is shown.
-
-A long file as a prompt shows it: what it is, its outline, the parts that the request is about.
-
-The blocks of those files of a prompt that are too long for it.
-"""
+`read_part` is what one `read` of a model shows: lines, or characters of one long line."""
 
 from __future__ import annotations
 
@@ -50,9 +43,9 @@ NEAR = 8  # definitions on both sides of a part that is shown
 def file_map(symbols: Sequence[Symbol], shown: Sequence[Unit], query: Query, room: int) -> str:
     """One line for each definition: its lines, and its signature indented by depth; at most about `room` bytes.
 
-    Where not all have room, signatures are shortened, then definitions are only named, then counted where they were.
-    These come first: what is shown and what holds it, what stands beside that, definitions that have a word of the
-    request in their name, outer before inner ones.
+    Without room for all, signatures are shortened, then definitions are only named, then only counted. These come
+    first: what is shown and its parents, its neighbors, definitions with a word of the request in their name, outer
+    before inner ones.
     """
     if not symbols:
         return ""
@@ -143,7 +136,7 @@ def _importance(
 
 
 def _near(symbols: Sequence[Symbol], shown: Sequence[Unit]) -> dict[int, float]:
-    """Of the definitions that are shown, hold what is shown, or stand beside it: how far away they are, from 0."""
+    """Of the definitions that are shown, hold what is shown, or stand next to it: how far away they are, from 0."""
     found: dict[int, float] = {}
     starts = [symbol.first_line for symbol in symbols]
     for unit in shown:
@@ -186,8 +179,8 @@ def _gap(left_out: Sequence[Symbol]) -> str:
 
 @dataclass(frozen=True)
 class Read:
-    """Lines `first` to `last` (from 1, both included), or `characters` of one line (from 1, both included). `rest` is a
-    sentence that says how to go on, where less is shown than was asked for."""
+    """Lines `first` to `last` or `characters` of one line (from 1, both inclusive). `rest` says how to continue if
+    it was cut."""
 
     text: str
     first: int
@@ -197,10 +190,10 @@ class Read:
 
 
 def read_part(text: str, lines: str, characters: str, most: int) -> Read:
-    """The part that `lines` ("10-40", "" for all) and `characters` ("1-2000", of one line) name, at most `most`
-    characters of it: whole lines, or the beginning of a line that is longer.
+    """The part given by `lines` ("10-40", "" for all) and `characters` ("1-2000", of one line), at most `most`
+    characters: whole lines, or the beginning of a longer line.
 
-    Raises UsageError for what is no range or outside the file.
+    Raises UsageError for an invalid range or one outside the file.
     """
     rows = text.split("\n")
     if len(rows) > 1 and not rows[-1]:
@@ -256,15 +249,15 @@ SPARE_TOKENS = 1_000  # for the words between the blocks
 
 @dataclass(frozen=True)
 class Budget:
-    """How many bytes of a long file's parts, and of its outline, a prompt shows."""
+    """The bytes of a long file's parts and of its outline in a prompt."""
 
     parts: int
     map: int
 
 
 def room_for_files(window: int | None, output_tokens: int, other_tokens: int) -> int | None:
-    """The bytes that files may take of a model's window of so many tokens, with its reply and the other blocks in it;
-    None where nobody knows the window."""
+    """The bytes of a model's window left for files besides its reply and the other blocks; None for an unknown
+    window."""
     if window is None:
         return None
     left = window - min(output_tokens, window // 2) - other_tokens - SPARE_TOKENS
@@ -272,14 +265,14 @@ def room_for_files(window: int | None, output_tokens: int, other_tokens: int) ->
 
 
 def limit_for(inline: int, window: int | None) -> int:
-    """From how many bytes on a file may turn out to be too long."""
+    """The size in bytes above which a file may be too long."""
     return inline if window is None else min(inline, window * BYTES_A_TOKEN // 4)
 
 
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
-    """The files that are not shown whole, of these by their bytes: those above `inline`, and as many of the longest as
-    have no place in `room`. All of them together take about what one inline file may, and half of what is left of
-    `room`: the other half is for what the model reads."""
+    """The files not to show whole, with their budgets: those above `inline`, and the longest ones that do not fit
+    `room`. Together they take about as much as one inline file and half of the rest of `room`; the other half is
+    for what the model reads."""
     left = room
     cut: list[str] = []
     waiting = len(sizes)
@@ -305,8 +298,8 @@ LONG_LINE = 2_000  # characters of a line that hardly any person wrote
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What of a file is shown: the parts in its order, and its outline ("" without one). `lines` and `size` are those
-    of the whole file, `longest` the characters of its longest line."""
+    """The shown parts of a file in order, and its outline (or ""). `lines` and `size` are those of the whole file,
+    `longest` the characters of its longest line."""
 
     parts: tuple[Unit, ...]
     outline: str
@@ -317,8 +310,7 @@ class Excerpt:
 
 @lru_cache(maxsize=8)  # what a prompt holds is asked for more than once
 def excerpt_of(path: str, data: bytes, about: About, room: Budget) -> Excerpt:
-    """The parts of a file that a request is about, and its outline, for so much `room`. Raises Refused for a binary
-    file."""
+    """The parts of a file that a request is about, and its outline, within `room`. Raises Refused for a binary file."""
     from repoagent.syntax.outline.outline import outline
 
     text = shown(data)
@@ -336,7 +328,7 @@ def excerpt_of(path: str, data: bytes, about: About, room: Budget) -> Excerpt:
 
 
 def large_block(source: Source, role: str, excerpt: Excerpt) -> str:
-    """The text of it, so fenced that nothing in it can end a block or pass for a turn."""
+    """The block of a long file, in fences that nothing in it can end."""
     name = named(source.path)
     remarks = [f"{excerpt.lines:,} lines", f"{excerpt.size:,} bytes", "too long to show in full"]
     if excerpt.lines == 1:
@@ -351,7 +343,7 @@ def large_block(source: Source, role: str, excerpt: Excerpt) -> str:
 
 
 def bare_block(source: Source, excerpt: Excerpt) -> str:
-    """The same for a model that has no tools and copies what it sees: the parts alone."""
+    """The block for a model without tools that copies what it sees: only the parts."""
     said = [
         f"File {named(source.path)}, of which only {_where(excerpt.parts)} are shown. Change only what is shown."
     ]
@@ -386,9 +378,8 @@ def _where(parts: Sequence[Unit]) -> str:
 
 @dataclass(frozen=True)
 class FileContext:
-    """What decides how much of a file is shown: the limit of the configuration in bytes, the model's window in tokens
-    (None where nobody knows), and what of that the reply and the other blocks take. `bare`: for a model without
-    tools."""
+    """Limits for showing files: the configured limit in bytes, the model's window in tokens (None if unknown), and
+    the tokens of the reply and of other blocks. `bare`: for a model without tools."""
 
     inline: int = INLINE_BYTES
     window: int | None = None
@@ -400,14 +391,14 @@ class FileContext:
 
 @dataclass(frozen=True)
 class Long:
-    """The block of a file that is not shown whole, and the lines that are (from 1, both included)."""
+    """The block of a file that is not shown whole, and the shown lines (from 1, both inclusive)."""
 
     text: str
     lines: tuple[tuple[int, int], ...]
 
 
 def long_files(sources: Iterable[Source], request: EditRequest, around: FileContext) -> dict[str, Long]:
-    """Those of these files that are too long to be shown whole, by path; the others are not in it."""
+    """The blocks of those files that are too long to show in full, by path."""
     known = {source.path: source for source in sources if source.data is not None and not source.binary}
     room = room_for_files(around.window, around.output_tokens, around.other_tokens)
     sizes = {path: len(source.data or b"") for path, source in known.items()}

@@ -1,19 +1,10 @@
-"""What a request can be looked up by: its words, the names it holds, what it quotes, the lines it names.
+"""Select the parts of a long file that a request is about, within a budget.
 
-How much each segment of a file has to do with a request: BM25 over its words and names.
+Segments are ranked by BM25 over their words and names, with the names of definitions weighted more ("BM25F":
+Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). Lines that recent commits touched count more,
+because a place that changed recently often changes again.
 
-Robertson and Zaragoza, The Probabilistic Relevance Framework (2009): a word counts by how rare it is among the
-segments, and the more often it stands in one, the less each time. The names of the definitions that a segment holds
-count as if they stood there more often (the "BM25F" of that paper).
-
-A file as segments with their text: what is shown or not shown, each as a whole.
-
-Which lines of a file its last commits touched: who changes a place today often changed it yesterday.
-
-The parts of a long file that a request is about, as far as there is room for them.
-
-Hunks that quote lines which the model has not seen, and not quite as they are: it has made them up.
-"""
+`guessed` finds hunks that quote lines which the model has not seen."""
 
 from __future__ import annotations
 
@@ -40,7 +31,7 @@ QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,2
 WORD = re.compile(r"\w+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\da-zA-Z_]+|\d+")
 _LIKE_CODE = re.compile(r"_|\d|[a-z][A-Z]|^[A-Z]{2}.*[a-z]")
-# Lines that a person or a program names: "line 12", "lines 10-40", "L12", `file.py:12`, `File "file.py", line 12`.
+# Lines that the user or a program names: "line 12", "lines 10-40", "L12", `file.py:12`, `File "file.py", line 12`.
 _LINES = re.compile(
     r"(?:(?P<file>[\w./\\+-]*\w\.\w{1,8})[:(]|(?:\"(?P<quoted>[^\"\n]+)\", )?\b[Ll]ines?\s+|\bL)"
     r"(?P<first>\d{1,7})(?:\s*(?:-|–|to|and|\.\.)\s*L?(?P<last>\d{1,7}))?\b"
@@ -65,13 +56,13 @@ _PLAIN = frozenset(
     )
 )
 _PLAIN_WEIGHT = 0.15
-_NAME_WEIGHT = 2.5  # of a whole name, beside that of its parts
+_NAME_WEIGHT = 2.5  # of a whole name, next to that of its parts
 
 
 @dataclass(frozen=True)
 class Query:
-    """`words` and `names` (whole identifiers) with what each counts, all in lower case and the words by their stems;
-    `quotes` as they are; `lines` are ranges from 1, both included."""
+    """`words` (stems) and `names` (whole identifiers) with their weights, in lower case; `quotes` verbatim; `lines`
+    as ranges from 1, both inclusive."""
 
     words: dict[str, float]
     names: dict[str, float]
@@ -80,7 +71,7 @@ class Query:
 
 
 def read_query(text: str, path: str = "") -> Query:
-    """What the text of a request about the file `path` holds. Lines that it names of other files do not count."""
+    """The query of a request about the file `path`. Line numbers for other files are ignored."""
     words: dict[str, float] = {}
     names: dict[str, float] = {}
     quotes = tuple(dict.fromkeys(quote for found in QUOTED.findall(text) for quote in found if quote))
@@ -109,12 +100,12 @@ def _lines(text: str, path: str) -> Iterable[tuple[int, int]]:
 
 @lru_cache(maxsize=1 << 16)
 def parts(name: str) -> tuple[str, ...]:
-    """The words of an identifier by their stems: `parseHTTPHeaders` is parse, http, header."""
+    """The stems of the words of an identifier: `parseHTTPHeaders` is parse, http, header."""
     return tuple(stem(part.lower()) for part in _PARTS.findall(name) if len(part) > 1)
 
 
 def stem(word: str) -> str:
-    """A word without the ending that its other forms have not; good for comparing, not for reading."""
+    """A word without its inflectional ending; for comparison, not for reading."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     for ending in ("ing", "ed", "es", "s", "e"):
@@ -138,7 +129,7 @@ def scores(
     symbols: Sequence[Symbol],
     query: Query,
 ) -> list[float]:
-    """A score, 0 or more, for each segment: its text, and its first and last line in `spans`."""
+    """A score >= 0 for each segment: its text, and its first and last line in `spans`."""
     words = [Counter(WORD.findall(text)) for text in texts]
     known = known_terms({name for count in words for name in count}, query)
     counts = [(_count(count, known), count.total()) for count in words]
@@ -164,10 +155,10 @@ def _weights(query: Query) -> dict[str, float]:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The terms of the query that names of the file stand for; names that stand for none are left out."""
+    """The query terms that stand for names of the file; names without any are omitted."""
     begins = {
         word[:-1] or word for word in query.words
-    }  # all of a stem but its last letter is as it was in the word
+    }  # all of a stem but its last letter is unchanged in the word
     if not begins:
         return {}
     likely = re.compile("|".join(map(re.escape, sorted(begins))), re.IGNORECASE).search
@@ -184,7 +175,7 @@ def _terms(name: str, query: Query) -> tuple[str, ...]:
 
 
 def _count(words: Mapping[str, int], known: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    """How often each term stands in a text with these words."""
+    """How often each term is in a text with these words."""
     count: dict[str, float] = {}
     for word in words.keys() & known.keys():
         for term in known[word]:
@@ -226,8 +217,8 @@ UNIT_BYTES = 1_600  # of a segment; measured with bench/large: larger ones waste
 
 @dataclass(frozen=True)
 class Unit:
-    """Lines `first` to `last` of a file (from 1, both included). `columns` are the characters of the one line that it
-    is a piece of (from 0, the second not included), None for whole lines."""
+    """Lines `first` to `last` of a file (from 1, both inclusive). `columns` is the character range of a piece of one
+    line (from 0, end exclusive), None for whole lines."""
 
     first: int
     last: int
@@ -236,13 +227,13 @@ class Unit:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return len(self.text.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def units(path: str, text: str) -> tuple[Unit, ...]:
-    """The segments of a text with plain newlines, in order; lines that are longer than a segment in pieces."""
+    """The segments of a text with plain newlines, in order; lines longer than a segment in pieces."""
     from repoagent.split.splitter import segments
 
     data = text.encode("utf-8", "surrogatepass")
@@ -257,7 +248,7 @@ def units(path: str, text: str) -> tuple[Unit, ...]:
 
 
 def _whole_lines(first: int, column: int, text: str) -> Iterator[Unit]:
-    """The text of a segment with its pieces of lines apart: what stands before the first newline when it begins inside
+    """The text of a segment with its pieces of lines apart: what precedes the first newline when it begins inside
     a line, and lines that are too long."""
     at, line = 0, first
     start, start_line = 0, first  # of the whole lines that are being gathered
@@ -303,10 +294,10 @@ Touched = tuple[int, int, int]
 
 
 def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None) -> tuple[Touched, ...]:
-    """The lines that the last commits of a file of `size` bytes added or changed: COMMITS, fewer of a huge file, none
+    """The lines that the last commits of a file of `size` bytes added or changed: COMMITS, fewer for a huge file, none
     before `since` (seconds since 1970).
 
-    They are numbered as in each commit, not as now: good enough to tell the neighborhood.
+    Line numbers are those of each commit, which is accurate enough for a neighborhood.
     """
     commits = max(1, min(COMMITS, MOST // max(1, size)))
     bound = [] if since is None else [f"--max-age={since}"]
@@ -322,19 +313,19 @@ def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None
 
 
 HEAD_BYTES = 1_200  # of the beginning of the file, which says what it is; at least these, in whole lines
-NEIGHBOR = 0.2  # of the score of the segments beside one
+NEIGHBOR = 0.2  # of the score of the segments next to one
 RECENT, OLDER = 0.2, 0.8  # of the best score for what the last commit touched; of that for each commit before
 NAMED = 1.0  # of the best score for a definition that the request names
 MOST_NAMED = 12
 FLOOR = 0.2  # of the best score: what has less to do with the request is not worth its tokens
 FEW = 20  # lines that are added where a part breaks off inside a function
-POINTED, AROUND = 1e6, 1e4  # where a person pointed at lines, and the definition around them
+POINTED, AROUND = 1e6, 1e4  # where the user pointed at lines, and the definition around them
 
 
 @dataclass(frozen=True)
 class About:
-    """What tells which parts matter: the words of the request, the lines that the person pointed at (from 1, both
-    included), and those that the last commits touched."""
+    """What decides which parts matter: the request, the lines that the user pointed at (from 1, both inclusive), and
+    those that recent commits touched."""
 
     request: str
     places: tuple[tuple[int, int], ...] = ()
@@ -344,10 +335,9 @@ class About:
 def choose(
     path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About, room: int
 ) -> list[Unit]:
-    """The parts to show, in order of the file, neighbors made one; at most about `room` bytes.
+    """The parts to show, in file order, adjacent ones merged; at most about `room` bytes.
 
-    The beginning of the file is always among them; of the rest, what was pointed at comes first, then what the request
-    is most about.
+    The beginning of the file is always included; then what was pointed at, then what the request is most about.
     """
     if not units:
         return []
@@ -361,7 +351,7 @@ def choose(
         if best and ranked[number] < FLOOR * best and len(chosen) > 1:
             break
         if about.places and ranked[number] < AROUND and left < room // 2:
-            break  # the person has said where
+            break  # the user has said where
         unit = units[number]
         if unit.size > left and ranked[number] >= AROUND and left > room // 8:
             unit = _beginning(unit, left)
@@ -434,7 +424,7 @@ def _named(symbols: Sequence[Symbol], request: str) -> Sequence[Symbol]:
 def _point(
     result: list[float], spans: Sequence[tuple[int, int]], symbols: Sequence[Symbol], first: int, last: int
 ) -> None:
-    """Raise what holds these lines above all else, then what is beside, then the function around them."""
+    """Raise what holds these lines above all else, then what is next to, then the function around them."""
     here = _holding(spans, first, last)
     for row, number in enumerate(here):
         result[number] += POINTED - row
@@ -503,11 +493,10 @@ LINES_AROUND = 20  # lines that are worth reading on both sides
 def guessed(
     placements: Iterable[Placement], draft: Draft, seen: Mapping[str, Sequence[tuple[int, int]]]
 ) -> str:
-    """What to tell the model when a hunk goes to lines outside of those that it has `seen` (by path, for files that
-    are not shown whole; from 1, both included) and does not quote them exactly; "" when none does.
+    """A sentence for the model if a hunk goes to lines outside those that it has `seen` (by path, for files not shown
+    whole; from 1, both inclusive) without quoting them exactly, or "".
 
-    Exact quotations are known lines, wherever they are known from. Once a file was changed its lines have other
-    numbers, and nothing is said of it.
+    Lines that are quoted exactly are known. Files that were changed already are not judged: their lines have moved.
     """
     changed = {edit.path for edit in draft.edits}
     for place in placements:

@@ -1,1 +1,2 @@
-"""Help for small models: excerpts instead of whole files, and repairs of what they typically get wrong."""
+"""Support for small models: excerpts.py (parts of files to show), replies.py (plain code back to patches), repair.py
+(typical mistakes)."""

@@ -1,12 +1,7 @@
-"""Which definitions of a file a text names: what a request, or an answer that lists names, is about.
+"""Excerpts for small models: parts of a long file, cut at definitions, that are shown and rewritten as a whole.
 
-A part of a long file that is shown, and asked for, as a whole: a range of lines cut at definitions.
-
-The part is found by the place that the person pointed at, or by the names and quotes in the request; where neither
-tells, `question` asks a model for names. Everything outside the part stays as it is, to the byte.
-
-How a small model is shown a file, or a part of a long one: in a plain fence, as such models know code best.
-"""
+A part is found by the place that the user pointed at, or by names and quotations in the request; failing that,
+`question` asks a model for names. Text outside the part stays the same, to the byte."""
 
 from __future__ import annotations
 
@@ -49,11 +44,11 @@ _ADDS = (
 def mentioned(
     symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False, sure: bool = False
 ) -> list[Symbol]:
-    """The definitions that a text names, word for word.
+    """The definitions that a text names, verbatim.
 
-    A name that is also a plain word counts only beside "function" and the like, or as `name`, name(), or where
-    `plain` says that the text holds nothing but names; of names that may be words, the first one counts: what a
-    request is about comes first. With `sure` none of these do. Of a holder and its members named together, the members.
+    A name that is also a plain word counts only next to "function" and the like, or as `name`, name(), or if `plain`
+    says that the text contains only names; of names that may be words, the first counts, because what a request is
+    about comes first. With `sure` none of these do. If a container and its members are named, the members count.
     """
     certain: list[Symbol] = []
     likely: list[Symbol] = []
@@ -109,7 +104,7 @@ def _holds(outer: Symbol, inner: Symbol) -> bool:
 
 
 def _head(symbol: Symbol, symbols: Sequence[Symbol], limit: int) -> Symbol:
-    """A holder that is too long to be written anew, without all its members but the first."""
+    """A holder that is too long to be written again, without all its members but the first."""
     members = [s for s in symbols if _holds(symbol, s) and s.depth == symbol.depth + 1]
     if symbol.last_line - symbol.first_line < limit or not members:
         return symbol
@@ -130,7 +125,7 @@ _QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,
 
 @dataclass(frozen=True)
 class Window:
-    """Lines `first` to `last` of a file as it was read (from 1, both included), and what they define."""
+    """Lines `first` to `last` of a file as it was read (from 1, both inclusive), and what they define."""
 
     path: str
     first: int
@@ -139,7 +134,7 @@ class Window:
 
     @property
     def label(self) -> str:
-        """What a sentence calls it."""
+        """Its name in a sentence."""
         lines = f"lines {self.first}-{self.last}" if self.last > self.first else f"line {self.first}"
         return f"{' and '.join(self.names)} ({lines})" if self.names else lines
 
@@ -147,10 +142,10 @@ class Window:
 def find_windows(
     path: str, data: bytes, instruction: str, places: Sequence[tuple[int, int]], limit: int
 ) -> tuple[Window, ...]:
-    """The parts of the file that a request is about, in order of the file; none when that can't be told.
+    """The parts of the file that a request is about, in file order; none if unclear.
 
-    `places` are lines that the person pointed at (from 1, both included); without any, the names and quotes in
-    `instruction` tell. All parts together have at most about `limit` lines.
+    `places` are lines that the user pointed at (from 1, both inclusive); without any, the names and quotations in
+    `instruction` decide. All parts together have at most about `limit` lines.
     """
     from repoagent.syntax.outline.outline import outline
 
@@ -168,7 +163,7 @@ def find_windows(
 
 
 def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[Window, ...]:
-    """The parts of the file that a request names as examples to follow ("as sortBy does")."""
+    """The parts of the file that a request names as examples ("as sortBy does")."""
     from repoagent.syntax.outline.outline import outline
 
     text = decode(data)
@@ -272,7 +267,7 @@ def _quoted(lines: Sequence[str], instruction: str) -> list[tuple[int, int]]:
 
 
 def question(path: str, data: bytes, instruction: str) -> str:
-    """What to ask a model that has to say first which part of a file a request is about; "" without an outline."""
+    """The question which part of a file a request is about; "" without an outline."""
     from repoagent.syntax.outline.outline import outline
 
     names = list(dict.fromkeys(s.qualified_name for s in outline(path, data) if s.depth < 2))[:120]
@@ -286,7 +281,7 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts that the answer to `question` names; none when it names nothing, or too much."""
+    """The parts named in the answer to `question`; none if it names nothing, or too much."""
     from repoagent.syntax.outline.outline import outline
 
     text, symbols = decode(data), outline(path, data)
@@ -297,7 +292,7 @@ def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[W
 
 
 def rows_now(window: Window, before: Sequence[str], now: Sequence[str]) -> tuple[int, int]:
-    """The lines of `now` (from 0, the second not included) that have come of the window in `before`."""
+    """The rows of `now` (from 0, end exclusive) that correspond to the window in `before`."""
     first, last = window.first - 1, window.last
     start, end = first, last
     for i1, i2, j1, j2 in differing(before, now):
@@ -311,7 +306,7 @@ def rows_now(window: Window, before: Sequence[str], now: Sequence[str]) -> tuple
 
 
 def whole_text(source: Source) -> str:
-    """The block of a file that is asked for as a whole."""
+    """The block of a file that is rewritten as a whole."""
     if source.data is None:
         return f"File {named(source.path)} does not exist yet: create it.\n\n"
     return f"{named(source.path)}:\n{_fenced(_language(source), shown(source.data))}\n"
@@ -320,8 +315,8 @@ def whole_text(source: Source) -> str:
 def excerpt(source: Source, windows: Sequence[Window], others: Sequence[Window] = ()) -> str:
     """The blocks of a file of which only `windows` are to be edited; `others` are for reading.
 
-    No outline, no line numbers, not the head of the file: Qwen2.5-Coder-1.5B takes whatever stands near the part for
-    code to write, and makes up the bodies of what an outline lists.
+    No outline, no line numbers, no head of the file: Qwen2.5-Coder-1.5B takes everything near the part for code to
+    write, and invents the bodies of what an outline lists.
     """
     lines = shown(source.data or b"").removesuffix("\n").split("\n")
     name, language = named(source.path), _language(source)
@@ -340,7 +335,7 @@ def _part(lines: Sequence[str], window: Window) -> str:
 
 
 def shown_text(source: Source, windows: Sequence[Window]) -> str:
-    """What of a file is to be written anew."""
+    """The text of a file that is to be rewritten."""
     if not windows or source.data is None:
         return shown(source.data or b"")
     lines = shown(source.data).split("\n")
@@ -348,7 +343,7 @@ def shown_text(source: Source, windows: Sequence[Window]) -> str:
 
 
 def fence_mark(text: str) -> str:
-    """What a fence around this text is made of, so that no line of it ends the fence."""
+    """A fence mark that no line of the text ends."""
     starts = re.findall(r"^ *(`{3,}|~{3,})", text, re.MULTILINE)
     if not any(run.startswith("`") for run in starts):
         return "```"

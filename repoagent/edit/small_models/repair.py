@@ -1,11 +1,4 @@
-"""Import lines that came with a function: where in the file they belong.
-
-Code that was written at another depth than where it belongs.
-
-Comments and blank lines that a model left out when it wrote code anew: nobody asked for that.
-
-What a request says shall stay as it is, or does not mean to change, though an answer changes it.
-"""
+"""Repair typical mistakes in rewritten code: misplaced imports, indentation, dropped comments, frozen text."""
 
 from __future__ import annotations
 
@@ -28,7 +21,7 @@ _SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 
 
 def leading_imports(path: str, lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The import statements (of one line each) at the beginning of `lines`, and what follows them."""
+    """The import statements (of one line each) at the beginning of `lines`, and the rest."""
     pattern = _pattern(path)
     at = 0
     found: list[str] = []
@@ -39,9 +32,9 @@ def leading_imports(path: str, lines: Sequence[str]) -> tuple[list[str], list[st
 
 
 def place_of_imports(path: str, lines: Sequence[str]) -> int | None:
-    """The row (from 0) before which a further import statement belongs; None where that is not certain.
+    """The row (from 0) before which another import belongs; None if uncertain.
 
-    It is after the last one of the file's head; in Python without any, after the docstring.
+    It is after the last import of the file's head; in Python without any, after the docstring.
     """
     if _pattern(path) is _PYTHON:
         return _python_place(lines)
@@ -50,7 +43,7 @@ def place_of_imports(path: str, lines: Sequence[str]) -> int | None:
 
 
 def missing_imports(path: str, imports: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """Those of `imports` that the file does not have yet."""
+    """Those of `imports` that the file lacks."""
     if _pattern(path) is _PYTHON:
         have = {name for line in lines if _PYTHON.match(line.strip()) for name in _bound(line.strip())}
         tree = _tree(lines)
@@ -107,10 +100,10 @@ def _names(node: ast.stmt) -> set[str]:
 
 
 def reindented(lines: Sequence[str], old: Sequence[str]) -> list[str]:
-    """`lines`, which come in place of `old`, at the indentation of those.
+    """`lines` at the indentation of `old`, which they replace.
 
-    Two slips are mended: all lines are shifted by the same (a method at column 0), or the first alone is. The lines
-    that both have show it; where they do not agree, the text stays as it is and the parser judges.
+    Two slips are repaired: all lines are shifted alike (a method at column 0), or only the first is. The lines that
+    both share decide; if they disagree, the text is kept and the parser judges.
     """
     pairs = _pairs(lines, old)
     own, wanted = _indent(lines[0]), _indent(old[0])
@@ -167,8 +160,8 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Sequence[str], new: Sequence[str], request: str) -> list[str]:
-    """`new` with the comments and blank lines of `old` that are gone where nothing else changed, and without white
-    space at line ends, and blank lines, that came where nothing else did. As it is where the request may mean them."""
+    """`new` with the comments and blank lines of `old` restored, and added trailing white space and blank lines
+    removed, wherever nothing else changed. Unchanged if the request may intend them."""
     if _ASKED.search(request):
         return list(new)
     result: list[str] = []
@@ -217,12 +210,11 @@ _LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # one with braces ma
 def with_unasked_put_back(
     path: str, old: Sequence[str], new: Sequence[str], request: str, source: Sequence[str]
 ) -> list[str]:
-    """`new` with what nobody asked to change as it was.
+    """`new` with unrequested changes reverted.
 
-    Definitions that the request says shall stay; those of `source`, the file as it was read, that are gone though the
-    request does not name them (a small model that adds a method writes it over its neighbour); where something is to
-    be added, lines in whose place come others that are nothing like them; and, where it asks for a new name, the
-    texts in quotes: a name is no word of what a program says.
+    Restores definitions that the request says to keep; those of `source`, the file as it was read, that are gone though
+    the request does not name them (a small model that adds a method overwrites its neighbor); where something is to be
+    added, lines that were replaced by unrelated ones; and, in a rename, texts in quotes.
     """
     lines = _with_definitions(path, old, new, frozen_words(request))
     lines = _with_lost(path, old, lines, set(re.findall(r"\w+", request)), _outlined(path, source))
@@ -232,7 +224,7 @@ def with_unasked_put_back(
 
 
 def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
-    """The names of definitions that changed, though a clause of the instruction says that they shall not."""
+    """The names of definitions that changed although the instruction says that they must not."""
     words = frozen_words(instruction)
     found: list[str] = []
     for change in changes if words else ():
@@ -247,7 +239,7 @@ def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[s
 
 
 def frozen_words(instruction: str) -> set[str]:
-    """The words of the clauses of a request that say what shall stay as it is."""
+    """The words of those clauses of a request that say what must stay unchanged."""
     clauses = [clause for clause in _CLAUSES.split(f"{instruction} ") if _STAYS.search(clause)]
     return set(re.findall(r"[\w.]+", " ".join(clauses)))
 

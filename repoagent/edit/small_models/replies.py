@@ -1,12 +1,7 @@
-"""Definitions of a text, matched by name with those of a file.
+"""Turn the fences of a small model's answer into patches: a whole file, the part shown, or definitions by name.
 
-What code without a place can only be of a file: all of it, the part that was shown, or definitions by name.
-
-What the fences of a small model's answer are: a whole file, the part that was shown, or definitions by name.
-
-A large model says which lines it means; a small one just writes code. What it writes is taken for what it can only
-be, and what could be two things is not taken. Nothing is decided here about whether the result is good.
-"""
+Small models write code without saying where it belongs. Code is matched with the only place that it can be for, and
+refused if there are two. Whether the result is good is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +41,7 @@ _LEFT_OUT = re.compile(
 
 @dataclass(frozen=True)
 class Outlined:
-    """Lines of code and the definitions in them."""
+    """Lines of code with their definitions."""
 
     lines: Sequence[str]
     symbols: Sequence[Symbol]
@@ -65,7 +60,7 @@ class Outlined:
         ]
 
     def text(self, symbol: Symbol, old: Outlined) -> list[str]:
-        """Its lines, without a comment above it, new to `old`, that only says what was left out there."""
+        """Its lines, without a leading comment, new to `old`, that only stands for omitted code."""
         lines = list(self.lines[symbol.first_line - 1 : symbol.last_line])
         while len(lines) > 1 and _LEFT_OUT.match(lines[0]) and lines[0] not in old.lines:
             del lines[0]
@@ -73,10 +68,10 @@ class Outlined:
 
 
 def named_pieces(new: Outlined, old: Outlined) -> Found | None:
-    """For each definition of `new` the rows of `old` that it comes in place of, in order.
+    """For each definition of `new` the rows of `old` that it replaces, in order.
 
-    A definition that `old` has not goes along with the one before it (or after it). None unless at least one is there,
-    each is there once, and all other lines are in `old` too or only say that something was left out.
+    A definition that `old` lacks goes with the one before it (or after it). None unless at least one exists, each
+    exists once, and all other lines are in `old` too or only stand for omitted code.
     """
     if not new.top or not _nothing_else(new, new.top, (0, len(new.lines)), old):
         return None
@@ -102,7 +97,7 @@ def named_pieces(new: Outlined, old: Outlined) -> Found | None:
 
 
 def lacks_members(new: Outlined, old: Outlined) -> bool:
-    """Whether the text opens a class, or the like, of the file without all that the file has in it."""
+    """Whether the text opens a class, or the like, of the file without all of its members."""
     for symbol in new.top:
         for target in _match(symbol, old.symbols):
             if symbol.kind not in BODIES and not _has_all(symbol, target, new, old):
@@ -160,9 +155,9 @@ _BRACED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java"
 
 @dataclass(frozen=True)
 class ShownFile:
-    """A file that may be edited, as it is now, and the lines of it that a model was shown; all for no `parts`.
-    `source` are its lines as it was read: what an earlier answer has added may go again. `words` are those of the
-    request, which may ask for another name."""
+    """An editable file in its current state, and the lines of it that a model was shown; all if `parts` is empty.
+    `source` has its lines as it was read: what an earlier answer added may be removed again. `words` are those of
+    the request, which may ask for another name."""
 
     path: str
     lines: tuple[str, ...]
@@ -173,14 +168,14 @@ class ShownFile:
 
 @dataclass(frozen=True)
 class Piece:
-    """New lines for `rows`, for the whole file where that is None."""
+    """New lines for `rows`, for the whole file if that is None."""
 
     rows: Rows | None
     lines: tuple[str, ...]
 
 
 def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece] | None:
-    """What a text without a place can only be of this file; None when it is no certain part of it."""
+    """The only places of this file that a text can be for; None if uncertain."""
     if not any(line.strip() for line in file.lines):
         return [Piece(None, tuple(lines))]
     outside = list(file.lines)
@@ -307,12 +302,10 @@ def read_reply(
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
 ) -> list[FilePatch]:
-    """The patches, each whole text with the file and the lines that it is for. Diffs and the like stay as they are.
+    """The patches of a reply, each whole text with its file and lines. Diffs and the like are kept.
 
-    `missing` are the files that are to be made.
-
-    What is not understood is left out when it names no file and something else is understood; else it stays as it is.
-    Raises PatchRefused for what is for a file of which a part was shown, and is not that.
+    `missing` are the files to create. What is not understood is dropped if it names no file and something else is
+    understood. Raises PatchRefused for text for a file of which a part was shown, if it is not that part.
     """
     taken: list[FilePatch] = []
     strange: list[FilePatch] = []

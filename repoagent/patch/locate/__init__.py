@@ -1,1 +1,1 @@
-"""Find the place in a file that a hunk is about, or refuse. Read choose.py first."""
+"""Find the place of each hunk in a file, or refuse. Read choose.py first, then candidates.py, exact.py and fuzzy.py."""

@@ -1,4 +1,4 @@
-"""A hunk -> the places where it fits, at the first tolerance that gives any."""
+"""The places where a hunk fits, at the first tolerance that gives any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repoagent.patch.model import ADD, CONTEXT, Hunk, Line
 def matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
     """All places of `hunk` at the strictest level that has any. `strict` stops after the exact one.
 
-    Raises Misfit when the hunk has nothing to be found by. What is in the file already is not looked for
+    Raises PatchError when the hunk has nothing to be found by. What is in the file already is not looked for
     loosely.
     """
     if not index.lines and not hunk.deleted and all(is_blank(line.text) for line in hunk.old):

@@ -1,7 +1,4 @@
-"""Hunks that fit at several places -> the one that the rest of the answer points to, or a refusal.
-
-All hunks of one file -> the one place of each, or every reason why some have none.
-"""
+"""Choose one place for each hunk of a file, or report every hunk that has none or several."""
 
 from __future__ import annotations
 
@@ -174,7 +171,7 @@ EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are 
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The one place of each hunk that changes anything. Raises Misfit or Misfits, also where what a hunk deletes and
+    """The one place of each hunk that changes anything. Raises PatchError or PatchErrors, also where what a hunk deletes and
     adds again is nowhere in the file."""
     index = index_of(text.lines)
     if not strict:

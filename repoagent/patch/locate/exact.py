@@ -1,9 +1,4 @@
-"""Named tolerances, and where in a file a run of lines stands under each of them.
-
-One possible place of a hunk, and the record of the place that was taken.
-
-The heading after `@@`: which places of a hunk stand under it.
-"""
+"""Exact and tolerant search for a run of lines, candidate places, and the headings after `@@`."""
 
 from __future__ import annotations
 
@@ -196,7 +191,7 @@ class Placement:
     """Where a hunk went: file, hunk (from 1 within the file), first line (from 1, of the file before) and the
     name of the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html",
     "elision", "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly;
-    "whole-part" for lines that came anew as a whole; and for a file as a whole "whole-file", "new-file",
+    "whole-part" for lines that came again as a whole; and for a file as a whole "whole-file", "new-file",
     "deleted", "renamed", "copied", "mode". `tolerances` are all that it needed, reading included, sorted."""
 
     path: str
@@ -236,7 +231,7 @@ class Match:
         return next((row for row in reversed(self.rows) if row is not None), 0)
 
     def changes(self) -> list[Change]:
-        """The changes in the file's lines. Raises Misfit for an addition that no line beside it holds."""
+        """The changes in the file's lines. Raises PatchError for an addition that no line next to it holds."""
         result: list[Change] = []
         position = at = 0
         lines = self.hunk.lines
@@ -265,7 +260,7 @@ class Match:
         return (*((change.start, change.end) for change in self.changes()), *held)
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
-        """The rows of `hunk.old[first:last]`; for none, the gap beside a neighbour with a row."""
+        """The rows of `hunk.old[first:last]`; for none, the gap next to a neighbour with a row."""
         taken = [row for row in self.rows[first:last] if row is not None]
         if taken:
             return taken[0], taken[-1] + 1

@@ -1,7 +1,4 @@
-"""Is a hunk in the file already?
-
-A hunk that fits nowhere: is it already there, and what does the file hold instead?
-"""
+"""Explain a hunk that fits nowhere: it is already applied, or which lines of the file come closest."""
 
 from __future__ import annotations
 

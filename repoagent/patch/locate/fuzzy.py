@@ -1,9 +1,7 @@
-"""Is a loose alignment sure enough to change a file by it?
+"""Loose alignment: deleted lines must exist; context may be slightly wrong, missing or extra.
 
-Loose alignment: deleted lines must be there; context may differ a little, be too little or too much.
-
-Hunks in parts: with code left out between (`...`), or with two places of the file run together.
-"""
+Also hunks in parts: with omitted code (`...`), or with two places of the file run together. `is_confident` decides
+whether an alignment is good enough to change a file."""
 
 from __future__ import annotations
 
@@ -119,7 +117,7 @@ def _between(beside: Sequence[int], match: Match, firm: set[int]) -> bool:
 def _at_edge(
     change: Change, beside: Sequence[int], match: Match, firm: set[int], keys: Sequence[str]
 ) -> bool:
-    """Is it the beginning or the end of both the hunk and the file, beside a line that is there?"""
+    """Is it the beginning or the end of both the hunk and the file, next to a line that is there?"""
     edges = {0: 0, len(keys): len(match.hunk.old) - 1}
     return change.start in edges and list(beside) == [edges[change.start]] and beside[0] in firm
 
@@ -130,12 +128,12 @@ _LOCAL = 0.5  # of what holds a change in place must be lost without that
 _LONGEST = 150
 _WINDOWS = 4
 _DROP, _SKIP = -0.3, -0.2
-_BESIDE = 0.01  # more for a line beside a change: of two blank lines the file's one is taken for that
+_BESIDE = 0.01  # more for a line next to a change: of two blank lines the file's one is taken for that
 
 
 @dataclass(frozen=True)
 class _Item:
-    """A line that the file should hold. `firm`: as it is, it can't be left out; `fixed`: no line of the file may be
+    """A line that the file should hold. `firm`: as it is, it cannot be left out; `fixed`: no line of the file may be
     skipped right before it."""
 
     text: str
@@ -339,8 +337,8 @@ def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[
 
 def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) -> list[float | None]:
     """How much a hunk's line gains from standing for each line of the window, up to its value; None where they
-    can't be the same line. What stands there as it is, is not taken for a line that is only like it, unless windows
-    are compared (`even`): it would count against the one that it stands in."""
+    cannot be the same line. What stands there as it is, is not taken for a line that is only like it, unless windows
+    are compared (`even`): it would count against the one that it is in."""
     keys = index.keys(WHITESPACE)
     like = not item.firm and weight(item.key) >= 3
     like = like and (even or item.key not in keys[window.start : window.stop])
@@ -373,7 +371,7 @@ Rows = tuple[int, ...]
 
 
 def chained(hunk: Hunk, index: FileIndex, loosest: str = WHITESPACE) -> list[Match]:
-    """The places of a hunk whose parts stand in the file one after another, with other lines between them; no part is
+    """The places of a hunk whose parts are in the file one after another, with other lines between them; no part is
     found at a level beyond `loosest`."""
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
         return _elided(hunk, index, loosest)

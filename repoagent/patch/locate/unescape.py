@@ -1,7 +1,6 @@
-"""What happened to an answer on its way, to all lines alike: HTML escapes, typographic punctuation.
+"""Undo what happened to all lines of an answer on its way: HTML escapes, typographic punctuation.
 
-The lines that a hunk quotes from the file show it, and then it is undone in the added ones too.
-"""
+The lines that a hunk quotes from the file show the damage; then it is undone in the added lines too."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def undone(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
     """The hunks as they were before what their old lines show to have happened to them.
 
     It must be so of some line that the file has then and has not as written, and against it of none. Raises
-    Misfit where an added line may or may not have been escaped, and nothing shows it.
+    PatchError where an added line may or may not have been escaped, and nothing shows it.
     """
     result = list(hunks)
     squeezed: frozenset[str] | None = None
@@ -98,7 +97,7 @@ def _is_plain(text: str, name: str) -> bool:
 
 
 def _undone(hunk: Hunk, name: str, undo: Undo, even: bool) -> Hunk:
-    """The hunk as it was. Unless it happened to all lines `even`ly, added lines are as they were meant."""
+    """The hunk unchanged. Unless it happened to all lines `even`ly, added lines are as it was meant."""
     lines = tuple(
         replace(line, text=undo(line.text)) if even or line.kind != ADD else line for line in hunk.lines
     )

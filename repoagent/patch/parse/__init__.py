@@ -1,1 +1,1 @@
-"""Parse the answer of a model into hunks. Read answer.py first."""
+"""Parse a model's answer into patches. Read answer.py first, then blocks.py, fences.py and the formats."""

@@ -1,9 +1,7 @@
-"""What the words around a patch say of those before it: taken back, corrected, kept, or one of several choices.
+"""Parse an answer: one `FilePatch` for each file of each block.
 
-An answer's text -> the patches in it, one `FilePatch` for each file of each block.
-
-Where the text of a hunk can be read in several ways: the one that the file's lines bear out.
-"""
+The prose around patches matters too: it may withdraw, correct or offer as a choice what comes before it. Where a hunk
+can be read in several ways, the lines of the file decide."""
 
 from __future__ import annotations
 
@@ -285,7 +283,7 @@ def completes(prose: str) -> bool:
 
 
 def revises(prose: str) -> bool:
-    """Do the words between two patches take back or correct the first: "wait", "corrected", "use this instead"?"""
+    """Do the words between two patches withdraw or correct the first: "wait", "corrected", "use this instead"?"""
     return words(prose) > Revision.NEUTRAL
 
 
@@ -311,7 +309,7 @@ def parse(
 ) -> list[FilePatch]:
     """Everything that an answer asks for, in its order.
 
-    Raises Misfit for a patch that is broken beyond reading. A fence that names no file is taken for a whole
+    Raises PatchError for a patch that is broken beyond reading. A fence that names no file is taken for a whole
     file only when it is the single block of the answer, or where `loose` (see `patch_spans`); its names are
     then None. `known` are names of files, where they are known: one is read as a name whatever it looks like.
     `ended`: nothing cut the answer off, so hunks without counts in a fence that is never closed are complete.
@@ -357,7 +355,7 @@ def parse(
 
 
 def _with_last_words(patches: list[FilePatch], prose: str) -> list[FilePatch]:
-    """The patches, with what the words after the last of them say of it. Raises Misfit where they take it back."""
+    """The patches, with what the words after the last of them say of it. Raises PatchError where they take it back."""
     if not patches:
         return patches
     if takes_back_last(prose):
@@ -373,7 +371,7 @@ def _with_last_words(patches: list[FilePatch], prose: str) -> list[FilePatch]:
 
 
 def _parted(block: Block) -> list[Block]:
-    """A fence of diffs or SEARCH/REPLACE blocks, cut where a line in it takes back what stands above."""
+    """A fence of diffs or SEARCH/REPLACE blocks, cut where a line in it withdraws what stands above."""
     if not block.fenced or block.span.kind not in {DIFF, SEARCH_REPLACE}:
         return [block]
     starts = _starts_patch if block.span.kind == DIFF else _starts_search
@@ -409,7 +407,7 @@ def _starts_search(lines: Sequence[str], at: int) -> bool:
 
 
 def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
-    """Raises Misfit when a hunk stands in what was taken for prose: a part of the change would be lost in silence."""
+    """Raises PatchError when a hunk is in what was taken for prose: a part of the change would be lost in silence."""
     lost = _LOST.search(prose)
     if lost is not None and any(patch.form == "diff" for patch in patches):
         line = lost[0].strip().splitlines()[0][:80]
@@ -418,7 +416,7 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
 
 
 def _check_torn(block: Block, some: Sequence[FilePatch], below: Sequence[str]) -> None:
-    """Raises Misfit where the lines `below` a diff tell that the fence which ends it is a line of its last hunk."""
+    """Raises PatchError where the lines `below` a diff tell that the fence which ends it is a line of its last hunk."""
     if not block.closed or not some or not some[-1].hunks or some[-1].hunks[-1].exact_counts:
         return
     if not block.fenced:
@@ -467,7 +465,7 @@ def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str, si
 
 
 def _with_name(block: Block) -> Block:
-    """A fence whose info string may be a file without an extension: `bin/wait-for`, or the only word beside a
+    """A fence whose info string may be a file without an extension: `bin/wait-for`, or the only word next to a
     language."""
     words = [word.strip("\"'`") for word in block.info.split()]
     name = next((word for word in words if "/" in word), words[1] if len(words) == 2 else None)
@@ -492,7 +490,7 @@ def _complete(patches: list[FilePatch], block: Block, *, ended: bool) -> list[Fi
 
 
 def _named(patches: Sequence[FilePatch], block: Block, *, ended: bool = False) -> list[FilePatch]:
-    """A diff without headers takes the name beside its fence; an open fence, or an open end, may be a cut."""
+    """A diff without headers takes the name next to its fence; an open fence, or an open end, may be a cut."""
     named = [
         replace(patch, new=block.name) if patch.old is None and patch.new is None else patch
         for patch in patches
@@ -523,7 +521,7 @@ def _inherited(
 
 def decided(patch: FilePatch, data: bytes) -> FilePatch:
     """`patch` with one reading of each hunk for a file that holds `data`, and with each hunk of an envelope that has
-    nothing but a heading put under it. Raises Misfit where two readings are borne out, or none of several, and for a
+    nothing but a heading put under it. Raises PatchError where two readings are borne out, or none of several, and for a
     hunk that was meant to change something and does not."""
     if all(hunk.changes and not hunk.otherwise and not _has_only_heading(hunk) for hunk in patch.hunks):
         return patch

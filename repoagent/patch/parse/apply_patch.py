@@ -1,4 +1,4 @@
-"""Patches between `*** Begin Patch` and `*** End Patch`, the format of one agent's `apply_patch` tool."""
+"""The `*** Begin Patch` / `*** End Patch` format of `apply_patch` tools."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _directive_ahead(lines: Sequence[str], at: int) -> bool:
 def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
     """The files of an envelope. `closed`: the fence around it was closed, or more text follows it.
 
-    Raises Misfit for one whose lines belong to no file.
+    Raises PatchError for one whose lines belong to no file.
     """
     if transport_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]

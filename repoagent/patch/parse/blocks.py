@@ -1,8 +1,6 @@
-"""Where in an answer the patches stand: fenced, bare, SEARCH/REPLACE, envelopes, whole files under a name.
+"""Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
 
-`blocks` is the first pass of the parser; `patch_spans` is what others need of it, to leave those characters
-alone.
-"""
+`blocks` is the first pass of the parser; `patch_spans` gives others the characters that belong to patches."""
 
 from __future__ import annotations
 

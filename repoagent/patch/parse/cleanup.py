@@ -1,7 +1,4 @@
-"""Diffs with line numbers before their lines, or right after the signs, and the same without them.
-
-What stands before each line of a diff that was quoted, indented or coloured, and the diff without it.
-"""
+"""Remove line numbers, quotation marks, margins and colours from the lines of a diff."""
 
 from __future__ import annotations
 
@@ -202,7 +199,7 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
     """The lines of an answer without a terminal's colours, where all changed lines have them, and without marks
-    of no width before a line; and the names of what was forgiven."""
+    of no width before a line; and the names of what was tolerated."""
     names = set()
     coded = [line for line in lines if "\x1b" in line]
     if any(_COLOURED.match(line) for line in coded) and not any(

@@ -1,11 +1,6 @@
-"""Files that are named beside a patch: on a line of its own, in a fence's info string, in a comment.
+"""Fences: where they end, what they contain and which file they are for; file names and here-documents.
 
-A name is what looks like one, or is one: `known` are the files that there are, where that is known.
-
-What an answer shows as shell: whole files (`cat > path <<'EOF'`), and diffs (`git apply <<'EOF'`).
-
-A fence's lines: where it ends, what stands in it, and which file it is for.
-"""
+A name is text that looks like a path, or that is in `known`, the names of existing files."""
 
 from __future__ import annotations
 
@@ -152,7 +147,7 @@ _IN_PART = re.compile(
 
 
 def name_claimed_whole(line: str) -> str | None:
-    """The file that words present as a whole: `Here's the full updated x.py:`, its name in back-ticks or bold."""
+    """The file that words present as a whole: `Here's the full updated x.py:`, its name in backticks or bold."""
     text = line.strip()
     found = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
     if found is None or not re.search(rf"\b(?:{_WHOLE})\b", found["what"], re.IGNORECASE):
@@ -234,7 +229,7 @@ def _is_plain(options: str) -> bool:
 
 
 def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[FilePatch]:
-    """The files that a script writes, and the patches that it applies. Raises Misfit for a text that the shell would
+    """The files that a script writes, and the patches that it applies. Raises PatchError for a text that the shell would
     change, and for a diff in a file that the script does not plainly apply."""
     patches: list[FilePatch] = []
     folder = ""
@@ -347,7 +342,7 @@ def fenced(lines: Sequence[str], at: int, fence: Fence) -> Fenced:
     """The body of the fence that opens at line `at`.
 
     A fence closes at the column where it opened (0, or that of a list's text), or left of it; so none in a line
-    of a hunk does, nor one that the counts of the hunk it stands in claim. Where nothing closes it there, the next
+    of a hunk does, nor one that the counts of the hunk it is in claim. Where nothing closes it there, the next
     bare fence does that is indented a little. In a
     whole Markdown file a fence with a language opens one of the file's own, which the next bare fence closes; in
     a SEARCH/REPLACE block none counts.
@@ -458,7 +453,7 @@ def _at_margin(inner: str, margin: str) -> bool:
 
 
 def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
-    """The first bare fence that is indented more, where none stands at the right column."""
+    """The first bare fence that is indented more, where none is at the right column."""
     for number in range(at + 1, len(lines)):
         inner = fence_on(lines[number])
         if inner is None or not inner.mark.startswith(fence.mark):
@@ -474,7 +469,7 @@ def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
 def kind_and_name(
     info: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str] = ()
 ) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
-    """What a fence's body is, which file is named beside it, its lines unwrapped, and what that needed. `known` as in
+    """What a fence's body is, which file is named next to it, its lines unwrapped, and what that needed. `known` as in
     `names`. Code has a name where words present it as the whole of a file that is not known."""
     name = name_in_info(info, known) or name_before(lines, at, known)
     language = _language(info)

@@ -1,4 +1,4 @@
-"""The hunks of a diff as models write them. Counts and numbers are noted, never trusted to find a hunk's end."""
+"""Parse hunks as models write them. Counts and numbers are recorded but never trusted to find the end of a hunk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def transport_crlf(lines: Sequence[str]) -> bool:
 def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = False) -> tuple[Hunk, int]:
     """The hunk at line `at`, and the line after it. A hunk may lack its `@@` line, or have several headings.
 
-    In an `envelope` numbers are no part of the form, and its directives end a hunk. Raises Misfit for a combined
+    In an `envelope` numbers are not part of the form, and its directives end a hunk. Raises PatchError for a combined
     diff.
     """
     hunk = Hunk((), number, tolerances=frozenset() if envelope else frozenset({"numbers"}))

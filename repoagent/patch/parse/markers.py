@@ -1,4 +1,4 @@
-"""The lines by which patches are recognised: fences, headers, markers. Each answers for one line or two."""
+"""Recognize the lines that begin or end patches: fences, headers, markers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,
 
 @dataclass(frozen=True)
 class Fence:
-    """The line that opens or closes a fence: what stands before it, its mark, its info string, and the
+    """The line that opens or closes a fence: what precedes it, its mark, its info string, and the
     column where it starts."""
 
     margin: str

@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks and whole-file fences."""
+"""Parse SEARCH/REPLACE blocks and whole-file fences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_search_replace(block: Block, inherited: str | None, known: Collection[
     own is for the file of the block before it (`inherited` for the first).
 
     A text that holds a divider of its own is read in every way that it can be; the file decides (see
-    `Hunk.otherwise`). Raises Misfit for markers out of order, and for a block without an end.
+    `Hunk.otherwise`). Raises PatchError for markers out of order, and for a block without an end.
     """
     patches: list[FilePatch] = []
     hunks: list[Hunk] = []
@@ -81,7 +81,7 @@ def _hunk(body: Sequence[str], opening: str, name: str | None) -> Hunk:
     if len(dividers) == 1:
         row = dividers[0]
         return replace(_changed(body[:row], body[row + 1 :]), start=start)
-    # A divider that comes in anew is more likely a slip than meant.
+    # A divider that comes in again is more likely a slip than meant.
     rows = dividers[len(dividers) // 2 :]
     hunks = [replace(_changed(body[:row], body[row + 1 :]), start=start) for row in rows]
     return replace(hunks[0], otherwise=tuple(hunks))

@@ -1,4 +1,4 @@
-"""Where a diff ends that stands in an answer without a fence."""
+"""Find the end of a diff that has no fence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REACH = 40  # lines in which a paragraph must show a change, to belong to a hun
 
 
 def bare_diff_end(lines: Sequence[str], at: int) -> int:
-    """The line after a diff without a fence: it ends at the first line that can't belong to it.
+    """The line after a diff without a fence: it ends at the first line that cannot belong to it.
 
     After a hunk that has all the lines its header declares, `- x` is a bullet and not a deletion; so it is
     after a blank line where no header declares anything. Nothing that has lost its first column belongs to a

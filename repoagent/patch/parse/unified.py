@@ -1,4 +1,4 @@
-"""Unified diffs as models write them: which files they are for, and their hunks."""
+"""Parse unified diffs: file headers and hunks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAIL_HEAD = re.compile(r"(?:From|Date|Subject|Author|AuthorDate|Commit|Merge|X-
 def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
     """The files of one diff. `lines` are those of one block, without its fence and what it was wrapped in.
 
-    Raises Misfit for a combined diff.
+    Raises PatchError for a combined diff.
     """
     if transport_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
