@@ -186,13 +186,13 @@ def patched(
 ) -> EditResult:
     """Apply a patch; the message in it is treated as a model's. Raises what `edit.apply_patch.apply` does; everything
     is unchanged then."""
-    from repoagent.edit.apply_input import parse_bindings, read_given
+    from repoagent.edit.apply_input import parse_bindings, read_patch_input
     from repoagent.edit.apply_patch import apply
     from repoagent.edit.commit import without_claims
     from repoagent.edit.request import EditRequest, Target
     from repoagent.tasks.check import check_of
 
-    parsed = read_given(patch.name, patch.data, worktree.top)
+    parsed = read_patch_input(patch.name, patch.data, worktree.top)
     parsed = replace(parsed, message=without_claims(parsed.message).lstrip())
     bindings = parse_bindings([f"{path}={blob}" for path, blob in patch.sources.items()])
     request = EditRequest(

@@ -337,8 +337,8 @@ def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def as_in(text: Text, line: str) -> str:
-    """A line of an answer as `text` would have it: bytes that are not UTF-8, surrogates in the answer, are characters of
-    a Latin-1 file. A diff of such a file, as git prints it, holds them."""
+    """A line of an answer as `text` would have it: bytes that are not UTF-8, surrogates in the answer, are
+    characters of a Latin-1 file. A diff of such a file, as git prints it, holds them."""
     if text.encoding != "latin-1":
         return line
     return _ESCAPED.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)

@@ -234,8 +234,8 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_said_whole(whole: str, text: Text) -> None:
-    """Raises PatchError where a text that only words call the whole file keeps too little of it, or lacks its first or last
-    lines."""
+    """Raises PatchError where a text that only words call the whole file keeps too little of it, or lacks its first
+    or last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
     kept = sum((Counter(map(str.strip, old)) & Counter(map(str.strip, new))).values())

@@ -54,12 +54,14 @@ def refuse_mixed(context: RunContext, changes: Sequence[FileChange], whole: Coll
             )
 
 
-def agreed_whole(context: RunContext, changes: Sequence[FileChange], error: Inseparable, goes_on: str) -> str:
+def agreed_whole(
+    context: RunContext, changes: Sequence[FileChange], error: Inseparable, resume_hint: str
+) -> str:
     """The path of the error, where the person says that the file is to be committed as it stands.
 
-    Raises the error, with how it `goes_on`, where they don't or are not to be asked: the model can't mend it.
+    Raises the error with `resume_hint` where the user declines or cannot be asked: the model cannot fix it.
     """
-    refusal = Inseparable(f"{error}\n{goes_on}", error.path)
+    refusal = Inseparable(f"{error}\n{resume_hint}", error.path)
     change = next((one for one in changes if one.name == error.path), None)
     if context.request.mode != "ask" or change is None:
         raise refusal from error
@@ -83,7 +85,7 @@ class CommitContext:
     worktree: WorkTree
     request: EditRequest
     draft: Draft
-    goes_on: str
+    resume_hint: str
     placements: list[Placement] = field(default_factory=list)
 
 

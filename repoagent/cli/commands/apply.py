@@ -89,7 +89,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 
     options = SimpleNamespace(**values)
     refuse_conflicts(options, LANDING_CONFLICTS, CONFLICTS)
-    patch = read_given(_name(options.file), _read(options.file), Path.cwd())
+    patch = read_patch_input(_name(options.file), _read(options.file), Path.cwd())
     if options.file in {None, "-"}:
         _ask_on_the_terminal()
     try:
@@ -127,7 +127,11 @@ def _opened(
 
 
 def _applied(
-    worktree: WorkTree | None, options: SimpleNamespace, patch: Given, settings: Settings, terminal: Terminal
+    worktree: WorkTree | None,
+    options: SimpleNamespace,
+    patch: PatchInput,
+    settings: Settings,
+    terminal: Terminal,
 ) -> tuple[ApplyOutcome, set[str]]:
     """Apply it: the outcome, and the sentences already shown."""
     from repoagent.cli.ui.confirm import TerminalInterface

@@ -190,7 +190,7 @@ def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, 
     except RepoagentError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
     request = masked(build_request(question, max_output_tokens=0))
-    found = Shown(display_name(spec), asked_for(settings, spec).window, blocks_of(request))
+    found = Shown(display_name(spec), answer_format(settings, spec).window, blocks_of(request))
     show_texts(found, terminal, as_json=as_json, count=False)
 
 
@@ -224,15 +224,15 @@ def question_of(options: SimpleNamespace, worktree: WorkTree | None, terminal: T
     from repoagent.tasks.ask import Question, read_files, read_stream
 
     words, names = _split(options)
-    asked_for = (words is None) + names.count("-") + (str(options.reply) == "-")
-    if asked_for > 1:
+    answer_format = (words is None) + names.count("-") + (str(options.reply) == "-")
+    if answer_format > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
     if words is None:
         words = _decoded(_standard_input(terminal), "standard input")
     if not words.strip():
         raise UsageError(f"the prompt is empty: use {USE}")
     files = read_files([Path(name) for name in names if name != "-"], worktree, Path.cwd())
-    if "-" in names or (not asked_for and _is_piped()):
+    if "-" in names or (not answer_format and _is_piped()):
         _say_if_late(terminal)
         stream = read_stream(sys.stdin.buffer)
         if stream is not None:

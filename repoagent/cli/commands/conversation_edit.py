@@ -60,7 +60,7 @@ EPILOG = examples(
 @json_option
 @pass_session
 def edit_command(session: Session, /, **values: Any) -> None:
-    """Rewrite NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
+    """RewriteRequest NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
 
     Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input; without a REQUEST
     your editor opens. `undo` undoes the change.
@@ -73,11 +73,11 @@ def edit_command(session: Session, /, **values: Any) -> None:
     found = find(context.here, options.name, own=True)
     request = _request(options, context, found)
     if options.show_prompt:
-        _show_prompt(context, Rewrite(found, request, options.user_turns), as_json=options.as_json)
+        _show_prompt(context, RewriteRequest(found, request, options.user_turns), as_json=options.as_json)
         return
     ready: ModelSetup | None = None
     if request:
-        done, ready = _by_model(options, context, Rewrite(found, request, options.user_turns))
+        done, ready = _by_model(options, context, RewriteRequest(found, request, options.user_turns))
     else:
         done = _by_hand(context, found)
     if options.dry_run:
@@ -85,7 +85,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
         return
     if not options.yes:
         _agree(context, done)
-    _answer(context, done, land(context.layout, done), ready, as_json=options.as_json)
+    _answer(context, done, commit_rewrite(context.layout, done), ready, as_json=options.as_json)
 
 
 def _request(options: SimpleNamespace, context: ConversationContext, found: Held) -> str:
@@ -105,17 +105,17 @@ def _request(options: SimpleNamespace, context: ConversationContext, found: Held
 
 
 def _by_model(
-    options: SimpleNamespace, context: ConversationContext, asked: Rewrite
-) -> tuple[Rewritten, ModelSetup]:
+    options: SimpleNamespace, context: ConversationContext, asked: RewriteRequest
+) -> tuple[RewriteResult, ModelSetup]:
     from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
     from repoagent.llm.model import display_name
 
     terminal = context.terminal
-    waiting = terminal.working(f"reading {asked.found.place.name}")
+    waiting = terminal.working(f"reading {asked.original.place.name}")
     ready = ready_for(context.settings, terminal, waiting, record=options.record, reply=options.reply)
     if ready.meter.book is not None:
-        names = (asked.found.place.about or asked.found.place.name,)
+        names = (asked.original.place.about or asked.original.place.name,)
         ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
@@ -163,7 +163,7 @@ def _agree(context: ConversationContext, done: RewriteResult) -> None:
     terminal.diff(done.diff, aside=True)
     if done.words:
         terminal.note(f"\n{done.words}\n", "dim")
-    name = done.found.place.name
+    name = done.original.place.name
     if terminal.ask(f"Write this to {name}", {"y": "write it", "n": "discard it"}) == "n":
         raise NothingDone("nothing was changed")
 
@@ -180,7 +180,7 @@ def _answer(
     from repoagent.llm.model import display_name
     from repoagent.memory.conversation_log import digest
 
-    terminal, place = context.terminal, done.found.place
+    terminal, place = context.terminal, done.original.place
     if as_json:
         paid = None if ready is None else {"model": display_name(ready.model.spec), **as_object(ready)}
         value = {
@@ -189,7 +189,7 @@ def _answer(
             "name": place.name,
             "path": str(place.path),
             "written": written is not None,
-            "before": digest(done.found.data),
+            "before": digest(done.original.data),
             "after": digest(done.after),
             "diff": done.diff,
             "words": done.words,

@@ -171,8 +171,8 @@ EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are 
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The one place of each hunk that changes anything. Raises PatchError or PatchErrors, also where what a hunk deletes and
-    adds again is nowhere in the file."""
+    """The one place of each hunk that changes anything. Raises PatchError or PatchErrors, also where what a hunk
+    deletes and adds again is nowhere in the file."""
     index = index_of(text.lines)
     if not strict:
         hunks = undone(hunks, text.lines)

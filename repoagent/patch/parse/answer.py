@@ -521,8 +521,8 @@ def _inherited(
 
 def decided(patch: FilePatch, data: bytes) -> FilePatch:
     """`patch` with one reading of each hunk for a file that holds `data`, and with each hunk of an envelope that has
-    nothing but a heading put under it. Raises PatchError where two readings are borne out, or none of several, and for a
-    hunk that was meant to change something and does not."""
+    nothing but a heading put under it. Raises PatchError where two readings are borne out, or none of several, and
+    for a hunk that was meant to change something and does not."""
     if all(hunk.changes and not hunk.otherwise and not _has_only_heading(hunk) for hunk in patch.hunks):
         return patch
     text = decode(data)

@@ -229,8 +229,8 @@ def _is_plain(options: str) -> bool:
 
 
 def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[FilePatch]:
-    """The files that a script writes, and the patches that it applies. Raises PatchError for a text that the shell would
-    change, and for a diff in a file that the script does not plainly apply."""
+    """The files that a script writes, and the patches that it applies. Raises PatchError for a text that the shell
+    would change, and for a diff in a file that the script does not plainly apply."""
     patches: list[FilePatch] = []
     folder = ""
     scripts = _documents(lines)
