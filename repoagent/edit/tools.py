@@ -438,7 +438,7 @@ def outline_tool(tool_context: ToolContext) -> Tool:
 
 def history_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
-        from repoagent.history.prompt import Look
+        from repoagent.history.prompt_block import Look
 
         path = action.args.get("path", "")
         check_path(path)

@@ -18,7 +18,7 @@ from repoagent.git.index import paths_by_blob
 from repoagent.git.process import GitError, git
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.memory.identity import resolve
-from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex
+from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.resolve import File, find, key_at, key_of
 from repoagent.storage import jsonl

@@ -30,7 +30,7 @@ from repoagent.memory.conversation_log import grouped
 from repoagent.memory.edit_records import EditRecord, read_edits
 from repoagent.memory.editing import Put, put_away
 from repoagent.memory.file_state import Census, Standing, State, quick_read
-from repoagent.memory.identity.index import EARLIER, FEW, PATH, IdentityIndex, folders, open_index, shelf_file
+from repoagent.memory.identity.hints import EARLIER, FEW, PATH, IdentityIndex, folders, open_index, shelf_file
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.relink import Step, last_step, steps
 from repoagent.memory.identity.store import copy_of, recognize, resolve

@@ -20,7 +20,7 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.model import public
 from repoagent.llm.usage import Spent, read, state_folder
 from repoagent.memory.edit_records import EditRecord
-from repoagent.memory.identity.index import folders
+from repoagent.memory.identity.hints import folders
 from repoagent.review.finding import read_log
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular

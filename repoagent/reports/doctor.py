@@ -126,7 +126,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
 
 def check_memory(worktree: WorkTree) -> Iterator[Check]:
     """How much is remembered, and what of it can't be read."""
-    from repoagent.memory.identity.index import open_index
+    from repoagent.memory.identity.hints import open_index
 
     said: list[str] = []
     where = layout(worktree)

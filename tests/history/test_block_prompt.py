@@ -13,7 +13,7 @@ import pytest
 from repoagent.git.process import GitError
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.history.index.index import open_index
-from repoagent.history.prompt import Look
+from repoagent.history.prompt_block import Look
 from repoagent.history.summary_store import Summary, write_summary
 from tests.conftest import GitRepo
 

@@ -39,7 +39,7 @@ from repoagent.memory.archive.merge import turns_of
 from repoagent.memory.archive.orphans import Orphans, forget_run, old_runs
 from repoagent.memory.compaction import compact_before
 from repoagent.memory.conversation_log import grouped, of_turns
-from repoagent.memory.identity.index import open_index
+from repoagent.memory.identity.hints import open_index
 from repoagent.memory.identity.record import FILE, Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
 from repoagent.storage import jsonl

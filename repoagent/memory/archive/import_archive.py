@@ -46,7 +46,7 @@ from repoagent.memory.archive.merge import (
     with_turns,
 )
 from repoagent.memory.identity import resolve
-from repoagent.memory.identity.index import EARLIER, PATH, Change, IdentityIndex, open_index
+from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, Memory, Rekeying, save
 from repoagent.memory.identity.resolve import File, find, key_at
 from repoagent.memory.identity.similarity import keep_content

@@ -19,7 +19,7 @@ from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.file_state import Census
 from repoagent.memory.identity import resolve
-from repoagent.memory.identity.index import IdentityIndex
+from repoagent.memory.identity.hints import IdentityIndex
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.similarity import RENAME, is_sample, last_contents, likeness, worked_over
 from repoagent.storage.folders import failed

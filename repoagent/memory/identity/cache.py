@@ -22,7 +22,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.memory.identity.index import (
+from repoagent.memory.identity.hints import (
     PATH,
     Change,
     Few,

@@ -9,7 +9,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity.index import Change, IdentityIndex, open_index
+from repoagent.memory.identity.hints import Change, IdentityIndex, open_index
 from repoagent.memory.identity.record import (
     LINKED,
     LINKED_ANEW,

@@ -27,7 +27,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.process import GitError, git
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, IdentityIndex
+from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, IdentityIndex
 from repoagent.memory.identity.record import REWRITTEN, Identity
 from repoagent.memory.identity.similarity import (
     RENAME,

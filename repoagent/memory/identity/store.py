@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from repoagent.errors import Busy, Refused
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity.index import BLOB, KEY, Change, IdentityIndex, folders, fresh, open_index
+from repoagent.memory.identity.hints import BLOB, KEY, Change, IdentityIndex, folders, fresh, open_index
 from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying, save
 from repoagent.memory.identity.resolve import File, Found, find, key_at, key_of
 from repoagent.memory.identity.similarity import drop_contents, keep_content

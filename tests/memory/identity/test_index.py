@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity import index as hints
+from repoagent.memory.identity import hints
 from repoagent.memory.identity.record import Identity, identity_file, load, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
 from repoagent.storage.layout import Layout
@@ -215,7 +215,7 @@ def test_kills_while_it_is_made_and_written(desk: Desk) -> None:
         memory = Identity(path).seen(f"{len(name):040}", "/elsewhere")
         save(desk.layout.memory / name, memory)
     code = (
-        "import sys, os; from pathlib import Path; import repoagent.memory.identity.index as i; i.FEW = 0\n"
+        "import sys, os; from pathlib import Path; import repoagent.memory.identity.hints as i; i.FEW = 0\n"
         "from repoagent.memory.identity.store import remember; from repoagent.git.worktree import layout, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"

@@ -5,7 +5,7 @@ key or a blob. A hint too many costs one small read, for who asks loads the iden
 missing would make a known file a stranger. So the hints of what will be are written before the identity is, beside
 those of what was, and a kill in between does no harm.
 
-A few memories are simply read. Many have their hints in `memory.db` (shelf.py).
+A few memories are simply read. Many have their hints in `memory.db` (cache.py).
 """
 
 from __future__ import annotations
