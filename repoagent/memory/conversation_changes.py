@@ -85,7 +85,7 @@ def change(
         refuse_clash(layout, place.name)
     with held_still(layout, place) as present:
         if present != before:
-            raise Overtaken(f"{place.name} was changed meanwhile, and nothing was done: look at it again")
+            raise Overtaken(f"{place.name} has changed in the meantime; changed nothing, look at it again")
         return put(layout, place, present, after, command, of=of)
 
 
@@ -144,7 +144,7 @@ def redo(layout: Layout, worktree: WorkTree, place: Place, *, warn: Warn = to_st
 def _invert(layout: Layout, worktree: WorkTree, place: Place, command: str, warn: Warn) -> TakenBack:
     if all(one.key != place.key for one in changes(layout, warn=warn)):
         if place.path.exists():
-            raise NothingDone(f"no command has changed {place.name} yet: there is nothing to {command}")
+            raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
         raise missing(layout, place)
     with held_still(layout, place) as present:
         known = _landed(changes(layout, warn=warn), place.key, digest(present))
@@ -152,8 +152,8 @@ def _invert(layout: Layout, worktree: WorkTree, place: Place, command: str, warn
         while stack and digest(present) == stack[-1].before != stack[-1].after:
             stack.pop()
         if not stack:
-            what = "was taken back" if command == REDO else "is left that a command has made"
-            raise NothingDone(f"no change of {place.name} {what}: there is nothing to {command}")
+            what = "undone change" if command == REDO else "change by a command"
+            raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
         last = stack[-1]
         after = _without(layout, worktree, place, present, last)
         done = put(layout, place, present, after, command, of=last.id)
@@ -196,27 +196,25 @@ def _without(
     before = text_of(layout, last.before)
     if digest(present) == last.after:
         return before
-    kept = f"; the text from before is {file_of(layout, last.before)}" if last.before else ""
+    kept = f"; the previous text is {file_of(layout, last.before)}" if last.before else ""
     if present is None:
-        raise Refused(f"{place.name} is gone since its last {last.command}{kept}: put it back by hand")
+        raise Refused(f"{place.name} was deleted after its last {last.command}; restore it by hand{kept}")
     after = text_of(layout, last.after)
     if before is not None and (joined := _with_tail(before, after, present)) is not None:
         return joined
     if before is None or after is None:
         raise Refused(
-            f"{place.name} was changed since its last {last.command}: it is left as it is; `repoagent conversation "
-            "delete` would put it away"
+            f"{place.name} has changed since its last {last.command}; use `repoagent conversation delete` to remove it"
         )
     merged = merge(worktree, present, after, before)
     if isinstance(merged, Conflict):
         where = f" on {say_lines(merged.lines)}" if merged.lines else ""
         raise Refused(
-            f"{place.name} was changed since its last {last.command} in the same place{where}: put it right by "
-            f"hand{kept}"
+            f"{place.name} has changed since its last {last.command} in the same place{where}; fix it by hand{kept}"
         )
     if not _is_whole(merged, before):
         raise Refused(
-            f"{place.name} was changed since its last {last.command}, and both together are no conversation{kept}"
+            f"{place.name} has changed since its last {last.command}, and the two cannot be merged{kept}"
         )
     return merged
 
@@ -270,21 +268,20 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     try:
         new = loads(after)
     except (BrokenConversation, NewerConversation) as error:
-        return f"the result is no conversation: {error}"
+        return f"the result is not a valid conversation: {error}"
     if head_of(before) != head_of(after):
         return (
-            "the lines before the first turn were changed, or a heading of a turn was: leave them as they are, a "
-            f"turn begins with a line `## [{old.nonce}] SPEAKER`"
+            "the lines before the first turn or a heading of a turn have changed; keep them (a turn begins with "
+            f"a line `## [{old.nonce}] SPEAKER`)"
         )
     if _headings(after, old) - len(new.turns) > _headings(before, old) - len(old.turns):
         return (
-            "a line that begins like a heading is none: it must be `## ["
-            + old.nonce
-            + "] user`, `assistant` or "
-            "`observation`, and what the program has written behind that"
+            "a line looks like a heading but is not valid: it must be `## ["
+            f"{old.nonce}] user`, `assistant` or "
+            "`observation`, followed by what repoagent wrote after it"
         )
     if old.turns and not new.turns:
-        return "the result has no turn left: to put the whole conversation away, delete it"
+        return "the result has no turns; use `repoagent conversation delete` to delete the conversation"
     if not user_turns and (wrong := _person(old, new)):
         return wrong
     return _order(old.turns, new.turns)
@@ -303,12 +300,12 @@ def _person(old: Conversation, new: Conversation) -> str:
         min(len(before), len(after)),
     )
     if place >= len(before):
-        what = "a turn of the person was added"
+        what = "a user turn was added"
     elif before[place] in after[place:] or len(after) >= len(before):
-        what = f"the person's turn {_number(old, before[place])} was changed"
+        what = f"user turn {_number(old, before[place])} was changed"
     else:
-        what = f"the person's turn {_number(old, before[place])} was changed or left out"
-    return f"{what}: the person's own words stay as they are (--user-turns allows it)"
+        what = f"user turn {_number(old, before[place])} was changed or removed"
+    return f"{what}; use --user-turns to allow it"
 
 
 def _number(one: Conversation, turn: Turn) -> int:
@@ -321,8 +318,8 @@ def _order(old: tuple[Turn, ...], new: tuple[Turn, ...]) -> str:
     roles = [None, *(turn.role for turn in new)]
     for number, (first, second) in enumerate(pairwise(roles), 1):
         if second not in _FOLLOWS[first] and (first, second) not in were:
-            behind = "stands first" if first is None else f"follows one of {first}"
-            return f"turn {number}, of {second}, {behind}: turns of that kind do not follow each other so"
+            behind = "cannot come first" if first is None else f"cannot follow {first}"
+            return f"turn {number} ({second}) {behind}"
     return ""
 
 
@@ -340,7 +337,7 @@ def branch(layout: Layout, source: Held, place: Place, *, turns: int | None = No
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"--at {turns} is no turn of {source.place.name}, which has {count}: see `repoagent conversation show`"
+            f"{source.place.name} has {count} turns, no turn {turns}; see `repoagent conversation show`"
         )
     return _copy(layout, source, place, count if turns is None else turns, "branch")
 
@@ -368,9 +365,9 @@ def _copy(
     layout: Layout, source: Held, place: Place, turns: int, command: str, *, force: bool = False
 ) -> Change:
     if source.place.key == place.key:
-        raise UsageError(f"{place.name} would be a copy of itself: choose another name")
+        raise UsageError(f"{place.name} would be a copy of itself; choose another name")
     present = read_regular(place.path)
     if present is not None and not force:
-        how = "choose another name" + ("" if command == "branch" else ", or say --force")
-        raise Refused(f"there is a conversation {place.name!r} already: {how}")
+        how = "choose another name" + ("" if command == "branch" else " or use --force")
+        raise Refused(f"a conversation {place.name!r} already exists; {how}")
     return change(layout, place, present, copied(source, turns), command)

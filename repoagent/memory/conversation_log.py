@@ -81,9 +81,9 @@ def text_of(layout: Layout, name: str) -> bytes | None:
     place = file_of(layout, name)
     data = read_regular(place)
     if data is None:
-        raise Refused(f"the text that was there before is not kept any more ({place})")
+        raise Refused(f"the previous text is gone ({place})")
     if digest(data) != name:
-        raise Refused(f"{place} was changed, and is not the text that was there before: nothing was done")
+        raise Refused(f"{place} was modified and no longer matches its hash; changed nothing")
     return data
 
 
@@ -112,7 +112,7 @@ def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
     for value in jsonl.read_records(path, warn=warn):
         version = value.get("version")
         if isinstance(version, int) and version > VERSION:
-            raise Refused(f"{path} was written by a newer repoagent: update repoagent, or move the file away")
+            raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")
         if (one := _parsed(value)) is not None:
             found.append(one)
     return found

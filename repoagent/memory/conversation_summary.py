@@ -109,15 +109,13 @@ def summarize(
         )
         text = usable(reply.text, words)
         if not text:
-            raise ModelError(
-                f"{public(model.spec)} gave no summary that could be used: nothing is kept of it, try another --model"
-            )
+            raise ModelError(f"{public(model.spec)} gave no usable summary; try another --model")
         about = f"{found.place.name}, turns 1-{piece.last}, sha256 {sha256(found.data).hexdigest()}"
         fresh = Summary(mask(text), about, public(reply.model or model.spec), now())
         with locked(folder_of(layout) / ".lock", what="the summaries of conversations"):
             summary = write_summary(folder_of(layout), piece.key, fresh)
     if summary is None:
-        raise ModelError("there is nothing to summarize")  # no piece: who calls has seen to that
+        raise ModelError("nothing to summarize")  # no piece: who calls has seen to that
     return summary
 
 
@@ -125,9 +123,9 @@ def request(piece: Piece, earlier: str, words: int) -> Request:
     """The question about one piece; `earlier` is what was said of all before it."""
     parts = []
     if earlier:
-        parts.append(f"What was said of turns 1 to {piece.first - 1}:\n{fence(earlier, 'earlier')}\n")
+        parts.append(f"Summary of turns 1 to {piece.first - 1}:\n{fence(earlier, 'earlier')}\n")
     parts.append(fence(piece.text, f"conversation turns={piece.first}-{piece.last}"))
-    of = "the whole conversation so far, with its beginning," if earlier else "this conversation"
+    of = "the whole conversation so far, including its beginning," if earlier else "this conversation"
     parts.append(f"\n\nSummarize {of} in about {words} words.\n")
     system = (files("repoagent.memory") / "prompts" / "conversation_summary.md").read_text(encoding="utf-8")
     key = json.dumps({"conversation": piece.key, "earlier": sha256(earlier.encode()).hexdigest()[:16]})
@@ -160,4 +158,4 @@ def _clipped(text: str) -> str:
     if len(text) <= LONGEST_TURN:
         return text
     half = LONGEST_TURN // 2
-    return f"{text[:half]}\n(… {len(text) - 2 * half:,} characters are left out here …)\n{text[-half:]}"
+    return f"{text[:half]}\n(… {len(text) - 2 * half:,} characters omitted …)\n{text[-half:]}"

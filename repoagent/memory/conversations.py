@@ -50,7 +50,7 @@ def checked(name: str) -> str:
     """`name` in its composed form (Unicode NFC), as files are named. Raises UsageError for one that can't be given."""
     name = unicodedata.normalize("NFC", name)
     if why := _wrong(name):
-        raise UsageError(f"{name!r} is no name for a conversation: {why}")
+        raise UsageError(f"invalid conversation name {name!r}: {why}")
     return name
 
 
@@ -63,7 +63,7 @@ def refuse_reserved(name: str) -> None:
     """Raise UsageError for a name that a person may not give."""
     if is_reserved(name):
         forms = ", ".join(f"{form}..." for form in RESERVED)
-        raise UsageError(f"the name {name!r} is the program's own (as {forms}): choose another")
+        raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
 
 
 def refuse_clash(layout: Layout, name: str) -> None:
@@ -72,7 +72,7 @@ def refuse_clash(layout: Layout, name: str) -> None:
     for other in names(layout):
         if other != name and unicodedata.normalize("NFC", other).casefold() == folded:
             raise Refused(
-                f"there is a conversation {other!r}, which differs from {name!r} in case only: choose another name"
+                f"a conversation {other!r} already exists, and differs from {name!r} in case only; choose another name"
             )
 
 
@@ -92,20 +92,20 @@ def names(layout: Layout) -> list[str]:
 
 def _wrong(name: str) -> str:
     if not name.strip():
-        return "it is empty"
+        return "empty"
     if name != name.strip() or name.endswith("."):
-        return "it may not begin or end with a space, or end with a dot"
+        return "cannot begin or end with a space, or end with a dot"
     if name.startswith((".", "-")):
-        return "it may not begin with a dot or a dash"
+        return "cannot begin with a dot or a dash"
     if not name.isprintable():
-        return "it holds a character that can't be seen"
+        return "contains an unprintable character"
     if bad := next((character for character in name if character in _NOT_IN_A_NAME), ""):
-        file = "; for that of a file say file:PATH" if bad in "/\\" else ""
-        return f"it may not hold {bad}{file}"
+        file = "; use file:PATH for the conversation of a file" if bad in "/\\" else ""
+        return f"cannot contain {bad}{file}"
     if name.casefold().endswith(ENDING):
-        return f"leave its ending {ENDING} out"
+        return f"leave out the ending {ENDING}"
     if len(name.encode()) > LONGEST:
-        return f"it has more than {LONGEST} bytes"
+        return f"longer than {LONGEST} bytes"
     return ""
 
 
@@ -174,16 +174,14 @@ def of_file(
         if make or not folders:
             raise no_such_file(path, worktree.top)
         if len(folders) > 1:
-            raise Refused(
-                f"{path} is gone, and {len(folders)} memories are of a file of that name: bring the file back first"
-            )
+            raise Refused(f"{path} is gone and {len(folders)} memories name it; restore the file first")
         folder = layout.memory / folders[0]
         return Place(f"{FILE}{path}", "file", folder / "conversation.md", f"memory:{folders[0]}", path)
     memory = resolve(layout, worktree, path, data, warn=warn)
     if memory is None and make:
         memory = remember(layout, worktree, path, data, warn=warn)
     if memory is None:
-        raise Refused(f"nothing is remembered of {path} yet: there is no conversation about it")
+        raise Refused(f"no conversation about {path} yet")
     return of_memory(memory, path)
 
 
@@ -225,7 +223,7 @@ class Here:
     def file(self, path: str, *, make: bool = False) -> Place:
         """The place of the conversation about the file `path`, as written here, or else from the top."""
         if not path:
-            raise UsageError("say which file: file:PATH")
+            raise UsageError("missing file name: use file:PATH")
         path = path.removeprefix(FILE)
         try:
             return self._file(path, self.cwd, make=make)
@@ -280,18 +278,18 @@ def parsed(place: Place, data: bytes) -> Held:
 def missing(layout: Layout, place: Place) -> UsageError:
     """The sentence for a conversation that is not there."""
     if place.kind == "file":
-        return UsageError(f"nothing was said about {place.about} yet: there is no conversation about it")
+        return UsageError(f"no conversation about {place.about} yet")
     with suppress(Refused):  # what a newer repoagent has changed
         mine = [one for one in changes(layout) if one.key == place.key]
         if mine and not mine[-1].after:  # a command has put it away
             way = REDO if mine[-1].command == UNDO else UNDO
             return UsageError(
-                f"there is no conversation {place.name!r} any more; `repoagent conversation {way} "
-                f"{quote(place.name)}` brings it back"
+                f"conversation {place.name!r} was deleted; restore it with `repoagent conversation {way} "
+                f"{quote(place.name)}`"
             )
     near = get_close_matches(place.name, names(layout), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` shows all"
-    return UsageError(f"there is no conversation {place.name!r}; {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` lists all"
+    return UsageError(f"no conversation {place.name!r}; {hint}")
 
 
 _REACH = 4_000  # characters in which the line begins: it stands behind the first one

@@ -80,5 +80,5 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
         else:
             edits[record.id] = record
     if skipped:
-        warn(f"{path}: {skipped} line(s) are no edits that this repoagent knows, and were skipped")
+        warn(f"{path}: skipped {skipped} invalid line(s)")
     return list(edits.values())

@@ -46,12 +46,12 @@ def check_notes(data: bytes) -> list[Finding]:
     """What in a notes file may be a slip. There is none that it can't be read with."""
     found = list(_bytes(data))
     if len(data) > NOTES_LIMIT:
-        found.append(Finding(1, f"it has {len(data):,} bytes: a prompt can't show more than a few thousand"))
+        found.append(Finding(1, f"the file has {len(data):,} bytes; a prompt shows a few thousand at most"))
     for entry in entries(data):
         if entry.note.day and not _is_day(entry.note.day):
-            found.append(Finding(entry.first + 1, f"{entry.note.day} is no day"))
+            found.append(Finding(entry.first + 1, f"invalid date {entry.note.day}"))
         if not entry.note.text:
-            found.append(Finding(entry.first + 1, "a note without words"))
+            found.append(Finding(entry.first + 1, "empty note"))
     return found
 
 
@@ -67,10 +67,10 @@ def check_conversation(data: bytes) -> list[Finding]:
             pass
         elif f"[{nonce}]" in line and position not in headings:
             found.append(
-                Finding(number, "has the mark of a heading and is none: it is read as text of the turn")
+                Finding(number, "looks like a heading but is not valid; it is read as text of the turn")
             )
         elif line.strip() and position < min(headings, default=len(text)):
-            found.append(Finding(number, "stands before the first turn, and is not read"))
+            found.append(Finding(number, "precedes the first turn; it is ignored"))
         position += len(line) + 1
     return found
 
@@ -100,7 +100,7 @@ def save_conversation(memory: Memory, worktree: WorkTree, before: bytes, after: 
             if (read_regular(path) or b"") == now:
                 write_whole(path, whole)
                 return now != before
-    raise Busy(f"{path} is saved by another program all the time: try again when it is done")
+    raise Busy(f"another program keeps saving {path}; try again later")
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
@@ -125,7 +125,7 @@ def _joined(worktree: WorkTree, before: bytes, after: bytes, now: bytes) -> byte
     if was.rest != came.rest:  # headings too: lines are all there is to go by
         merged = merge(worktree, now, before, after)
         if isinstance(merged, Conflict):
-            raise Clash("the notes were changed by somebody else meanwhile, on the same lines")
+            raise Clash("another program changed the same lines of the notes")
         return merged
     gone = set(was.notes) - set(came.notes)
     added = [note for note in came.notes if note not in was.notes and note not in mine.notes]
@@ -166,17 +166,17 @@ def _with_turns(worktree: WorkTree, before: bytes, after: bytes, now: bytes) -> 
             pass
         else:
             return merged
-    raise Clash("the conversation was changed by somebody else meanwhile, on the same lines")
+    raise Clash("another program changed the same lines of the conversation")
 
 
 def _bytes(data: bytes) -> Iterator[Finding]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
-            yield Finding(number, "has control characters")
+            yield Finding(number, "contains control characters")
         try:
             line.decode()
         except UnicodeDecodeError:
-            yield Finding(number, "is no UTF-8")
+            yield Finding(number, "is not UTF-8")
 
 
 def _is_day(text: str) -> bool:
@@ -325,7 +325,7 @@ def _alone(memory: Memory, part: Part) -> Iterator[None]:
             try:
                 if not flock_until(descriptor, deadline, path):
                     raise Busy(
-                        f"{path} is being written by another process for more than {_WAIT:g} s: try again"
+                        f"another process has been writing {path} for more than {_WAIT:g} s; try again"
                     )
                 if still_at(descriptor, parent, path.name):
                     yield

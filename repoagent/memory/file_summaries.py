@@ -94,8 +94,8 @@ def part_request(
     inside = f", which begins inside {' > '.join(map(_quoted, scope))}," if scope else ""
     asked = (
         f"This is one part of the larger file {_named(name)}. Summarize this part{inside} in about {words} words, with "
-        "the names of what is defined in it: who reads your summary does not see the part, and joins it with those "
-        "of the others."
+        "the names of what is defined in it: your summary will be joined with those of the other parts by a reader who "
+        "does not see this part."
     )
     return _request(fence(text, f"part path={_quoted(name)}"), asked, words, key, note=note, earlier=earlier)
 
@@ -105,10 +105,10 @@ def join_request(
 ) -> Request:
     """The summaries of parts, in the order of the file, to be made one: of the `whole` file, or of a stretch of it."""
     blocks = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
-    of = f"{'' if whole else 'a stretch of '}the file {_named(name)}"
+    of = f"{'' if whole else 'a section of '}the file {_named(name)}"
     asked = (
-        f"These are the summaries of the parts of {of}, in their order. Make of them one summary of "
-        f"{'the whole file' if whole else 'that stretch'} in about {words} words."
+        f"These are the summaries of the parts of {of}, in order. Combine them into one summary of "
+        f"{'the whole file' if whole else 'that section'} in about {words} words."
     )
     return _request(blocks, asked, words, key, earlier=earlier)
 
@@ -138,8 +138,8 @@ def _request(data: str, asked: str, words: int, key: str, *, note: str = "", ear
         parts.append(f"({note})")
     if earlier:
         parts.append(
-            "A person has written this of it before, perhaps of an older version. Keep of it what still holds, in "
-            f"their words where that can be:\n{fence(earlier, 'earlier')}"
+            "A person wrote this description earlier, perhaps of an older version. Keep what is still true, in "
+            f"their words where possible:\n{fence(earlier, 'earlier')}"
         )
     text = without_secrets(printable("\n".join([*parts, "", asked, ""])))
     system = (files("repoagent.memory") / "prompts" / "file_summary.md").read_text(encoding="utf-8")
@@ -304,7 +304,7 @@ class _Walk:
         self._on_part(self._name, len(self._parts), len(self._parts))
         earlier = self._earlier.get(-1, "") if whole else ""
         request = join_request(self._name, texts, words, key=key, whole=whole, earlier=earlier)
-        about = self._name if whole else f"a stretch of {self._name}"
+        about = self._name if whole else f"a section of {self._name}"
         question = Question(key, about, request, words, bool(earlier))
         return self._shelf.keep(key, self._ask(question)), True, key
 
@@ -398,7 +398,7 @@ def known(file: File, shelf: SummaryCache, *, words: int = WORDS) -> FileSummary
     """The summary of a file of which nothing is left to be asked (see `plan`)."""
 
     def nobody(question: Question) -> Summary:
-        raise ModelError(f"the summary of {question.about} was taken away just now: run it again")
+        raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
 
     return walk(file, shelf, words, nobody)
 
@@ -449,7 +449,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
         return ""
     summary, changed = found
     by = "corrected by a person" if summary.edited else f"by {summary.model or 'a model'}"
-    since = f", of an older text: {changed}" if changed else ""
+    since = f", of an older version: {changed}" if changed else ""
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
 
 
@@ -497,7 +497,7 @@ def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary, str] | None
         return None
     count = len(last.parts)
     changed = count - len(same)
-    what = f"{changed} of {count} parts changed since" if changed else "something was added since"
+    what = f"{changed} of {count} parts changed since" if changed else "text was added since"
     return None if found is None else (found, what)
 
 

@@ -73,7 +73,7 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
         return None
     found = _parsed(data, place)
     if found is None:
-        put_aside(place, "is broken, or holds no summary", warn)
+        put_aside(place, "is broken or contains no summary", warn)
     return found
 
 
@@ -107,7 +107,7 @@ def _parsed(data: bytes, place: Path) -> Summary | None:
         return None
     if int(version[:9]) > VERSION:
         raise Newer(
-            f"{place} has format version {version} and this repoagent knows up to {VERSION}: update repoagent, "
+            f"{place} has format version {version}, newer than the supported {VERSION}; update repoagent "
             "or move the file away"
         )
     text = printable(body.strip())[:LONGEST]

@@ -67,7 +67,7 @@ def named(
         return _of_folder(layout, worktree, name, warn)
     if path == "." or ((worktree.top / path).is_dir() and not (worktree.top / path).is_symlink()):
         raise UsageError(
-            f"{name} is a folder: name a file; `repoagent memory list {_shell(name)}` lists those in it"
+            f"{name} is a folder; name a file (`repoagent memory list {_shell(name)}` lists its memories)"
         )
     problem: Refused | None = None
     try:
@@ -90,18 +90,18 @@ def needed(layout: Layout, worktree: WorkTree, found: Named, *, warn: Warn) -> M
     """The memory that was named. Raises NothingDone, with what may have been meant, for a file that has none."""
     if found.memory is not None:
         return found.memory
-    sentence = f"nothing is remembered of {found.path}"
+    sentence = f"no memory of {found.path}"
     original = copy_of(layout, worktree, found.path, found.data or b"", warn=warn)
     if original is not None:
         raise NothingDone(
             f"{sentence}; it {is_copy(original, worktree, found.typed)}; `repoagent memory relink "
-            f"{_shell(found.typed)} --from {original.folder.name}` takes all of it from there"
+            f"{_shell(found.typed)} --from {original.folder.name}` moves the memory here"
         )
     other = _gone(layout, worktree, found.path, warn)
     if other is not None:
         raise NothingDone(
-            f"{sentence}; another file that was there before has a memory, {other.folder.name}: "
-            f"`repoagent memory relink {_shell(found.typed)} --from {other.folder.name}` ties that to this one"
+            f"{sentence}, but of another file that was there before ({other.folder.name}); "
+            f"`repoagent memory relink {_shell(found.typed)} --from {other.folder.name}` links it to this file"
         )
     raise NothingDone(sentence)
 
@@ -143,7 +143,7 @@ def _of_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> Nam
     with open_index(layout, warn) as index:
         identity = index.identity(wanted)
     if identity is None:
-        raise UsageError(f"there is no file {name}, and no memory of that name: see `repoagent memory list`")
+        raise UsageError(f"no file or memory {name}; see `repoagent memory list`")
     memory = Memory(layout.memory / wanted, identity)
     path = identity.path_in(str(worktree.top))
     try:
@@ -161,7 +161,7 @@ def _gone(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> Memory |
         found = list(_at(index, layout, worktree, path))
     if len(found) > 1:
         names = ", ".join(memory.folder.name for memory in found)
-        raise UsageError(f"several files that are gone were at {path}; name the memory instead: {names}")
+        raise UsageError(f"{path} is ambiguous: several deleted files were there; name the memory: {names}")
     return found[0] if found else None
 
 
@@ -175,7 +175,7 @@ def _at(index: IdentityIndex, layout: Layout, worktree: WorkTree, path: str) -> 
 
 
 def _not_there(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> UsageError:
-    reason = "and nothing is remembered of it"
+    reason = "and it has no memory"
     with open_index(layout, warn) as index:
         loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
     now = sorted({identity.path for identity in loaded if identity is not None})
@@ -462,11 +462,11 @@ def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
 
 def _index(layout: Layout, count: int) -> str:
     if count <= FEW:
-        return "not needed: so few are simply read"
+        return "not needed for so few memories"
     try:
         size = shelf_file(layout).stat().st_size
     except OSError:
-        return "can't be used: every memory is read each time"
+        return "unusable; every memory is read each time"
     return f"up to date, {size:,} bytes"
 
 

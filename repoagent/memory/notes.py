@@ -302,7 +302,7 @@ def _changed(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
             if read_regular(path) == before:
                 write_whole(path, data)
                 return told
-    raise Busy(f"{path} is saved by another program all the time: try again when it is done")
+    raise Busy(f"another program keeps saving {path}; try again later")
 
 
 Older = Callable[
@@ -440,14 +440,14 @@ def written_notes(text: str) -> list[str]:
 def check_notes(texts: list[str]) -> None:
     """Raises UsageError for none, too many, and one that is too long to be read in each prompt."""
     if not any(text.strip() for text in texts):
-        raise UsageError('the note is empty: say what to remember, `repoagent memory note FILE "..."`')
+        raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
-        raise UsageError(f"these are {len(texts)} notes; at most {MOST} are taken at once")
+        raise UsageError(f"too many notes: {len(texts)}, at most {MOST} at once")
     longest = max(map(len, texts))
     if longest > LONGEST_TEXT:
         raise UsageError(
-            f"a note has at most {LONGEST_TEXT:,} characters and this one has {longest:,}: put it into "
-            "a file, and name that file in the option `context`"
+            f"the note has {longest:,} characters, the limit is {LONGEST_TEXT:,}; put it into "
+            "a file and list the file in the option `context`"
         )
 
 
@@ -471,7 +471,7 @@ def copy_notes(memory: Memory, source: Memory) -> Noted:
     """
     learned = [note for note in read_notes(source.notes) if note.source not in (PROGRAM, COMPACTED)]
     if not learned:
-        raise NothingDone(f"there are no notes on {source.identity.path} that could be copied")
+        raise NothingDone(f"no notes on {source.identity.path} to copy")
     return _added(memory, learned, None, masked=False)
 
 

@@ -28,9 +28,9 @@ _STALE_SHARE = 1 / 6  # of the budget for notes, as long as there are others
 _EDITS = 8
 _STALE = 6
 _LONGEST_REQUEST = 400  # characters
-FOREIGN = "(What follows came with the repository; who wrote it is not known, whatever it says of that.)"
+FOREIGN = "(The following came with the repository; its author is unknown, whatever it claims.)"
 _NOTES = "Notes on this file:"
-_OUTDATED = "Notes that may be out of date, since the file does not have any more what they name:"
+_OUTDATED = "Notes that may be out of date, because the file no longer contains what they name:"
 
 
 def block(
@@ -103,7 +103,7 @@ def _told(note: Note, memory: Memory) -> str:
     stamp = " ".join(part for part in (note.day, by) if part)
     line = f"- {stamp}: {note.text}" if stamp else f"- {note.text}"
     older = memory.identity.is_of_older_text(note.day, note.blob)
-    return f"{line} (about an older text of this file)" if older else line
+    return f"{line} (about an older version of this file)" if older else line
 
 
 def _outcome(edit: EditRecord) -> str:
@@ -124,8 +124,8 @@ _FENCED = re.compile(r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[ \t]*$|\Z)")
 _BARE_DIFF = re.compile(r"(?ms)^(?:diff --git |--- \S+\n\+\+\+ ).*?(?=^[^-+ @\\\n]|\Z)")
 _NOTE = re.compile(r"<note>[^<]*</note>")
 _TAG = re.compile(r"</?[a-z]+(?: [^<>]*)?/?>")
-_REJECTED = re.compile(r"The (?:user rejected|person did not accept) the change: ")
-_OUTPUT, _AFTER = "Its output:\n", "\n\nThe files are as they were"
+_REASON = re.compile(r"\AThe (?:person|user) [a-z ]+ the change: ")
+_OUTPUT, _AFTER = "Its output:\n", "\n\nThe files "
 _FRAME = re.compile(  # of a traceback, or decoration of a test runner
     r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=_ ]{5,}|=+ .* =+$|\.+[.FEsx]*(?:\s*\[.*\])?$)"
 )
@@ -151,7 +151,7 @@ def _lines(one: Exchange) -> Iterator[str]:
             if text := cut(words(turn.text), WORDS if last else WORDS // 2):
                 yield f"  the model: {text}"
         elif turn.role == "observation" and (reason := reason_of(turn)):
-            yield f"  the person: {reason}"
+            yield f"  the user: {reason}"
         elif turn.role == "observation" and (failure := failure_of(turn)):
             yield f"  the {turn.meta.get('kind', 'check')}: {failure}"
 
@@ -167,8 +167,7 @@ def reason_of(turn: Turn) -> str:
     """Why the person did not take a change; "" for other turns, and where no reason was given."""
     if turn.meta.get("kind") != "person" or turn.meta.get("ok") != "no":
         return ""
-    said = _REJECTED.split(turn.text, maxsplit=1)[-1]
-    return cut(said.partition("\n")[0], WORDS)
+    return cut(_REASON.sub("", turn.text).partition("\n")[0], WORDS)
 
 
 def failure_of(turn: Turn) -> str:
@@ -197,7 +196,7 @@ DETAILED = 4  # exchanges that are told with what was said
 ENOUGH = 0.2  # of the weight of a request's words, for an exchange to be about the same
 _RECENT, _HALF = 0.3, 6.0  # what the last one gains, and after how many it is half of that
 _LESSON = 1.25  # what went wrong, or a person had a reason against, says more
-_TITLE = "Earlier requests for this file, and what came of them:"
+_TITLE = "Earlier requests for this file and their outcome:"
 
 
 def told(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:

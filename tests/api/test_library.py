@@ -313,7 +313,7 @@ def test_a_run_that_can_not_be_meant_is_refused_before_a_call(repo: GitRepo) -> 
         here.run("make it two", model=model, commit=False, commit_per_edit=True)
     with pytest.raises(errors.UsageError, match="empty prompt"):
         here.run("  ", model=model)
-    with pytest.raises(errors.UsageError, match="no name for a conversation"):
+    with pytest.raises(errors.UsageError, match="invalid conversation name"):
         here.run("x", model=model, name="../x")
     assert model.seen == []
 

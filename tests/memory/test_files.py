@@ -203,7 +203,7 @@ def test_a_strange_edit_is_skipped_and_counted(tmp_path: Path, change: dict[str,
         file.write(json.dumps({**record(2).to_dict(), **change}) + "\n")
     warnings: list[str] = []
     assert read_edits(path, warn=warnings.append) == [record(1)]
-    assert len(warnings) == 1 and "1 line(s)" in warnings[0]
+    assert len(warnings) == 1 and "1 invalid line(s)" in warnings[0]
 
 
 def test_unknown_fields_of_an_edit_do_no_harm() -> None:

@@ -61,7 +61,7 @@ def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
     add_note(memory.notes, "about the new", blob=memory.identity.blob)
     atomic_save(desk.worktree.top / "a.py", edited(text("all new")))
     told = block(memory_of(desk, "a.py"), 1000).splitlines()
-    assert told[1].endswith("about the old (about an older text of this file)")
+    assert told[1].endswith("about the old (about an older version of this file)")
     assert told[2].endswith("about the new")
 
 

@@ -69,7 +69,7 @@ def test_what_is_about_the_same_is_told_with_what_was_said(memory: Memory) -> No
         say(memory, number, f"add a docstring to function {number}")
     found = told(memory, "rename the function parse_config", 1000)
     assert "- 2026-11-01: rename parseConfig (declined as cccccccccccc)\n" in found
-    assert "  the model: Renamed.\n  the person: keep the public name\n" in found
+    assert "  the model: Renamed.\n  the user: keep the public name\n" in found
     assert "the totals" not in found and "secret_" not in found
     assert (
         "- 2026-11-15: add a docstring to function 15 (committed as cccccccccccc)\n  the model: Done."

@@ -50,9 +50,7 @@ def export(
     """
     known = memories(layout, warn=warn)
     if not known:
-        raise NothingDone(
-            "nothing is remembered in this repository yet: the first edit makes the first memory"
-        )
+        raise NothingDone("this repository has no memories yet; the first edit creates one")
     chosen = _chosen(layout, worktree, known, paths, warn) if paths else known
     packed = [pack(memory, warn, conversations=conversations) for memory in chosen]
     return Exported(dumps(of_parcels((one.parcel for one in packed), worktree.object_format)), tuple(packed))
@@ -73,7 +71,7 @@ def _chosen(
         ]
         some = some or _recognized(layout, worktree, path, warn)
         if not some:
-            raise UsageError(f"nothing is remembered of {path}: `repoagent memory list` shows what is")
+            raise UsageError(f"no memory of {path}; `repoagent memory list` lists all memories")
         found |= {memory.folder.name: memory for memory in some}
     return [found[name] for name in sorted(found)]
 
@@ -98,7 +96,7 @@ def scratch(layout: Layout) -> Iterator[Path]:
     Refused where it can't be made."""
     ensure(layout)
     place = layout.root / _NAME
-    with locked(layout.root / _LOCK, what="bringing memories in, or putting them away,"):
+    with locked(layout.root / _LOCK, what="the import or cleanup of memories"):
         _clear(place)
         sweep(layout.root / ARCHIVE)
         with open_folder(place, create=True):
@@ -119,7 +117,7 @@ def move(place: Path, to: Path) -> None:
 
 def _clear(place: Path) -> None:
     if place.is_symlink():
-        raise Refused(f"{place} is a symbolic link: remove it or move it away")
+        raise Refused(f"{place} is a symbolic link; remove it")
     try:
         shutil.rmtree(place)
     except FileNotFoundError:

@@ -119,14 +119,10 @@ def dumps(archive: Archive) -> bytes:
         for path, data in sorted({FILE: _identity(parcel, archive.whole), **parcel.files}.items())
     ]
     if sum(len(data) for _, data in files) > LARGEST // 2 or len(files) >= MOST_FILES:
-        raise Refused(
-            "this is more than one archive may hold: export it in parts, by naming files or folders"
-        )
+        raise Refused("the memories are too large for one archive; export some files or folders at a time")
     for name, data in files:
         if len(data) > LARGEST_FILE:
-            raise Refused(
-                f"{name} has more than {LARGEST_FILE // 2**20} MiB: make it shorter, then export it"
-            )
+            raise Refused(f"{name} is larger than {LARGEST_FILE // 2**20} MiB; shorten it before exporting")
     manifest = {
         "kind": KIND,
         "object_format": archive.object_format,
@@ -158,16 +154,16 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
         files = dict(_members(stream))
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError) as error:
         raise NoArchive(
-            f"{name} is no archive of memories, or not a whole one ({error}): nothing was taken"
+            f"{name} is not a memory archive, or is damaged ({error}); imported nothing"
         ) from error
     except _Wrong as error:
-        raise NoArchive(f"{name} {error}: nothing was taken from it") from error
+        raise NoArchive(f"{name} {error}; imported nothing") from error
     manifest = jsonl.parse(files.pop(MANIFEST, b""))
     if manifest is None or manifest.get("kind") != KIND:
-        raise NoArchive(f"{name} is no archive of memories: `repoagent memory export` makes one")
+        raise NoArchive(f"{name} is not a memory archive; create one with `repoagent memory export`")
     if manifest["version"] > VERSION:
         raise jsonl.Newer(
-            f"{name} has format version {manifest['version']} and this repoagent knows up to {VERSION}: "
+            f"{name} has format version {manifest['version']}, newer than the supported {VERSION}; "
             "update repoagent"
         )
     try:
@@ -175,7 +171,7 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
         for parcel in () if own else archive.parcels:
             _check(parcel)
     except _Wrong as error:
-        raise NoArchive(f"{name} {error}: nothing was taken from it") from error
+        raise NoArchive(f"{name} {error}; imported nothing") from error
     return archive
 
 
@@ -190,20 +186,20 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
         with tarfile.open(fileobj=bounded, mode="r|") as tar:
             for member in tar:
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-                    raise _Wrong(f"holds {member.name!r}, which is no plain file")
+                    raise _Wrong(f"contains {member.name!r}, which is not a regular file")
                 if member.name != MANIFEST and not _is_named_right(member.name):
-                    raise _Wrong(f"holds {member.name!r}, which is no file of a memory")
+                    raise _Wrong(f"contains {member.name!r}, which does not belong to a memory")
                 if member.name.casefold() in names:
-                    raise _Wrong(f"holds {member.name!r} twice")
+                    raise _Wrong(f"contains {member.name!r} twice")
                 if member.size > LARGEST_FILE:
-                    raise _Wrong(f"holds {member.name!r} of {member.size:,} bytes, which is too much")
+                    raise _Wrong(f"contains {member.name!r} of {member.size:,} bytes, which is too large")
                 names.add(member.name.casefold())
                 if len(names) > MOST_FILES:
-                    raise _Wrong(f"holds more than {MOST_FILES:,} files")
+                    raise _Wrong(f"contains more than {MOST_FILES:,} files")
                 content = tar.extractfile(member)
                 data = b"" if content is None else content.read()
                 if len(data) != member.size:
-                    raise EOFError("it is cut short")
+                    raise EOFError("truncated file")
                 yield member.name, data
         while bounded.read(2**16):  # to the end, where the checksum stands
             pass
@@ -219,7 +215,7 @@ class _Bounded(io.RawIOBase):
         data = self._packed.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(data)
         if self._left < 0:
-            raise _Wrong(f"holds more than {LARGEST // 2**20} MiB")
+            raise _Wrong(f"contains more than {LARGEST // 2**20} MiB")
         return data
 
 
@@ -232,17 +228,17 @@ def _is_named_right(name: str) -> bool:
 def _archive(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Archive:
     whole, kind = manifest.get("whole", False), manifest.get("object_format")
     if not isinstance(whole, bool) or kind not in ("sha1", "sha256"):
-        raise _Wrong("has a manifest that does not say what it must")
+        raise _Wrong("has an invalid manifest")
     if manifest.get("files") != len(files):
-        raise _Wrong("has not the files that its manifest counts")
+        raise _Wrong("does not contain the files that its manifest lists")
     by_name: dict[str, dict[str, bytes]] = {}
     for place, data in files.items():
         _, name, path = place.split("/", 2)
         if not fits(path, whole=whole):
-            raise _Wrong(f"holds {place!r}, which is no file of a memory")
+            raise _Wrong(f"contains {place!r}, which does not belong to a memory")
         by_name.setdefault(name, {})[path] = data
     if len({name.casefold() for name in by_name}) != len(by_name):
-        raise _Wrong("holds two memories of one name")
+        raise _Wrong("contains two memories with the same name")
     return Archive(tuple(_parcel(name, inside) for name, inside in sorted(by_name.items())), kind, whole)
 
 
@@ -250,14 +246,14 @@ def _parcel(name: str, files: dict[str, bytes]) -> Parcel:
     value = jsonl.parse(files.pop(FILE, b""))
     identity = None if value is None or value["version"] != 1 else from_dict(value)
     if identity is None:
-        raise _Wrong(f"holds the memory {name!r}, which does not say what file it is about")
+        raise _Wrong(f"contains the memory {name!r}, which does not name its file")
     for path in (identity.path, *identity.earlier_paths, *identity.strangers):
         try:
             check_path(path)
         except Refused as error:
-            raise _Wrong(f"holds the memory {name!r} of a path that can't be: {error}") from error
+            raise _Wrong(f"contains the memory {name!r} of an invalid path: {error}") from error
     if not all(map(_HASH.fullmatch, (*identity.blobs, *filter(None, [identity.commit])))):
-        raise _Wrong(f"holds the memory {name!r} of a version that is no hash")
+        raise _Wrong(f"contains the memory {name!r} with an invalid version hash")
     return Parcel(name, identity, files)
 
 
@@ -267,15 +263,15 @@ def _check(parcel: Parcel) -> None:
         try:
             parcel.files.get(path, b"").decode()
         except UnicodeDecodeError as error:
-            raise _Wrong(f"holds {where}/{path}, which is no UTF-8") from error
+            raise _Wrong(f"contains {where}/{path}, which is not UTF-8") from error
     for line in parcel.files.get(EDITS, b"").split(b"\n"):
         if line.strip() and record_of(line) is None:
-            raise _Wrong(f"holds a line in {where}/{EDITS} that this repoagent does not know")
+            raise _Wrong(f"contains an invalid line in {where}/{EDITS}")
     for path, data in parcel.conversations():
         try:
             loads(data.decode("utf-8", "surrogateescape"))
         except Refused as error:
-            raise _Wrong(f"holds {where}/{path}, which can't be read ({error})") from error
+            raise _Wrong(f"contains {where}/{path}, which cannot be parsed ({error})") from error
 
 
 def _identity(parcel: Parcel, whole: bool) -> bytes:
@@ -373,7 +369,7 @@ def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> Packed:
             try:
                 loads(text)
             except Refused as error:
-                warn(f"{memory.folder / path} is left out: {error}")
+                warn(f"skipped {memory.folder / path}: {error}")
                 broken += 1
                 continue
             clean, count = _masked(text)

@@ -138,9 +138,9 @@ def _judged(
         size, used = _measured(memory.folder)
         why = left.get(memory.folder.name, "") or _strange(memory.folder)
         if not why and memory.folder.name in waited_for:
-            why = "an edit of it is still to be remembered"
+            why = "an edit of its file has not been recorded yet"
         if not why and used > now - days * _DAY:
-            why = f"it was changed less than {days} days ago"
+            why = f"changed less than {days} days ago"
         judged.append(Judged(memory, size, used, "kept" if why else "orphan", why))
     return judged, count
 
@@ -154,7 +154,7 @@ def _measured(folder: Path) -> tuple[int, float]:
 def _strange(folder: Path) -> str:
     files, others = listing(folder)
     names = [path for path in files if path != FILE and not fits(path, whole=True)] + others
-    return f"it holds {names[0]}, which is not repoagent's" if names else ""
+    return f"contains {names[0]}, which repoagent did not create" if names else ""
 
 
 def _waited_for(layout: Layout) -> set[str]:
@@ -174,10 +174,10 @@ def _put(layout: Layout, worktree: WorkTree, one: Judged, place: Path) -> Judged
         with memory_lock(layout), held(folder, timeout=0.0):
             identity = load(folder, warn=lambda sentence: None)
             if identity != one.memory.identity or _measured(folder) != (one.size, one.used):
-                return _kept(one, "it has changed in this moment")
+                return _kept(one, "changed just now")
             path = put_away(layout, one.memory, worktree.object_format)
             if not _is_whole(path, one.memory):
-                return _kept(one, f"{path} does not read back as it")
+                return _kept(one, f"could not verify {path}")
             move(folder, place)
     except Busy as error:
         return _kept(one, str(error))
@@ -235,7 +235,7 @@ def forget_conversations(
                 if apply:
                     _forget(memory, path)
         except (Busy, Refused) as error:
-            warn(f"what was said about {memory.identity.path} stays for now: {error}")
+            warn(f"kept the conversation about {memory.identity.path}: {error}")
     unfinished = list(_unfinished(layout, cutoff.timestamp()))
     past = list(_past(layout, cutoff.timestamp()))
     size += sum(path.lstat().st_size for path in (*unfinished, *past))

@@ -82,7 +82,7 @@ class Places:
         return [
             place
             if count[_claim(place)] < 2
-            else Place(None, "", "several memories arrive for one file", (parcel.identity.path,))
+            else Place(None, "", "several memories match the same file", (parcel.identity.path,))
             for parcel, place in zip(parcels, found, strict=True)
         ]
 
@@ -95,10 +95,10 @@ class Places:
         if file is None:
             same = self._by_blob.get(parcel.identity.blob, [])
             if len(same) > 1:  # git would call one of them the new name
-                return Place(None, "", f"no file is at {path}, and {len(same)} have its content", tuple(same))
-            return Place(None, "", f"no file is at {path}")
+                return Place(None, "", f"no file {path}, and {len(same)} files have its content", tuple(same))
+            return Place(None, "", f"no file {path}")
         if not self._is_same_file(parcel.identity, file):
-            return Place(None, "", f"another file is at {path}")
+            return Place(None, "", f"{path} is a different file")
         found = find(self.layout, self.index, file)
         return Place(file, "" if found is None else found.folder)
 
@@ -285,7 +285,7 @@ class _Importer:
 
     def _identity(self, parcel: Parcel, place: Place) -> Identity:
         identity = parcel.identity if self.how.own else replace(parcel.identity, keys={}, places={})
-        reason = "; ".join(filter(None, [self.how.source or "brought back", place.why]))
+        reason = "; ".join(filter(None, [self.how.source or "restored", place.why]))
         file, top = place.file, str(self.worktree.top)
         if file is None:
             strangers = dict.fromkeys((*identity.strangers, *place.not_at))

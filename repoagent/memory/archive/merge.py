@@ -295,7 +295,7 @@ def _said(place: Path, arriving: _Arriving, warn: Warn, put: Callable[[str, byte
         try:
             known |= said(turns_of(data))
         except Refused as error:
-            warn(f"{place / path}: {error}; what was said elsewhere is not put before it")
+            warn(f"{place / path}: {error}; did not merge its conversation")
             if path == CONVERSATION:
                 return 0
     count = 0
@@ -331,7 +331,7 @@ def _rewritten(path: Path, change: Callable[[bytes], bytes]) -> None:
                 regular(opened, path)
                 if not flock_until(opened, deadline, path):
                     raise Busy(
-                        f"{path} is being written by another process for more than {_WAIT:g} s: try again"
+                        f"another process has been writing {path} for more than {_WAIT:g} s; try again"
                     )
                 if still_at(opened, parent, path.name):
                     write_whole(path, change(read_regular(path) or b""))

@@ -64,11 +64,11 @@ class Orphans:
             for top in self._tops:
                 if not Path(top).is_dir():
                     if top in memory.identity.places:
-                        left[memory.folder.name] = f"the work tree {top} is not there to look"
+                        left[memory.folder.name] = f"the work tree {top} does not exist"
                     continue
                 for path in self._paths(memory):
                     if os.path.lexists(f"{top}/{path}"):
-                        left[memory.folder.name] = f"there is a file {path} in {top}"
+                        left[memory.folder.name] = f"{top} has a file {path}"
         return left
 
     def _by_content(self, memories: Sequence[Memory]) -> dict[str, str]:
@@ -76,7 +76,7 @@ class Orphans:
         files = [(tree, path) for tree in self._trees for path in resolve.changed_files(tree)]
         if len(files) * len(memories) > _PAIRS:
             return {
-                memory.folder.name: f"{len(files):,} new files are too many to compare" for memory in memories
+                memory.folder.name: f"too many new files to compare ({len(files):,})" for memory in memories
             }
         kept = {memory.folder.name: last_contents(memory.folder, self.worktree) for memory in memories}
         left = {}
@@ -92,7 +92,7 @@ class Orphans:
                 if blob in memory.identity.blobs or any(
                     _is_like(one, data) for one in kept[memory.folder.name]
                 ):
-                    left[memory.folder.name] = f"{path} in {tree.top} is like it"
+                    left[memory.folder.name] = f"{path} in {tree.top} has similar content"
         return left
 
     def _by_blob(self, memories: Sequence[Memory]) -> dict[str, str]:
@@ -110,7 +110,7 @@ class Orphans:
                 blob, _, path = line.rstrip(b"\n").partition(b" ")
                 name = wanted.get(blob.decode("ascii", "replace"))
                 if name is not None:
-                    left[name] = f"a branch has its content as {os.fsdecode(path)}"
+                    left[name] = f"a branch has its content in {os.fsdecode(path)}"
         return left
 
     def _by_path(self, memories: Sequence[Memory]) -> dict[str, str]:
@@ -119,7 +119,7 @@ class Orphans:
         for memory in memories:
             for path in self._paths(memory):
                 if "\n" in path:
-                    left[memory.folder.name] = "git can't be asked for a path with a line break"
+                    left[memory.folder.name] = "git cannot look up a path that contains a line break"
                 else:
                     asked.append((memory.folder.name, path))
         names = [(name, path, f"{tip}:{path}") for name, path in asked for tip in self._tips]
@@ -141,7 +141,7 @@ class Orphans:
                 by_commit.setdefault(memory.identity.commit, []).append(memory)
         if len(by_commit) * len(self._tips) > _TREES:
             return {
-                memory.folder.name: f"{len(self._tips)} branches are too many to look for renames"
+                memory.folder.name: f"too many branches to search for renames ({len(self._tips)})"
                 for some in by_commit.values()
                 for memory in some
             }
@@ -151,11 +151,11 @@ class Orphans:
                 renames = self._renames(commit, tip)
                 for memory in some:
                     if renames is None:
-                        left[memory.folder.name] = f"git can't compare {commit[:12]} with {tip[:12]}"
+                        left[memory.folder.name] = f"git cannot compare {commit[:12]} with {tip[:12]}"
                     elif new := next(
                         (renames[path] for path in self._paths(memory) if path in renames), None
                     ):
-                        left[memory.folder.name] = f"a branch has it as {new}"
+                        left[memory.folder.name] = f"a branch renamed it to {new}"
         return left
 
     def _renames(self, commit: str, tip: str) -> dict[str, str] | None:

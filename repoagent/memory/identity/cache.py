@@ -67,10 +67,10 @@ def give_up(path: Path, error: Exception, warn: Warn) -> None:
     """Say why the file can't be used; a damaged one is put out of the way."""
     outside = isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE)
     if isinstance(error, sqlite3.Error) and not outside:
-        put_aside(path, f"is damaged or not repoagent's own ({error})", warn)
+        put_aside(path, f"is damaged or was not created by repoagent ({error})", warn)
         path.with_name(path.name + "-journal").unlink(missing_ok=True)
     else:
-        warn(f"{path} can't be used ({error}), so every memory is read, which takes longer")
+        warn(f"cannot use {path} ({error}); reading every memory instead, which is slower")
 
 
 def connect(path: Path, warn: Warn) -> sqlite3.Connection:
@@ -120,13 +120,11 @@ def _version(connection: sqlite3.Connection) -> int:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != (APPLICATION if version else 0):
-        raise sqlite3.DatabaseError("it has the mark of another program")
+        raise sqlite3.DatabaseError("wrong application id")
     if version > VERSION:
-        raise NewerFile(
-            f"its format version is {version} and this repoagent knows up to {VERSION}: update repoagent"
-        )
+        raise NewerFile(f"format version {version} is newer than the supported {VERSION}; update repoagent")
     if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
-        raise sqlite3.DatabaseError("it has tables of another program")
+        raise sqlite3.DatabaseError("unknown tables")
     return version
 
 

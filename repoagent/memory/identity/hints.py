@@ -142,7 +142,7 @@ class Few:
             if not self.newer:
                 path.unlink(missing_ok=True)
         except OSError as error:  # what it does not know shows when it is compared with the identity files
-            self.warn(f"{path} is out of date and could not be removed ({error.strerror}): delete it")
+            self.warn(f"could not remove the outdated {path} ({error.strerror}); delete it")
 
 
 def shelf_file(layout: Layout) -> Path:

@@ -55,18 +55,16 @@ def relink(
         index.look_again()
         identity = index.identity(memory.folder.name)
         if identity is None:
-            raise Refused(f"{memory.folder} holds no memory that can be read: see `repoagent memory list`")
+            raise Refused(f"cannot read the memory {memory.folder}; see `repoagent memory list`")
         file, former = _file(worktree, path), _former(worktree, identity.path_in(str(worktree.top)))
         if not file.key and path not in {former.path, identity.path, *identity.earlier_paths}:
-            raise Refused(
-                f"no such file: {path}; name one that is there, or a path that this memory had before"
-            )
+            raise Refused(f"no such file: {path}; name an existing file or an earlier path of this memory")
         tied = _tied(layout, memory.folder.name, identity, file, former)
         changes: list[Change] = [(memory.folder.name, identity, tied)]
         other = _owner(layout, index, file, memory)
         if other is not None and not swap:
             raise Refused(
-                f"{path} has a memory of its own ({other[0]}): link that one to another file first, or swap the two"
+                f"{path} already has a memory ({other[0]}); link that one to another file first, or swap the two"
             )
         if other is not None:
             changes.append((*other, _tied(layout, *other, former, file)))

@@ -507,7 +507,7 @@ def _exact_rename(look: Look) -> Found | None:
     if look.is_gone(same[0]):
         if look.is_committed() or look.is_elsewhere(same[0]):
             return None
-        return Found(same[0].folder, f"the same content as {old}, which is gone", moved=True)
+        return Found(same[0].folder, f"same content as {old}, which is gone", moved=True)
     if not look.is_renamed_from(same[0]):
         return None
     return Found(same[0].folder, f"renamed from {old} in git", moved=True)
@@ -557,7 +557,9 @@ def _like_a_lost_one(look: Look, gone: list[Candidate], displaced: list[Candidat
         return None
     if look.is_committed() and (best in gone or not look.is_renamed_from(best)):
         return None  # it may have been beside what is lost
-    return _moved(best, f"like {best.path}, which {'is gone' if best in gone else 'another file has now'}")
+    return _moved(
+        best, f"similar to {best.path}, which {'is gone' if best in gone else 'is now another file'}"
+    )
 
 
 def _moved(each: Candidate, reason: str) -> Found:

@@ -53,7 +53,7 @@ def resolve(
         with memory_lock(layout), open_index(layout, warn) as index:
             return _store(layout, index, file, found, commit=memory.identity.commit)
     except (Busy, Refused) as error:
-        warn(f"the memory of {path} was not brought up to date: {error}")
+        warn(f"could not update the memory of {path}: {error}")
         return memory
 
 

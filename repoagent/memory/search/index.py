@@ -113,7 +113,7 @@ def put_away(path: Path, warn: Warn) -> None:
     """Put what is no index out of the way; nothing is lost with it. The caller holds the lock."""
     with suppress(FileNotFoundError):
         kept = set_aside(path)
-        warn(f"{path} is no index that can be used: it is kept as {kept.name}, and made again from the files")
+        warn(f"{path} is unusable; renamed it to {kept.name} and rebuilding it")
     for ending in _BESIDE:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
@@ -134,7 +134,7 @@ def whole(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if str(error).startswith(_OUTSIDE):
-            raise NoIndex(f"{path} can't be used ({error})") from error
+            raise NoIndex(f"cannot use {path} ({error})") from error
         raise Broken(str(error)) from error
     except sqlite3.Error as error:
         raise Broken(str(error)) from error
@@ -154,7 +154,7 @@ def _make_private(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise NoIndex(f"{path} can't be made ({error.strerror})") from error
+        raise NoIndex(f"cannot create {path} ({error.strerror})") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -178,7 +178,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     elif application != APPLICATION:
         raise Broken("foreign")
     elif version > VERSION:
-        raise NoIndex(f"{path} has format version {version} and this repoagent knows up to {VERSION}")
+        raise NoIndex(f"{path} has format version {version}, newer than the supported {VERSION}")
     elif meta(connection, "made by") != _MADE_BY:
         wipe(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -621,9 +621,9 @@ def asked(
                     return ask(connection)
             except Broken:
                 _mend(layout, path, warn)
-        raise NoIndex(f"{path} breaks again and again")
+        raise NoIndex(f"{path} keeps breaking")
     except Refused as error:
-        warn(f"{error}: the index is made for this search alone")
+        warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:
         update(connection, layout, sweep(layout), warn, progress)
         return ask(connection)

@@ -173,9 +173,7 @@ def answer(
     if not query.words:
         return Answer(searched=True)
     if not has_fts5():
-        raise UsageError(
-            "the SQLite of this Python has no full-text search (FTS5): use a Python whose SQLite has it"
-        )
+        raise UsageError("the SQLite of this Python lacks full-text search (FTS5); use another Python")
     today = how.today or date.today()
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
     only = Only(how.kinds, how.files, without)
@@ -230,6 +228,6 @@ def told(hit: Hit) -> str:
         where += f" (and {', '.join(hit.also[:_NAMED])}{', …' if len(hit.also) > _NAMED else ''})"
     day = f"{hit.date}: " if hit.date else ""
     said = "" if hit.kind in ("note", "edit") else f"[{hit.kind}] "
-    older = " (about an older text of this file)" if hit.stale else ""
+    older = " (about an older version of this file)" if hit.stale else ""
     foreign = " (came with the repository)" if came_along(hit.path.parent) else ""
     return f"{where}: {day}{said}{hit.snippet}{older}{foreign}"

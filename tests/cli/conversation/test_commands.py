@@ -31,14 +31,14 @@ def test_each_command_has_help(ui: Talk) -> None:
 
 
 WRONG = {
-    "show nothing": (2, "there is no conversation 'nothing'; `repoagent conversation list` shows all"),
-    "show fas": (2, "there is no conversation 'fas'; did you mean 'fast'?"),
-    "show ../fast": (2, "is no name for a conversation"),
-    "show src/app.py": (2, "for that of a file say file:PATH"),
-    "show file:": (2, "say which file: file:PATH"),
+    "show nothing": (2, "no conversation 'nothing'; `repoagent conversation list` lists all"),
+    "show fas": (2, "no conversation 'fas'; did you mean 'fast'?"),
+    "show ../fast": (2, "invalid conversation name"),
+    "show src/app.py": (2, "use file:PATH for the conversation of a file"),
+    "show file:": (2, "missing file name: use file:PATH"),
     "show file:gone.py": (2, "no such file: gone.py"),
     "show file:../x.py": (2, "is outside the work tree"),
-    "show file:README.md": (3, "nothing is remembered of README.md yet"),
+    "show file:README.md": (3, "no conversation about README.md yet"),
     "show file:.git/config": (3, ".git"),
     "show fast --turns x": (2, "--turns x: use 3, 2..5"),
     "show fast --turns 6": (2, "fast has 5 turns"),

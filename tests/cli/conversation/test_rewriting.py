@@ -78,11 +78,11 @@ BAD = {
         "```diff\n--- a/conversation.md\n+++ /dev/null\n```\n",
         "",
     ),
-    "the person's words": (diff("-why is it shared?", "+is it shared?"), "the person's own words stay"),
-    "a question left out": (NO_QUESTION, "the person's own words stay"),
+    "the person's words": (diff("-why is it shared?", "+is it shared?"), "use --user-turns to allow it"),
+    "a question left out": (NO_QUESTION, "use --user-turns to allow it"),
     "the first line": (
         diff("-# repoagent conversation, version 1, nonce aaaaaaaa", "+# repoagent"),
-        "no conversation",
+        "not a valid conversation",
     ),
     "another nonce": (
         diff(
@@ -93,7 +93,7 @@ BAD = {
     ),
     "two answers": (
         diff(" I share the cache.", "+## [aaaaaaaa] assistant", "+And more."),
-        "of assistant, follows one of assistant",
+        "(assistant) cannot follow assistant",
     ),
     "a key made up": (diff("-- first", "+- <<secret 0123456789>>"), "There is no <<secret 0123456789>>"),
 }

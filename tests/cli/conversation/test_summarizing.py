@@ -48,7 +48,7 @@ def test_a_long_one_that_has_grown_pays_for_its_end(ui: Talk, model: Script, fil
     model.answers(*(f"Summary {number}.\n" for number in range(9)))
     first = ui("summarize", "fast", "--model", model.spec, "--json").json
     assert first["asked"]["calls"] == len(model.prompts) == 3
-    assert "What was said of turns 1 to" in model.prompts[1] and "Summary 0." in model.prompts[1]
+    assert "Summary of turns 1 to" in model.prompts[1] and "Summary 0." in model.prompts[1]
     append(file, Turn("user", "the last word"))
     assert ui("summarize", "fast", "--model", model.spec, "--json").json["asked"]["calls"] == 1
     assert "the last word" in model.prompts[3]

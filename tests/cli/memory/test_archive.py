@@ -58,8 +58,8 @@ def test_what_is_wrong_is_one_sentence(remembered: GitRepo, tmp_path: Path) -> N
     (tmp_path / "x.tar.gz").write_bytes(b"nothing")
     before = sorted(top.rglob("*"))
     for code, args, words in (
-        (3, ("import", "../x.tar.gz"), "is no archive of memories"),
-        (2, ("export", "README.md"), "nothing is remembered of README.md"),
+        (3, ("import", "../x.tar.gz"), "is not a memory archive"),
+        (2, ("export", "README.md"), "no memory of README.md"),
         (3, ("export", "-o", "src"), "is not a regular file"),
     ):
         found, _, err = run(top, *args)

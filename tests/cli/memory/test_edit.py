@@ -77,9 +77,9 @@ def test_slips_are_said_and_secrets_masked(ask: Ask, context: Desk, editor: Path
     done = ask("edit", "src/a.py")
     assert done.code == 0
     for said in (
-        "line 3: 2026-13-01 is no day",
-        "line 4: a note without words",
-        "line 5: is no UTF-8",
+        "line 3: invalid date 2026-13-01",
+        "line 4: empty note",
+        "line 5: is not UTF-8",
         "masked",
     ):
         assert said in done.err
@@ -101,7 +101,7 @@ def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, context: D
     notes.write_text("# Notes\n\n- one\n")
     does(editor, f"sed -i 's/# Notes/# mine/' \"$1\"; printf '# theirs\\n\\n- one\\n' > '{notes}'")
     done = ask("edit", "src/a.py")
-    assert done.code == 3 and "changed by somebody else meanwhile" in done.err
+    assert done.code == 3 and "another program changed the same lines" in done.err
     assert notes.read_text() == "# theirs\n\n- one\n"
     (kept,) = notes.parent.glob("archive/edited-*-notes.md")
     assert kept.read_text() == "# mine\n\n- one\n" and kept.name in done.err
@@ -139,8 +139,8 @@ def test_a_heading_that_is_none_any_more_is_said(ask: Ask, context: Desk, editor
     talked(memory, 1)
     does(editor, "sed -i -e 's/\\] assistant/] asistant/' -e '2i stray' \"$1\"")
     done = ask("edit", "src/a.py", "--conversation")
-    assert done.code == 0 and "has the mark of a heading and is none" in done.err
-    assert "line 2: stands before the first turn, and is not read" in done.err
+    assert done.code == 0 and "looks like a heading but is not valid" in done.err
+    assert "line 2: precedes the first turn; it is ignored" in done.err
 
 
 @pytest.mark.soak

@@ -16,13 +16,13 @@ TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
 
 
 WRONG = (
-    (["src/a.py", ""], "the note is empty"),
-    (["src/a.py", " \n "], "the note is empty"),
-    (["src/a.py", "x" * 4001], "a note has at most 4,000 characters and this one has 4,001"),
-    (["nowhere.py", "x"], "no such file: nowhere.py, and nothing is remembered of it"),
-    (["src", "x"], "src is a folder: name a file; `repoagent memory list src`"),
+    (["src/a.py", ""], "empty note"),
+    (["src/a.py", " \n "], "empty note"),
+    (["src/a.py", "x" * 4001], "the note has 4,001 characters, the limit is 4,000"),
+    (["nowhere.py", "x"], "no such file: nowhere.py, and it has no memory"),
+    (["src", "x"], "src is a folder; name a file (`repoagent memory list src`"),
     (["../x", "x"], "../x is outside the work tree"),
-    (["00000000", "x"], "no memory of that name"),
+    (["00000000", "x"], "no file or memory 00000000"),
 )
 
 
@@ -110,7 +110,7 @@ def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, context: Desk) -> N
     ):
         done = ask("note", *arguments)
         assert done.code == 2 and sentence in done.err
-    assert "there are no notes on src/b.py" in ask("note", "src/a.py", "--from", "src/b.py").err
+    assert "no notes on src/b.py to copy" in ask("note", "src/a.py", "--from", "src/b.py").err
 
 
 def test_a_folder_that_can_not_be_written(ask: Ask, context: Desk) -> None:

@@ -18,11 +18,11 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         (["src/a.py", "--from", "src/b.py"], 3, "src/a.py has a memory of its own"),
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
-        (["new.py"], 1, "nothing is remembered of new.py"),
+        (["new.py"], 1, "no memory of new.py"),
         (
             ["new.py", "--from", "nowhere.py"],
             2,
-            "no such file: nowhere.py, and nothing is remembered of it",
+            "no such file: nowhere.py, and it has no memory",
         ),
     ):
         done = ask("relink", *arguments)

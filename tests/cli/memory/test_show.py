@@ -60,7 +60,7 @@ def test_as_data_and_the_turns(ask: Ask, context: Desk) -> None:
 def test_what_was_meant_is_said(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
     done = ask("show", "a.txt")
-    assert done.code == 1 and "nothing is remembered of a.txt" in done.err
+    assert done.code == 1 and "no memory of a.txt" in done.err
     context.repo.write("copy.py", text("a"))
     done = ask("show", "copy.py")
     name = known(context, "src/a.py").folder.name
@@ -89,7 +89,8 @@ def test_orphans_and_what_took_their_place(ask: Ask, context: Desk) -> None:
     identity_file(other.folder).write_text(json.dumps({**value, "path": "src/a.py", "places": {}}))
     done = ask("show", "src/a.py")
     assert (
-        done.code == 2 and "several files that are gone were at src/a.py; name the memory instead" in done.err
+        done.code == 2
+        and "src/a.py is ambiguous: several deleted files were there; name the memory" in done.err
     )
 
 

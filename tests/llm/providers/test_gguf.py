@@ -73,7 +73,7 @@ def test_heads_by_layer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "it is empty"),
+        (b"", "empty"),
         (b"GGUF", "it is cut short"),
         (b"\n <!DOCTYPE html><html>", "it is a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00", "git lfs pull"),

@@ -136,14 +136,14 @@ def test_the_forms_that_are_refused_differ_in_one_thing_only() -> None:
 
 
 def test_a_newer_one_says_so() -> None:
-    with pytest.raises(Newer, match=r"version 2 .* update repoagent"):
+    with pytest.raises(Newer, match=r"version 2, .* update repoagent"):
         read(one("notes.md", b"- x\n", version=2))
 
 
 def test_what_unpacks_to_too_much_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(format, "LARGEST", 2**20)
     monkeypatch.setattr(format, "LARGEST_FILE", 2**19)
-    with pytest.raises(Refused, match="524,289 bytes, which is too much"):
+    with pytest.raises(Refused, match="524,289 bytes, which is too large"):
         read(one("notes.md", b"a" * (2**19 + 1)))
     many = [(f"memory/a-{number}/notes.md", b"a" * 2**18) for number in range(5)]
     with pytest.raises(Refused, match="more than 1 MiB"):

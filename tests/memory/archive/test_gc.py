@@ -83,14 +83,14 @@ def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) 
 
 def test_what_was_changed_lately_stays(desk: Desk) -> None:
     gone(desk)
-    assert [one.why for one in run(desk, now=time.time()).judged] == ["it was changed less than 14 days ago"]
+    assert [one.why for one in run(desk, now=time.time()).judged] == ["changed less than 14 days ago"]
     assert [one.verdict for one in run(desk, now=time.time() + 1, days=0).judged] == ["put away"]
 
 
 def test_a_branch_has_the_file(desk: Desk) -> None:
     desk.repo.git("branch", "side")
     gone(desk)
-    assert "a branch has its content as a.py" in why(desk)
+    assert "a branch has its content in a.py" in why(desk)
     desk.repo.git("branch", "-D", "side")
     assert run(desk).judged[0].verdict == "put away"
 
@@ -111,7 +111,7 @@ def test_a_branch_has_it_renamed_and_changed(desk: Desk) -> None:
     desk.repo.commit("renamed")
     desk.repo.git("checkout", "-q", "main")
     gone(desk)
-    assert why(desk) == "a branch has it as new name.py"
+    assert why(desk) == "a branch renamed it to new name.py"
 
 
 def test_a_remote_branch_and_a_stash_count(desk: Desk) -> None:
@@ -130,9 +130,9 @@ def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
     gone(desk)
     desk.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
     (tmp_path / "linked" / "kept.py").write_bytes(edited(text("a")))
-    assert why(desk) == f"kept.py in {tmp_path / 'linked'} is like it"
+    assert why(desk) == f"kept.py in {tmp_path / 'linked'} has similar content"
     (tmp_path / "linked" / "kept.py").rename(tmp_path / "linked" / "a.py")
-    assert why(desk) == f"there is a file a.py in {tmp_path / 'linked'}"
+    assert why(desk) == f"{tmp_path / 'linked'} has a file a.py"
     (tmp_path / "linked" / "a.py").unlink()
     assert run(desk).judged[0].verdict == "put away"
 
@@ -148,12 +148,12 @@ def test_what_is_locked_or_strange_stays(desk: Desk) -> None:
     with locked(memory.folder / "notes.md.lock", what="the notes"):
         assert "locked by process" in why(desk)
     (memory.folder / "mine.txt").write_text("a person's own")
-    assert why(desk) == "it holds mine.txt, which is not repoagent's"
+    assert why(desk) == "contains mine.txt, which repoagent did not create"
     (memory.folder / "mine.txt").unlink()
     desk.layout.pending.mkdir(parents=True, exist_ok=True)
     waiting = desk.layout.pending / "x-edit.json"
     waiting.write_text(f'{{"version": 1, "memories": {{"a.py": "{memory.folder.name}"}}}}')
-    assert why(desk) == "an edit of it is still to be remembered"
+    assert why(desk) == "an edit of its file has not been recorded yet"
     waiting.unlink()
     assert run(desk).judged[0].verdict == "put away"
 

@@ -117,7 +117,7 @@ def test_the_memory_of_a_renamed_file_is_kept_and_git_leads_to_it(pair: Pair) ->
     repo.commit("moved")
     data = pair.packed("a.py")
     (found,) = pair.take(data)
-    assert (found.at, found.outcome, found.why) == (None, "orphaned", "no file is at a.py")
+    assert (found.at, found.outcome, found.why) == (None, "orphaned", "no file a.py")
     memory = pair.here.resolve("moved.py")
     assert memory is not None and memory.folder.name == found.folder
     assert told(pair.here, "moved.py") == told(pair.there, "a.py")
@@ -140,7 +140,7 @@ def test_another_file_at_the_path_gets_nothing(pair: Pair) -> None:
     mine = pair.here.remember("a.py")
     data = pair.packed("a.py")
     found = pair.take(data)
-    assert (found[0].at, found[0].outcome, found[0].why) == (None, "orphaned", "another file is at a.py")
+    assert (found[0].at, found[0].outcome, found[0].why) == (None, "orphaned", "a.py is a different file")
     assert pair.here.folder("a.py") == mine.folder.name and not mine.notes.exists()
     before = state(pair.here)
     assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
@@ -158,7 +158,7 @@ def test_of_several_files_with_its_content_none_is_chosen(pair: Pair) -> None:
     data = pair.packed("a.py")
     found = pair.take(data)
     assert (found[0].at, found[0].outcome) == (None, "orphaned")
-    assert found[0].why == "no file is at a.py, and 2 have its content"
+    assert found[0].why == "no file a.py, and 2 files have its content"
     assert pair.here.folder("x.py") is None and pair.here.folder("y.py") is None
     before = state(pair.here)
     assert pair.take(data)[0].outcome == "same" and state(pair.here) == before

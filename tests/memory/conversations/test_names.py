@@ -13,34 +13,34 @@ from repoagent.memory.conversations import checked, names, refuse_clash, refuse_
 from tests.memory.conversations.conftest import Talks
 
 BAD = {
-    "": "it is empty",
-    "  ": "it is empty",
+    "": "empty",
+    "  ": "empty",
     ".": "dot",
     "..": "dot",
     ".past": "begin with a dot",
     "-x": "a dash",
-    "a/b": "may not hold /; for that of a file say file:PATH",
+    "a/b": "cannot contain /; use file:PATH for the conversation of a file",
     "../../etc/passwd": "dot",
-    "src/../../x": "may not hold /",
-    "a\\b": "may not hold \\",
-    "file:a.py": "may not hold :",
-    "a\0b": "can't be seen",
-    "a\nb": "can't be seen",
-    "a\x1b[31m": "can't be seen",
-    "a\u202eb": "can't be seen",
-    "a\udcff": "can't be seen",
+    "src/../../x": "cannot contain /",
+    "a\\b": "cannot contain \\",
+    "file:a.py": "cannot contain :",
+    "a\0b": "unprintable",
+    "a\nb": "unprintable",
+    "a\x1b[31m": "unprintable",
+    "a\u202eb": "unprintable",
+    "a\udcff": "unprintable",
     " a": "a space",
     "a ": "a space",
     "a.": "a dot",
-    "notes.md": "leave its ending .md out",
-    "x" * 201: "more than 200 bytes",
-    "名" * 67: "more than 200 bytes",
+    "notes.md": "leave out the ending .md",
+    "x" * 201: "longer than 200 bytes",
+    "名" * 67: "longer than 200 bytes",
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_names(name: str) -> None:
-    with pytest.raises(UsageError, match="is no name for a conversation") as caught:
+    with pytest.raises(UsageError, match="invalid conversation name") as caught:
         checked(name)
     assert BAD[name] in str(caught.value)
 
@@ -48,7 +48,7 @@ def test_bad_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["edit-1", "EDIT-1", "kept-x", "run-2026", "Chat-a"])
 def test_reserved_names(name: str) -> None:
     assert checked(name) == name
-    with pytest.raises(UsageError, match="the program's own"):
+    with pytest.raises(UsageError, match="is reserved"):
         refuse_reserved(name)
 
 

@@ -72,7 +72,7 @@ def test_mv_and_a_save_at_once(stage: Stage) -> None:
     """Neither the inode nor the content is known, and git has not seen the new name."""
     stage.sh("mv a.py c.py")
     stage.save("c.py", edited(A))
-    stage.expect({"c.py": "a", "b.py": "b"}, a="like a.py, which is gone")
+    stage.expect({"c.py": "a", "b.py": "b"}, a="similar to a.py, which is gone")
 
 
 def test_git_mv_and_a_save_at_once(stage: Stage) -> None:
@@ -218,7 +218,7 @@ def test_a_move_to_the_name_of_a_file_that_was_moved_away_and_a_save(stage: Stag
     stage.repo.commit("a stranger")
     stage.sh("git mv s.py t.py; git mv a.py s.py")
     stage.save("s.py", edited(A))
-    stage.expect({"s.py": "a", "b.py": "b"}, a="like a.py, which is gone")
+    stage.expect({"s.py": "a", "b.py": "b"}, a="similar to a.py, which is gone")
 
 
 def test_moved_and_back(stage: Stage) -> None:
@@ -273,7 +273,7 @@ def test_a_copy_of_which_one_is_edited(stage: Stage) -> None:
 
 def test_a_copy_after_which_the_original_is_deleted_is_a_move(stage: Stage) -> None:
     stage.sh("cp a.py c.py; rm a.py")
-    stage.expect({"c.py": "a", "b.py": "b"}, a="the same content as a.py, which is gone")
+    stage.expect({"c.py": "a", "b.py": "b"}, a="same content as a.py, which is gone")
 
 
 def test_copied_over_another_file(stage: Stage) -> None:
@@ -687,7 +687,7 @@ def test_a_clone_with_the_memory_carried_over(stage: Stage, tmp_path: Path) -> N
     stage.sh(f"git clone -q . {tmp_path}/clone; cp -r .repoagent {tmp_path}/clone/")
     there = Stage(tmp_path / "clone", stage.folders)
     there.git("mv", "b.py", "c.py")
-    there.expect({"a.py": "a", "c.py": "b"}, a="another inode", b="the same content as b.py, which is gone")
+    there.expect({"a.py": "a", "c.py": "b"}, a="another inode", b="same content as b.py, which is gone")
     stage.expect(BOTH)
 
 

@@ -189,7 +189,7 @@ def test_what_a_person_saves_at_the_same_moment_is_kept(
     monkeypatch.setattr(
         notes_module, "says_nothing_new", lambda *_: not path.write_bytes(path.read_bytes() + b"- again\n")
     )
-    with pytest.raises(Busy, match=r"notes\.md is saved by another program"):
+    with pytest.raises(Busy, match=r"another program keeps saving .*notes\.md"):
         add_note(path, "third")
 
 
@@ -288,7 +288,7 @@ def test_the_prompt_says_which_notes_are_out_of_date(desk: Desk) -> None:
     told = notes_block(memory, 500, data=text("a"))
     assert told == (
         "Notes on this file:\n- 2026-11-21 by m: `says` is a word that callers look for\n\n"
-        "Notes that may be out of date, since the file does not have any more what they name:\n"
+        "Notes that may be out of date, because the file no longer contains what they name:\n"
         "- 2026-11-21 by m: `load_all` is slow [gone: load_all]\n\n"
     )
     older = older_texts(desk.worktree)  # the text that it was noted of did not have it either

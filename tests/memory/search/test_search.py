@@ -128,7 +128,7 @@ def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
     desk.resolve("a.py")
     (hit,) = door(desk.layout, "old")
     assert hit.stale and lines(desk.layout, "old")[0].endswith(
-        "about the old (about an older text of this file)"
+        "about the old (about an older version of this file)"
     )
 
 

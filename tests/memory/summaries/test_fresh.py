@@ -33,10 +33,10 @@ def test_a_large_file_is_told_of_while_nearly_all_of_it_stands(desk: Desk) -> No
     at = data.index(b" 7  #", len(data) // 2)
     edited = data[:at] + b" 8  #" + data[at + 5 :]
     block = summary_block(desk.layout, "src/app.py", edited)
-    assert f"of an older text: 1 of {parts} parts changed since" in block
+    assert f"of an older version: 1 of {parts} parts changed since" in block
     assert purpose(desk.layout, "src/app.py", edited) == ""
     assert summary_block(desk.layout, "src/app.py", data[: len(data) // 2]) == ""
-    assert "something was added since" in summary_block(desk.layout, "src/app.py", data + b"# more\n")
+    assert "text was added since" in summary_block(desk.layout, "src/app.py", data + b"# more\n")
     assert summary_block(desk.layout, "src/app.py", data + large()) == ""
 
 

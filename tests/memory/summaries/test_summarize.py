@@ -146,7 +146,7 @@ def test_very_many_parts_are_joined_over_stretches(desk: Desk) -> None:
     desk.says(*[f"It is long {n}. " + "word " * 150 for n in range(200)])
     before = len(desk.model.requests)
     done = desk.ask(large() + more, context_tokens=takes, refresh=True)
-    stretches = sum("a stretch of" in prompt for prompt in desk.model.prompts[before:])
+    stretches = sum("a section of" in prompt for prompt in desk.model.prompts[before:])
     assert stretches >= 3
     assert max(len(prompt) for prompt in desk.model.prompts) < 3 * 4000
     before = len(desk.model.requests)
@@ -188,7 +188,7 @@ def test_a_persons_words_outlive_the_text_they_are_about(desk: Desk) -> None:
     assert "Step 0 is called by cron." in desk.model.prompts[-2]
     assert "Ask Ada first." in desk.model.prompts[-1]
     desk.ask(changed(0, 1))  # and are handed on, though the model wrote the last one
-    assert "A person has written this" in desk.model.prompts[-1]
+    assert "A person wrote this" in desk.model.prompts[-1]
 
 
 # --- what is sent
