@@ -182,7 +182,7 @@ def did(step: Step, *, names: int = NAMES) -> str:
     touched = step.touched
     if touched is not None and commit.status != "D":
         if touched.spaces:
-            said.append("only white space")
+            said.append("white space only")
         if touched.outside and commit.status == "M":
             said.append("outside of definitions")
         said.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))

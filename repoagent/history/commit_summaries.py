@@ -193,7 +193,7 @@ def question(
     left = COMMIT
     for name in paths if paths else list(parts)[:FILES]:
         if name not in parts or left < LEAST_ANSWER:
-            lines.append(f"(the diff of {one_line(name, 80)} is not shown)")
+            lines.append(f"(diff of {one_line(name, 80)} omitted)")
             continue
         share = FIRST if name == path else max(LEAST_ANSWER, COMMIT // max(2, len(paths)))
         part = _cut(printable(_diff(parts[name])), min(share, left))
@@ -269,7 +269,7 @@ def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     kept = text[:most]
-    return (kept.rpartition("\n")[0] or kept) + "\n(cut)"
+    return (kept.rpartition("\n")[0] or kept) + "\n(truncated)"
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def find_known(
     try:
         ids = patch_ids(top, changes)
     except GitError as error:
-        warn(f"the patches of these commits could not be compared: {error}")
+        warn(f"could not compare the patches of these commits: {error}")
         ids = {}
     for commit, patch in ids.items():
         if (summary := read_by_patch(place.summaries, patch, warn)) is not None:

@@ -292,8 +292,8 @@ def resolve(top: Path, revision: str) -> str:
     if done.returncode == 0:
         return done.stdout.decode().strip()
     if revision == "HEAD":
-        raise NothingDone("there is no commit yet, so there is no history")
-    raise UsageError(f"there is no commit {revision}: name a commit, a branch or a tag")
+        raise NothingDone("no history: this repository has no commits yet")
+    raise UsageError(f"no such commit: {revision}; name a commit, branch or tag")
 
 
 def _kind(top: Path, commit: str, path: str) -> str:
@@ -314,7 +314,7 @@ def _kind(top: Path, commit: str, path: str) -> str:
 def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageError | NothingDone:
     """Why there is no history."""
     check_path(path)
-    unseen = f"git found no commit of {path} in {SECONDS:g} s, or may not look without fetching"
+    unseen = f"git found no commit of {path} within {SECONDS:g} s, or would have to fetch objects"
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         return no_such_file(
@@ -323,9 +323,9 @@ def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageEr
     if found.partial:
         return NothingDone(unseen)
     if revision != "HEAD":
-        return NothingDone(f"there is no {path} at {revision}, and no commit before it has changed one")
+        return NothingDone(f"no {path} in {revision} or its history")
     staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout
-    state = "it is staged and not committed yet" if staged else "it is not tracked"
+    state = "the file is staged but not committed yet" if staged else "the file is not tracked"
     return NothingDone(f"git has no commit of {path}: {state}")
 
 
@@ -337,13 +337,13 @@ def _notes(
     if not kind:
         notes.append(_gone(top, newest))
     if kind == "commit":
-        notes.append(f"{path} is a submodule: these are the changes of the commit that it stands at")
+        notes.append(f"{path} is a submodule; these are the changes of its recorded commit")
     if (found.partial and len(found.commits) < limit) or everything.partial:
         if is_shallow(top):
-            notes.append("this clone is shallow: what is older than its boundary is not here")
+            notes.append("this clone is shallow; older commits are missing")
         else:
             notes.append(
-                "older commits are left out: git had no more time, or lacks objects (`repoagent mine` helps)"
+                "older commits are omitted: git ran out of time or lacks objects (`repoagent mine` helps)"
             )
     return notes
 

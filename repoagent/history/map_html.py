@@ -60,8 +60,8 @@ def map_page(found: RepositoryMap) -> str:
         drawing(found, colours),
         "\n</div>\n<div>\n",
         '<section id="evidence" aria-live="polite" aria-label="File">\n<h2>A place to look</h2>\n'
-        "<p>Point at a dot for its name and what it changes with. Tab goes from cluster to cluster, the arrow keys go "
-        "from file to file; a click or Enter keeps a file, Escape lets it go.</p>\n</section>\n",
+        "<p>Point at a dot for its name and what it changes with. Tab moves between clusters, the arrow keys "
+        "between files; click or Enter pins a file, Escape unpins it.</p>\n</section>\n",
         *_bridges(found),
         *_table(found),
         "</div>\n</main>\n<footer><p>Files that changed in the same commits; small and recent commits count "

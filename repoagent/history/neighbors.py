@@ -56,7 +56,7 @@ def understand(
     disk knows; Refused for what is in a git directory.
     """
     if path == b".":
-        raise UsageError("that is the whole work tree: name files or a folder in it")
+        raise UsageError("that is the whole work tree; name files or a folder in it")
     file = view.file(path)
     if file is not None and view.paths([file]).get(file) == path:
         return _alive(view, file, path)
@@ -70,21 +70,21 @@ def understand(
         return _folder(view, path, inside)
     kind = _kind(top / name)
     if kind == "folder" and not inside:
-        raise UsageError(f"{name} holds no file that git knows: name a folder or a file with a history")
+        raise UsageError(f"{name} contains no tracked files; name a file or folder with a history")
     if file is not None:
         return _gone(view, file, path)
     if kind == "none" and not inside:
         raise no_such_file(name, top, reason="and git has no commit of it")
     if inside:
-        why = "has no commit that could be found at once" if cut else "has no commit yet, merges apart"
+        why = "has no indexed commits yet" if cut else "has no commits yet (merges do not count)"
     else:
-        why = "is not in git yet" if revision == "HEAD" else f"is not in {revision}"
-    return Asked(path, (), (path,), f"{name} {why}: only names and folders say what may belong to it")
+        why = "is not tracked yet" if revision == "HEAD" else f"is not in {revision}"
+    return Asked(path, (), (path,), f"{name} {why}; candidates are by name and folder only")
 
 
 def _alive(view: View, file: int, path: bytes) -> Asked:
     one = len(view.commits(file, 2)) == 1
-    note = f"{os.fsdecode(path)} has one commit, which says little" if one else ""
+    note = f"{os.fsdecode(path)} has one commit only, which is little evidence" if one else ""
     return Asked(path, (file,), (path,), note)
 
 
@@ -93,10 +93,10 @@ def _gone(view: View, file: int, path: bytes) -> Asked:
     present = view.paths([file]).get(file)
     name = os.fsdecode(path)
     if present is not None:
-        return Asked(present, (file,), (present,), f"{name} is {os.fsdecode(present)} now")
+        return Asked(present, (file,), (present,), f"{name} is now {os.fsdecode(present)}")
     last = view.commits(file, 1)
     when = f" on {_day(last[0].time)}" if last else ""
-    return Asked(path, (file,), (path,), f"{name} was deleted{when}; this is what changed with it until then")
+    return Asked(path, (file,), (path,), f"{name} was deleted{when}; these files changed with it before")
 
 
 def _folder(view: View, path: bytes, inside: Sequence[bytes]) -> Asked:
@@ -109,7 +109,7 @@ def _folder(view: View, path: bytes, inside: Sequence[bytes]) -> Asked:
     note = ""
     if len(files) > len(kept):
         name = os.fsdecode(path)
-        note = f"of the {len(inside)} files in {name} the {len(kept)} that changed last were looked at"
+        note = f"based on the {len(kept)} most recently changed of the {len(inside)} files in {name}"
     return Asked(path + b"/", tuple(kept), tuple(inside), note)
 
 
@@ -139,8 +139,8 @@ CROWD = 20  # neighbors whose own neighbors make the edges of a picture
 _OWN, _ANY = 30, 200
 _END = {
     "whole": "",
-    "date": "the index was told to reach back to a date only, and older commits do not count",
-    "unreadable": "git could not read all of the history, and older commits do not count",
+    "date": "the index is limited to commits after a date; older commits do not count",
+    "unreadable": "git could not read the whole history; older commits do not count",
 }
 
 
@@ -215,7 +215,7 @@ def neighborhood(
 
             found = commit or resolve(worktree.top, revision)
             where = "HEAD" if revision == "HEAD" else found
-            note = f"there is no index to answer from: {error}"
+            note = f"no index: {error}"
             source = _quick(worktree.top, where, _recent(worktree.top, where, names, stack), note)
             return answer((revision, found), source)
 
@@ -293,16 +293,18 @@ def _source(
         state = index.update(commit, seconds=MINING_SECONDS, head=revision == "HEAD")
         view = index.view(commit)
     except NoIndex as error:
-        note = f"there is no index to answer from: {error}"
+        note = f"no index: {error}"
         return commit, _quick(worktree.top, where, running or recent(), note)
     found = _Source(view, partial(_ids, view), partial(_below, worktree.top, where), "whole", "")
     if not state.new and state.end != "mining":
         return commit, found._replace(note=_END[state.end])
-    further = "" if mine_in_background(worktree) else ", further with each question or by `repoagent mine`"
+    further = (
+        "" if mine_in_background(worktree) else ", a part with each command or all of it by `repoagent mine`"
+    )
     building = f"the index of the history is being built{further}"
     mined = _count(view, names)
     if mined < ENOUGH:
-        note = f"{building}; this is what could be read at once"
+        note = f"{building}; this is based on the latest commits only"
         quick = _quick(worktree.top, where, running or recent(), note)
         if not mined or _count(quick.view, names) > mined:
             return commit, quick

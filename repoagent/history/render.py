@@ -90,7 +90,7 @@ def guidance(found: Neighborhood) -> str:
     if found.paths[0].endswith(b"/"):
         these = "these folders" if len(found.paths) > 1 else "this folder"
     if not any(row.together for row in found.rows):
-        return "candidates that have not changed with it; a place to look, not something that must change"
+        return "candidates that have never changed with it; a place to look, not something that must change"
     return f"changed with {these}; a place to look, not something that must change"
 
 
@@ -112,7 +112,7 @@ def headline(found: Neighborhood) -> str:
     if any(row.together for row in found.rows):
         return f"{count.format('neighbor')} of {what}{at} ({looked})"
     candidates = f", {count.format('candidate')} by name, folder or time" if found.rows else ""
-    return f"nothing has changed with {what}{at} ({looked}){candidates}"
+    return f"no file has changed with {what}{at} ({looked}){candidates}"
 
 
 AUTHOR_WIDTH = 30
@@ -121,7 +121,7 @@ PATH_WIDTH = 200
 DID_WIDTH = 160
 PEOPLE_WIDTH = 300
 MOST, LATELY = 4, 3  # persons
-LEFT_OUT = "(other commits left out)"
+LEFT_OUT = "(other commits omitted)"
 TOKENS_A_COMMIT = 45  # of a budget
 _BYTES_A_TOKEN = 4
 
@@ -157,7 +157,7 @@ def history_block(
     if left_out and chosen[-1] > len(chosen) - 1:
         shown.append(LEFT_OUT)
     elif left_out or partial:
-        shown.append("(older commits left out)")
+        shown.append("(older commits omitted)")
     return "".join(line + "\n" for line in shown if line)
 
 
@@ -305,14 +305,14 @@ def candidates_block(found: Neighborhood) -> str:
     """What changes with some files, a line each, and what to make of it; "" for no neighbors."""
     if not found.rows:
         return ""
-    head = "Candidates for inspection, not automatic targets. Files by how surely they changed with the edited ones:"
+    head = "Files that changed with the edited ones, the surest first; candidates to inspect, not automatic targets:"
     return "\n".join([head, *(_candidate(row) for row in found.rows)])
 
 
 def _candidate(row: Neighbor) -> str:
     path = plain(os.fsdecode(row.path), PATH_WIDTH)
     if not row.together:
-        return f"{path}: never in one commit; {why(row.reasons)}"
+        return f"{path}: no common commits; {why(row.reasons)}"
     last = "" if row.last is None else time.strftime(", last %Y-%m-%d", time.gmtime(row.last))
     return f"{path}: in {row.together} of {row.commits} commits ({rate(row.together, row.commits)}){last}"
 

@@ -81,7 +81,7 @@ def repository_map(worktree: WorkTree, revision: str = "HEAD") -> RepositoryMap:
         try:
             commit = index.resolve(revision).decode("ascii")
         except NoCommits:
-            raise UsageError("no commits yet: there is nothing to map") from None
+            raise UsageError("nothing to map: this repository has no commits yet") from None
         state = index.update(commit, seconds=MINING_SECONDS, head=revision == "HEAD")
         view = index.view(commit)
         history = view.latest(COMMITS)

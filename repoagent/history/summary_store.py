@@ -201,7 +201,7 @@ def write_notes(top: Path, summaries: Iterable[Summary]) -> int:
             time.sleep(_PAUSE * (number + 1) * (0.5 + random.random()))
         else:
             return len(changed)
-    raise error or Busy(f"other processes keep writing {REF}: run it again")
+    raise error or Busy(f"other processes keep writing {REF}; run the command again")
 
 
 def merge_fetched(top: Path) -> list[str]:
@@ -211,7 +211,7 @@ def merge_fetched(top: Path) -> list[str]:
     for oid, _, ref in (line.partition(" ") for line in listed):
         ours = _tip(top)
         if not ours:
-            git(top, "update-ref", "-m", "repoagent: take the notes of others", REF, oid, "", read_only=False)
+            git(top, "update-ref", "-m", "Merge the notes of others", REF, oid, "", read_only=False)
         elif git_output(top, "merge-base", "--is-ancestor", oid, ours, ok=(0, 1)).returncode == 0:
             continue
         else:
@@ -261,7 +261,7 @@ def _stream(top: Path, tip: str, notes: Mapping[str, str]) -> bytes:
     then, git leaves it as it is."""
     done = git_output(top, "var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128))
     if done.returncode:
-        raise UsageError("git does not know who shares the summaries: set user.name and user.email")
+        raise UsageError("cannot share summaries without an author; set user.name and user.email")
     message = b"Notes added by 'repoagent history --share'\n"
     parts = [
         b"commit %s\ncommitter %s\ndata %d\n%s" % (REF.encode(), done.stdout.strip(), len(message), message)

@@ -314,11 +314,11 @@ _KINDS: Mapping[Role, str] = {"definition": "variable", "declaration": "declarat
 _ASSIGNED: Mapping[Role, str] = {"attribute": "field"}  # what makes an attribute, where nothing declares it
 _LOOSE = frozenset({"declaration", "field"})  # kinds of definitions that make no file the symbol's home
 _LEFT_OUT = {
-    "withheld": "withheld by .repoagentignore or for a name that usually holds secrets",
-    "large": f"of more than {LARGEST_PARSED >> 20} MiB not looked into",
-    "unread": "could not be read",
-    "many": "beyond the limit not looked into",
-    "unlisted": "or more beyond the limit not listed",
+    "withheld": "excluded by .repoagentignore or by a name that suggests secrets",
+    "large": f"larger than {LARGEST_PARSED >> 20} MiB",
+    "unread": "unreadable",
+    "many": "beyond the limit of files to read",
+    "unlisted": "or more beyond the limit of files to list",
 }
 
 

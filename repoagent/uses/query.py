@@ -115,13 +115,13 @@ def asked_symbol(text: str, file: str = "", data: bytes | None = None) -> Asked:
         plain = line[1]
     parts = [part for part in _SEPARATOR.split(plain) if part]
     if not parts or len(plain) > LONGEST or not re.fullmatch(r"[^\s\x00-\x1f/\\]+", plain):
-        raise UsageError(f"{text[:80]!r} is not a symbol: name one, as NAME, Class.method or FILE:NAME")
+        raise UsageError(f"{text[:80]!r} is not a symbol; use NAME, Class.method or FILE:NAME")
     name = parts[-1]
     if file and not re.search(
         rb"(?<!\w)" + re.escape(name.encode("utf-8", "surrogateescape")) + rb"(?!\w)", data or b""
     ):
         find_symbols(file, data or b"", text)  # says what there is
-        raise UsageError(f"{file} has no {name}")
+        raise UsageError(f"{file} does not define {name}")
     return Asked(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
 
 
@@ -133,7 +133,7 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[Asked]:
         raise no_such_file(path, worktree.top)
     found = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
     if not found:
-        raise UsageError(f"{path} defines nothing that repoagent can read: name a symbol instead")
+        raise UsageError(f"repoagent found no definitions in {path}; name a symbol instead")
     return [Asked(text, name, text, path) for text, name in list(found.items())[:SYMBOLS]]
 
 

@@ -70,7 +70,7 @@ def _is_file(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> bo
     try:
         path = worktree.top / path_of(text)
         if path.is_dir() and "." not in text.strip("./"):
-            raise UsageError(f"{text} is a folder: name a file, or a symbol")
+            raise UsageError(f"{text} is a folder; name a file or a symbol")
         return path.is_file()
     except (ValueError, OSError):  # no name of a file
         return False
@@ -113,7 +113,7 @@ def _near(worktree: WorkTree, path: str) -> Mapping[str, float]:
     return {os.fsdecode(row.path): row.score for row in found.rows}
 
 
-BY_NAME = "Uses are matched by name: some may be of another thing that is called the same."
+BY_NAME = "Uses are matched by name; some may refer to another symbol of the same name."
 LINES = 6  # of a file that are named
 NAMES = 3  # of functions, and of files
 DEFINITIONS = 5
@@ -131,8 +131,8 @@ def notes(answer: Answer) -> Iterator[str]:
     if any(uses.files for uses in answer.symbols):
         yield BY_NAME
     if any(row.text for uses in answer.symbols for row in uses.files):
-        yield "text: found as a word, in comments and strings too."
-    yield from (f"Left out: {sentence}." for sentence in answer.left_out)
+        yield "text: matched as a word, including comments and strings."
+    yield from (f"Skipped: {sentence}." for sentence in answer.left_out)
 
 
 def heads(uses: Uses) -> Iterator[str]:
@@ -141,7 +141,7 @@ def heads(uses: Uses) -> Iterator[str]:
     if uses.definitions:
         yield f"{symbol} is defined in {_places(uses.definitions)}"
     else:
-        yield f"no definition of {symbol} was found"
+        yield f"no definition of {symbol} found"
     declared = [one for one in uses.elsewhere if one.kind == "declaration"]
     others = [one for one in uses.elsewhere if one.kind != "declaration"]
     if declared:
@@ -182,7 +182,7 @@ def _of_symbol(uses: Uses) -> Iterator[str]:
     if uses.more:
         yield f"({count(uses.more, 'more file')})"
     if not uses.files:
-        yield "no use was found"
+        yield "no uses found"
 
 
 def _lines_of_file(answer: Answer) -> Iterator[str]:
@@ -198,7 +198,7 @@ def _lines_of_file(answer: Answer) -> Iterator[str]:
     if answer.more:
         yield f"({count(answer.more, 'more symbol')})"
     if answer.unused:
-        yield f"used in no other file: {plain(', '.join(answer.unused), 400)}"
+        yield f"not used in other files: {plain(', '.join(answer.unused), 400)}"
 
 
 def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:

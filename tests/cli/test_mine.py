@@ -70,7 +70,7 @@ def test_what_is_no_date(repo: GitRepo, date: str) -> None:
 def test_no_repository_and_no_commit(tmp_path: Path, make_repo: Callable[[str], GitRepo]) -> None:
     assert run(["mine"], tmp_path).returncode == 2
     done = run(["mine"], make_repo("unborn").top)
-    assert (done.returncode, done.stdout) == (2, b"") and b"no commit yet" in done.stderr
+    assert (done.returncode, done.stdout) == (2, b"") and b"no commits yet" in done.stderr
 
 
 @pytest.mark.soak

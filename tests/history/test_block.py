@@ -22,7 +22,7 @@ def test_block() -> None:
         "2026-01-02 aaaaaaa Ada: fix: it, +3 −1\n2026-01-02 aaaaaaa Ada: (no subject)\n"
     )
     assert history_block([]) == ""
-    assert history_block([COMMIT], partial=True).endswith("\n(older commits left out)\n")
+    assert history_block([COMMIT], partial=True).endswith("\n(older commits omitted)\n")
     assert history_block([COMMIT] * 30, limit=2).count("\n") == 3
 
 
@@ -74,7 +74,7 @@ def test_a_budget_keeps_the_newest_and_the_most_telling() -> None:
     assert names[0] == "c0"
     assert "c10" in names and "c1" not in names and "c2" not in names
     assert names == sorted(names, key=lambda name: int(name[1:]))
-    assert block.endswith("(other commits left out)\n")
+    assert block.endswith("(other commits omitted)\n")
     assert shown(history_block(steps, budget=1)) == ["c0"]
     assert shown(history_block(steps, budget=10_000)) == [f"c{n}" for n in range(20)]
     assert shown(history_block(steps, budget=10_000, limit=3)) == ["c0", "c3", "c10"]
@@ -88,7 +88,7 @@ def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
     block = history_block(steps, budget=budget, people=people)
     lines = block.splitlines()
     least = sum(len(line.encode()) + 1 for line in lines[:2])  # the people and the newest are always there
-    assert len(block.encode()) <= max(4 * budget, least + len("(older commits left out)\n"))
+    assert len(block.encode()) <= max(4 * budget, least + len("(older commits omitted)\n"))
 
 
 def test_to_dict_is_json() -> None:

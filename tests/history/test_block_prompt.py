@@ -43,7 +43,7 @@ def test_it_fits_and_all_commits_are_counted(repo: GitRepo) -> None:
     grow(repo, 12)
     found = block(repo, "app.py", 4)
     assert found.startswith("12 commits by Ada Tester 12")
-    assert found.count("change ") == 4 and found.endswith("left out)\n")
+    assert found.count("change ") == 4 and found.endswith("omitted)\n")
     assert len(found.encode()) <= 4 * 45 * 4
 
 

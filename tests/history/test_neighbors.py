@@ -56,7 +56,7 @@ def test_the_index_follows_a_rename_and_says_the_present_name(repo: GitRepo) -> 
     repo.commit("rename")
     assert together(ask(repo, "kernel.py"))["test_core.py"][0] == 3
     found = ask(repo, "core.py")
-    assert found.paths == (b"kernel.py",) and found.note == "core.py is kernel.py now"
+    assert found.paths == (b"kernel.py",) and found.note == "core.py is now kernel.py"
     old = ask(repo, "core.py", revision="HEAD~1")
     assert old.paths == (b"core.py",) and old.note == ""
 
@@ -84,7 +84,7 @@ def test_without_a_place_for_an_index_there_is_an_answer_all_the_same(repo: GitR
         repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
     repo.write(".repoagent", "not a folder")
     found = ask(repo, "core.py")
-    assert found.state == "recent" and found.note.startswith("there is no index to answer from: ")
+    assert found.state == "recent" and found.note.startswith("no index: ")
     assert together(found) == {"test_core.py": (2, 2)}
 
 
@@ -126,7 +126,7 @@ def test_many_files_of_a_folder_are_not_all_looked_at(repo: GitRepo, monkeypatch
     for number in range(4):
         repo.commit("one", **{f"lib/{number}.c": f"{number} " * 50, "other.h": f"{number}"})
     found = ask(repo, "lib")
-    assert found.note == "of the 4 files in lib the 2 that changed last were looked at"
+    assert found.note == "based on the 2 most recently changed of the 4 files in lib"
     assert found.looked_at == 2
 
 
@@ -152,7 +152,7 @@ def test_what_stands_for_nothing_is_refused(repo: GitRepo) -> None:
     for path in ("nope", "src/nope.py", "."):
         with pytest.raises(UsageError):
             ask(repo, path)
-    with pytest.raises(UsageError, match="there is no commit"):
+    with pytest.raises(UsageError, match="no such commit"):
         ask(repo, "a.txt", revision="nope")
 
 
@@ -165,7 +165,7 @@ def test_an_index_that_breaks_as_it_is_read(repo: GitRepo, capsys: pytest.Captur
     found = ask(repo, "core.py")
     assert found.state == "recent" and "history.db was damaged" in found.note
     assert together(found) == {"test_core.py": (3, 3)} and found.commit == repo.head()
-    assert capsys.readouterr().err.count("is damaged: it is kept as") == 1
+    assert capsys.readouterr().err.count("is damaged; renamed it to") == 1
     assert ask(repo, "core.py").state == "whole"
 
 
@@ -178,7 +178,7 @@ def test_a_clone_without_trees_fetches_none(repo: GitRepo, tmp_path: Path) -> No
     repo.git("-C", str(clone.top), "rm", "-q", "--cached", "test_core.py")
     before = clone.git("count-objects", "-v")
     found = ask(clone, "core.py")
-    assert "lacks the trees" in found.note and "no commit that could be found at once" in found.note
+    assert "lacks the trees" in found.note and "no indexed commits yet" in found.note
     assert clone.git("count-objects", "-v") == before
 
 
@@ -189,4 +189,4 @@ def test_a_file_that_only_merges_have_changed(repo: GitRepo) -> None:
     repo.commit("main", **{"main.txt": "1"})
     repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
     repo.commit("merge", **{"new.txt": "1"})
-    assert "new.txt has no commit yet, merges apart" in ask(repo, "new.txt").note
+    assert "new.txt has no commits yet (merges do not count)" in ask(repo, "new.txt").note

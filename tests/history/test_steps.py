@@ -78,7 +78,7 @@ def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
         "made executable",
         "moved from app.py",
         "changes App.run",
-        "only white space",
+        "white space only",
         "changes App.run",
         "added; with App, main",
     ]

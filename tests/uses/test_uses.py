@@ -113,9 +113,7 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
     found = data(code.top, "utils.py:load")
     assert "new.py" in rows(found)
     assert not {"build/out.py", "secret/key.py", ".env"} & set(rows(found))
-    assert found["left_out"] == [
-        "2 files withheld by .repoagentignore or for a name that usually holds secrets"
-    ]
+    assert found["left_out"] == ["2 files excluded by .repoagentignore or by a name that suggests secrets"]
     done = uses(code.top, "secret/key.py:load")
     assert done.returncode == 3 and ".repoagentignore" in done.stderr and "line" not in done.stdout
 
@@ -124,12 +122,12 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
     ("arguments", "code_", "sentence"),
     [
         (["nowhere"], 1, "no symbol is named nowhere"),
-        (["a b"], 2, "'a b' is not a symbol: name one, as NAME, Class.method or FILE:NAME"),
+        (["a b"], 2, "'a b' is not a symbol; use NAME, Class.method or FILE:NAME"),
         (["src/none.py"], 2, "no such file: src/none.py"),
-        (["src"], 2, "src is a folder: name a file, or a symbol"),
+        (["src"], 2, "src is a folder; name a file or a symbol"),
         (["utils.py:lod"], 2, "utils.py has no symbol 'lod'; nearest: load"),
         (["load", "-n", "0"], 2, "--limit 0 leaves nothing to show: use 1 or more"),
-        (["docs.md"], 2, "docs.md defines nothing that repoagent can read: name a symbol instead"),
+        (["docs.md"], 2, "repoagent found no definitions in docs.md; name a symbol instead"),
         (["../x:load"], 2, "../x:load is outside the work tree"),
     ],
 )
@@ -150,7 +148,7 @@ def test_the_table_says_how_it_was_found(code: GitRepo) -> None:
     assert lines[4].split() == ["utils.py", "1", "8", "Store.load"]
     assert ["tests/test_utils.py", "2", "1,", "4", "test_load", "test"] in [line.split() for line in lines]
     assert "Uses are matched by name" in done.stdout
-    assert "text: found as a word" in done.stdout
+    assert "text: matched as a word" in done.stdout
 
 
 def test_what_changes_together_comes_first(repo: GitRepo) -> None:

@@ -166,7 +166,7 @@ class Index:
         tip = self.resolve(revision)
         connection = self._reader()
         if connection is None:
-            raise NoIndex("the history has not been mined yet: run repoagent mine")
+            raise NoIndex("the history is not indexed yet; run `repoagent mine`")
         self._idle = None
         from repoagent.history.index.reader import IndexView, reach
         from repoagent.history.index.schema import Broken, alive_at, whole
@@ -193,7 +193,7 @@ class Index:
         except (Busy, Refused):
             pass  # who mines just now finds it out, and where nothing may be written nothing can be done
         self.close()
-        raise NoIndex(f"{self._path} was damaged: it is mined again the next time") from error
+        raise NoIndex(f"{self._path} was damaged; the next command rebuilds it") from error
 
     def _resolve(self, revision: str) -> bytes:
         asked = f"{revision}^{{commit}}"
@@ -203,8 +203,8 @@ class Index:
         if found.returncode == 0:
             return found.stdout.strip()
         if revision == "HEAD":
-            raise NoCommits("there is no commit yet, so nothing has changed with anything")
-        raise UsageError(f"there is no commit {revision}: name a commit, a branch or a tag")
+            raise NoCommits("no history: this repository has no commits yet")
+        raise UsageError(f"no such commit: {revision}; name a commit, branch or tag")
 
     def _reader(self) -> sqlite3.Connection | None:
         """An index that something has been mined into, or None."""
@@ -294,7 +294,7 @@ def catch_up(worktree: WorkTree, warn: Warn, task: Task) -> None:
             return
         except Broken:
             if again:
-                raise NoIndex(f"{path} breaks again and again: is the disk all right?") from None
+                raise NoIndex(f"{path} keeps breaking; check the disk") from None
             connection.close()
             put_away(path, warn)
         finally:
@@ -306,7 +306,7 @@ def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: 
     mark = signature(worktree)
     begun = get(connection, "high") > 0
     if begun and not rebuild and get_text(connection, "signature") != mark:
-        warn("what git shows of the history has changed (shallow, grafts, replace): it is mined again")
+        warn("the history has changed (shallow boundary, grafts or replaced commits); rebuilding the index")
         rebuild = True
     if begun and rebuild:
         wipe(connection)

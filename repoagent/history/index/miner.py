@@ -338,10 +338,10 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
 def _unreadable(error: GitError, *, partial: bool) -> str:
     if partial:
         return (
-            "this partial clone lacks the trees of its history, and nothing is fetched for an index: "
-            "git fetch --refetch --filter=blob:none brings them"
+            "this partial clone lacks the trees of its history; "
+            "fetch them with `git fetch --refetch --filter=blob:none`"
         )
-    return f"git can't read the history: {(error.stderr or str(error)).splitlines()[-1]}"
+    return f"git cannot read the history: {(error.stderr or str(error)).splitlines()[-1]}"
 
 
 @contextmanager

@@ -309,7 +309,7 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
         top, "rev-list", "--no-merges", "--reverse", f"{tip.decode()}^{{commit}}", "--", ok=(0, 128)
     )
     if every.returncode:
-        raise UsageError(f"there is no commit {tip.decode()}, or not all that it stands on")
+        raise UsageError(f"commit {tip.decode()} or part of its history is missing")
     return _anew(connection, every.stdout.split())
 
 

@@ -112,7 +112,7 @@ def unpacked(code: str, data: bytes) -> array[int]:
     try:
         return array(code, data)
     except (TypeError, ValueError) as error:
-        raise sqlite3.DatabaseError(f"a list of numbers is damaged: {error}") from error
+        raise sqlite3.DatabaseError(f"damaged number list: {error}") from error
 
 
 def _prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -175,7 +175,7 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
         connection.close()
         return None
     except sqlite3.OperationalError as error:
-        raise NoIndex(f"{path} can't be read: {error}") from error
+        raise NoIndex(f"cannot read {path}: {error}") from error
     except (Broken, sqlite3.DatabaseError):
         return None
 
@@ -190,14 +190,14 @@ def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
             _check(path, warn)
         return create(path)
     except sqlite3.Error as error:
-        raise NoIndex(f"{path} can't be written: {error}") from error
+        raise NoIndex(f"cannot write {path}: {error}") from error
 
 
 def put_away(path: Path, warn: Warn, why: str = "is damaged") -> None:
     """Put a broken index out of the way. The caller holds the lock."""
     with suppress(FileNotFoundError):
         kept = set_aside(path)
-        warn(f"{path} {why}: it is kept as {kept.name}, and the history is mined again")
+        warn(f"{path} {why}; renamed it to {kept.name} and rebuilding the index")
     for ending in _BESIDE:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
@@ -210,11 +210,11 @@ def _check(path: Path, warn: Warn) -> None:
                 raise Broken
             if 0 < version < VERSION or (version and not _same_machine(connection)):
                 wipe(connection)
-                warn(f"{path} is of an older repoagent: the history is mined again")
+                warn(f"{path} was written by an older repoagent; rebuilding the index")
     except sqlite3.OperationalError:
         raise
     except (Broken, sqlite3.DatabaseError):
-        put_away(path, warn, "is no index of repoagent's, or damaged")
+        put_away(path, warn, "is damaged or was not created by repoagent")
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
@@ -225,8 +225,8 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         raise Broken
     if version > VERSION:
         raise NoIndex(
-            f"{path} has format version {version} and this repoagent knows up to {VERSION}: "
-            "update repoagent, or delete the file"
+            f"{path} has format version {version}, newer than the supported {VERSION}; "
+            "update repoagent or delete the file"
         )
     return version
 
@@ -245,7 +245,7 @@ def _is_there(path: Path) -> bool:
         for each in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(each.lstat().st_mode):
-                    raise NoIndex(f"{each} is not a regular file: remove it or move it away")
+                    raise NoIndex(f"{each} is not a regular file; remove it")
         return path.exists()
     except FileNotFoundError:
         return False
@@ -263,7 +263,7 @@ def whole(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if not str(error).startswith(_OUTSIDE):
             raise Broken(str(error)) from error
-        raise NoIndex(f"{path} can't be used: {error}") from error
+        raise NoIndex(f"cannot use {path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise Broken(str(error)) from error
 

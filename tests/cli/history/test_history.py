@@ -120,7 +120,7 @@ def test_a_budget_is_what_a_prompt_says(repo: GitRepo, ask: Ask) -> None:
     done = ask("a.txt", "--budget", "100")
     assert done.out.startswith("10 commits by Ada Tester 10; last ")
     assert len(done.out.encode()) <= 430
-    assert done.out.endswith("commits left out)\n")
+    assert done.out.endswith("commits omitted)\n")
     assert ask("a.txt", "--budget", "9", "--json").code == 2
 
 
@@ -166,9 +166,9 @@ def test_a_file_that_never_was(repo: GitRepo, ask: Ask) -> None:
 def test_untracked_and_staged(repo: GitRepo, ask: Ask) -> None:
     repo.write("new.py", "x\n")
     done = ask("new.py")
-    assert (done.code, done.err) == (1, "repoagent: git has no commit of new.py: it is not tracked\n")
+    assert (done.code, done.err) == (1, "repoagent: git has no commit of new.py: the file is not tracked\n")
     repo.git("add", "new.py")
-    assert "staged and not committed" in ask("new.py").err
+    assert "staged but not committed" in ask("new.py").err
     (repo.top / "folder").mkdir()
     assert ask("folder").code == 1
 
@@ -201,13 +201,13 @@ def test_not_a_repository_and_no_commit(
     empty = make_repo("empty")
     empty.write("x.py", "x\n")
     done = ask("x.py", cwd=empty.top)
-    assert (done.code, done.err) == (1, "repoagent: there is no commit yet, so there is no history\n")
+    assert (done.code, done.err) == (1, "repoagent: no history: this repository has no commits yet\n")
 
 
 @pytest.mark.parametrize("revision", ["nope", "HEAD~99", "-x", "--all", "HEAD:a.txt", "", "a..b"])
 def test_an_unknown_revision(repo: GitRepo, ask: Ask, revision: str) -> None:
     done = ask("a.txt", f"--at={revision}")
-    assert done.code == 2 and f"there is no commit {revision}" in done.err
+    assert done.code == 2 and f"no such commit: {revision}" in done.err
 
 
 def test_odd_names(repo: GitRepo, ask: Ask) -> None:
@@ -399,7 +399,7 @@ def test_an_odd_name_is_seen_as_it_is(repo: GitRepo, ask: Ask) -> None:
     lines = ask("c.txt").out.splitlines()
     assert "as a^J  b^I.txt:" in lines
     done = ask("c.txt", "--at=HEAD~1")
-    assert done.code == 1 and "there is no c.txt at HEAD~1, and no commit before it" in done.err
+    assert done.code == 1 and "no c.txt in HEAD~1 or its history" in done.err
     assert ask("a\n  b\t.txt", "--at=HEAD~1").out.startswith("a^J  b^I.txt: 1 commit\n")
 
 

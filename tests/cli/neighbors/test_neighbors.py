@@ -67,7 +67,7 @@ def pair(repo: GitRepo) -> GitRepo:
         (["--map", "core.py"], "--map cannot be combined with FILE"),
         (["--map", "--format", "svg"], "--map cannot be combined with --format svg"),
         (["--map", "-z"], "--map cannot be combined with -z"),
-        (["--map", "--at", "nope"], "there is no commit nope"),
+        (["--map", "--at", "nope"], "no such commit: nope"),
     ],
 )
 def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sentence: str) -> None:
@@ -190,15 +190,15 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
     pair.git("add", "lib/near.c")
     pair.git("commit", "-qm", "near")
     found = as_json(pair.top, "lib/core.c")
-    assert found["state"] == "names" and "is not in git yet" in str(found["note"])
+    assert found["state"] == "names" and "is not tracked yet" in str(found["note"])
     candidates = rows(found)
     assert {"core.py", "tests/test_core.py", "lib/near.c"} <= set(candidates)
     assert str(candidates["core.py"]["reasons"]).startswith("['name'")
     assert "folder" in str(candidates["lib/near.c"]["reasons"])
     assert candidates["core.py"]["together"] == 0 and candidates["core.py"]["last"] is None
     out = neighbors(pair.top, "lib/core.c").stdout
-    assert out.startswith("nothing has changed with lib/core.c (no commit of it found), ")
-    assert "candidates that have not changed with it; a place to look" in out
+    assert out.startswith("no file has changed with lib/core.c (no commit of it found), ")
+    assert "candidates that have never changed with it; a place to look" in out
 
 
 def test_a_branch_without_a_commit(make_repo) -> None:  # type: ignore[no-untyped-def]
@@ -223,7 +223,7 @@ def test_nothing_found_is_an_answer(repo: GitRepo) -> None:
     repo.commit("alone", **{"own/alone.zig": "1"})
     done = neighbors(repo.top, "own/alone.zig")
     assert done.returncode == 0
-    assert done.stdout.startswith("nothing has changed with own/alone.zig (its one commit looked at)")
+    assert done.stdout.startswith("no file has changed with own/alone.zig (its one commit looked at)")
     assert all(row["together"] == 0 for row in rows(as_json(repo.top, "own/alone.zig")).values())
     done = neighbors(repo.top, "own/alone.zig", "--min-score", "0.9")
     assert (done.returncode, done.stdout.count("\n")) == (0, 2)
@@ -293,7 +293,7 @@ def test_a_repository_without_commits_has_no_map(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     done = neighbors(tmp_path, "--map")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "repoagent: no commits yet: there is nothing to map\n"
+    assert done.stderr == "repoagent: nothing to map: this repository has no commits yet\n"
 
 
 @pytest.mark.parametrize("arguments", [["--map"], ["core.py", "--format", "html"]])

@@ -91,7 +91,7 @@ def test_a_patch_is_cut_and_the_file_that_was_asked_about_has_most_of_it() -> No
     asked = question(step("b.py"), "words " * 500, patch("a.py", "b.py", size=5000), ["a.py", "b.py"])
     assert len(asked.text) < 9_500
     assert asked.text.index("diff of b.py") < asked.text.index("diff of a.py")
-    assert asked.text.count("(cut)") == 3
+    assert asked.text.count("(truncated)") == 3
 
 
 def test_what_may_not_be_sent_is_not() -> None:
@@ -100,7 +100,7 @@ def test_what_may_not_be_sent_is_not() -> None:
     asked = question(step(".env"), "", patch("a.py", ".env"), ["a.py"])
     assert ".env" not in asked.text and asked.paths == ("a.py",)
     asked = question(step("a.py"), "", None, ["a.py"])
-    assert "is not shown" in asked.text and asked.paths == ("a.py",)
+    assert "omitted)" in asked.text and asked.paths == ("a.py",)
 
 
 def test_nothing_quoted_ends_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
