@@ -23,7 +23,7 @@ from pathlib import Path
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import identity_file, to_dict
 from repoagent.memory.identity.store import listing, remember, resolve
-from repoagent.memory.lookup import Wanted, by_prefix, rows, totals
+from repoagent.memory.lookup import RowFilter, by_prefix, rows, totals
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20
@@ -93,9 +93,9 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
         unknown.append(_once(lambda: resolve(place, worktree, "new.py", new)))
     saved = [_once(partial(_saved, worktree, number)) for number in range(max(runs // 20, 3))]
     lists = [_once(lambda: listing(place)) for _ in range(3)]
-    page = [_once(partial(_rows, worktree, Wanted(limit=SHOWN))) for _ in range(3)]
-    used = [_once(partial(_rows, worktree, Wanted(limit=SHOWN, order="used")))]
-    whole = [_once(partial(_rows, worktree, Wanted()))]
+    page = [_once(partial(_rows, worktree, RowFilter(limit=SHOWN))) for _ in range(3)]
+    used = [_once(partial(_rows, worktree, RowFilter(limit=SHOWN, order="used")))]
+    whole = [_once(partial(_rows, worktree, RowFilter()))]
     typed = [_once(lambda: by_prefix(place, worktree, "src/part7/", SHOWN)) for _ in range(3)]
     status = [_once(lambda: totals(place, worktree, _ignore))]
     base = statistics.median(cpu for cpu, _ in bare)
@@ -115,7 +115,7 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
     ]
 
 
-def _rows(worktree: WorkTree, wanted: Wanted) -> None:
+def _rows(worktree: WorkTree, wanted: RowFilter) -> None:
     for _ in rows(layout(worktree), worktree, wanted, _ignore):
         pass
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from repoagent.api.gitpython import Revision
     from repoagent.api.results import Neighbors, Split
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.history.file_history import Past
+    from repoagent.history.file_history import HistoryReport
     from repoagent.llm.model import Model
     from repoagent.llm.usage import Limits
     from repoagent.memory.search.passages import Kind
-    from repoagent.memory.search.search import Answer as Recalled
+    from repoagent.memory.search.search import SearchResult as Recalled
     from repoagent.review.finding import Report
     from repoagent.syntax.outline.outline import Outline
     from repoagent.uses.query import Answer

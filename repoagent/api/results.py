@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from repoagent.edit.ui import NonInteractive
     from repoagent.git.files import Source
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.file_history import Past
+    from repoagent.history.file_history import HistoryReport
     from repoagent.llm.model import Usage
     from repoagent.patch.locate.exact import Placement
     from repoagent.review.diff.select import ChangeSelector, How
@@ -301,7 +301,7 @@ def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int
     """The history of a file, with the commit summaries that exist. Raises what `history.file_history.past` does. No
     model is called."""
     from repoagent.git.worktree import layout
-    from repoagent.history.file_history import past, with_summaries
+    from repoagent.history.file_history import read_history, with_summaries
 
     history = past(worktree, path, revision=check_revision(revision), limit=limit)
     paths = layout(worktree)

@@ -23,17 +23,17 @@ from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import remember as tie
 from repoagent.memory.notes import (
-    PERSON,
     PROGRAM,
+    USER,
     Note,
     add_note,
     add_notes,
+    code_names,
     drop_note,
-    made_note,
-    missing,
-    names,
+    make_note,
+    missing_names,
     read_notes,
-    shortened,
+    shorten_note,
     staleness,
 )
 from repoagent.memory.prompt import cut, failing_line, failure_of, reason_of
@@ -66,8 +66,8 @@ def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
     called = {path for path in contents if PurePosixPath(path).name in note}
     if called:
         return called
-    count = len(names(note))
-    lacking = {path: len(missing(note, data)) for path, data in contents.items()}
+    count = len(code_names(note))
+    lacking = {path: len(missing_names(note, data)) for path, data in contents.items()}
     least = min(lacking.values(), default=count)
     return {path for path, number in lacking.items() if number == least or count == 0}
 
@@ -84,7 +84,7 @@ def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model:
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
         yield Lesson(
-            shortened(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
+            shorten_note(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
         )
     elif failures and landed:
         yield Lesson(shortened(f"the first attempt at {asked} failed its check: {failures[0]}"), PROGRAM)
@@ -95,7 +95,7 @@ def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model:
     elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
         yield Lesson(shortened(f"rejected the proposed change for {asked}"), PERSON)
     elif state == "rejected" and answer.strip():
-        yield Lesson(shortened(f"declined to do {asked}: {answer}"), model)
+        yield Lesson(shorten_note(f"declined to do {asked}: {answer}"), model)
 
 
 def refused_for(turns: Sequence[Turn]) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ def _note(
     blob = record.result_blob or record.source_blob
     add_notes(
         memory.notes,
-        [made_note(mask(each.text), blob=blob, source=each.source) for each in found],
+        [make_note(mask(each.text), blob=blob, source=each.source) for each in found],
         is_stale=None if data is None else staleness(memory, data),
     )
 

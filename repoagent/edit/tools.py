@@ -438,7 +438,7 @@ def outline_tool(tool_context: ToolContext) -> Tool:
 
 def history_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
-        from repoagent.history.prompt_block import Look
+        from repoagent.history.prompt_block import HistoryLookup
 
         path = action.args.get("path", "")
         check_path(path)
@@ -479,7 +479,7 @@ def neighbors_tool(tool_context: ToolContext) -> Tool:
 
 def uses_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
-        from repoagent.uses.report import answer, told
+        from repoagent.uses.report import answer, answer_text
 
         named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
         wanted = ":".join(filter(None, map(str.strip, named)))
@@ -494,7 +494,7 @@ def uses_tool(tool_context: ToolContext) -> Tool:
 
 def recall_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
-        from repoagent.memory.search.search import Search, told
+        from repoagent.memory.search.search import Search, hit_line
         from repoagent.memory.search.search import search as search_memories
 
         query = (action.args.get("query") or action.body).strip()

@@ -273,7 +273,7 @@ def _cut(text: str, most: int) -> str:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSummaries:
     """`summaries` by commit id, and of the others their patches and patch ids as far as they were looked at."""
 
     summaries: Mapping[str, Summary]
@@ -289,7 +289,7 @@ def find_known(
     share: bool = False,
     thorough: bool = False,
     warn: Warn = to_stderr,
-) -> Known:
+) -> KnownSummaries:
     """The summaries of `steps` that nobody has to pay for. With `share`, those in the notes too. What was found by
     its patch or in a note is kept under its commit id.
 
@@ -307,7 +307,7 @@ def find_known(
         found[commit] = _kept(place, summary)
     missing = [commit for commit in missing if commit not in found and not _is_bulk(wanted[commit])]
     if not missing or not (thorough or has_patches(place.summaries)):
-        return Known(found, {}, {})
+        return KnownSummaries(found, {}, {})
     changes = patches(top, missing)
     try:
         ids = patch_ids(top, changes)
@@ -317,7 +317,7 @@ def find_known(
     for commit, patch in ids.items():
         if (summary := read_by_patch(place.summaries, patch, warn)) is not None:
             found[commit] = _kept(place, replace(summary, commit=commit))
-    return Known(found, changes, ids)
+    return KnownSummaries(found, changes, ids)
 
 
 def _kept(place: Layout, summary: Summary) -> Summary:
@@ -366,7 +366,7 @@ class Outcome:
 def plan(
     top: Path,
     steps: Sequence[Step],
-    known: Known,
+    known: KnownSummaries,
     *,
     why_not: Callable[[str], str | None],
     context_tokens: int | None = None,
@@ -433,7 +433,7 @@ def _question(
     step: Step,
     messages: Mapping[str, str],
     patch: Patch | None,
-    known: Known,
+    known: KnownSummaries,
     why_not: Callable[[str], str | None],
 ) -> Question:
     commit = step.commit

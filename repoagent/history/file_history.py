@@ -176,7 +176,7 @@ _ADDRESS = re.compile(
 
 
 @dataclass(frozen=True)
-class Person:
+class Author:
     """Somebody, by the name that `.mailmap` gives, with the number of commits and the first and last date of them
     (author's dates, YYYY-MM-DD)."""
 
@@ -188,11 +188,11 @@ class Person:
 
 
 @dataclass(frozen=True)
-class People:
+class Authors:
     """Who made `commits` commits, most first; programs apart. `partial`: there may be older commits by others."""
 
-    persons: tuple[Person, ...] = ()
-    bots: tuple[Person, ...] = ()
+    persons: tuple[Author, ...] = ()
+    bots: tuple[Author, ...] = ()
     commits: int = 0
     partial: bool = False
 
@@ -202,15 +202,15 @@ def is_bot(name: str, email: str) -> bool:
     return bool(_NAME.fullmatch(name.strip()) or _ADDRESS.fullmatch(email.strip()))
 
 
-def people_of(commits: Iterable[FileCommit], *, partial: bool = False) -> People:
+def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Authors:
     """The authors of `commits`. One name is one person, whatever addresses it has."""
     dates: dict[tuple[str, bool], list[str]] = {}
     for commit in commits:
         author = (commit.author, is_bot(commit.author, commit.email))
         dates.setdefault(author, []).append(commit.date[:10])
-    found = [Person(name, len(days), min(days), max(days), bot) for (name, bot), days in dates.items()]
+    found = [Author(name, len(days), min(days), max(days), bot) for (name, bot), days in dates.items()]
     found.sort(key=lambda person: (-person.commits, _newest_first(person.last), person.name))
-    return People(
+    return Authors(
         tuple(person for person in found if not person.bot),
         tuple(person for person in found if person.bot),
         sum(person.commits for person in found),
@@ -226,27 +226,27 @@ SECONDS = 3.0
 
 
 @dataclass(frozen=True)
-class Past:
+class HistoryReport:
     """`path` is relative to the top, `revision` the id of the commit it was asked at. `partial`: older commits may be
     missing. `notes` are sentences to the person: deleted, shallow, out of time."""
 
     path: str
     revision: str
     steps: tuple[Step, ...]
-    people: People
+    people: Authors
     partial: bool = False
     directory: bool = False
     notes: tuple[str, ...] = ()
 
 
-def past(
+def read_history(
     worktree: WorkTree | Path,
     path: str,
     *,
     revision: str = "HEAD",
     limit: int = 20,
     seconds: float = SECONDS,
-) -> Past:
+) -> HistoryReport:
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) as `revision` has
     it, newest first, and who made all of them.
 
@@ -269,10 +269,10 @@ def past(
     if not found.commits:
         raise _nothing(top, path, revision, found)
     notes = _notes(top, path, kind, found, everything=everything, limit=limit)
-    people = people_of(everything.commits, partial=everything.partial)
+    people = authors_of(everything.commits, partial=everything.partial)
     partial = found.partial or len(everything.commits) > len(found.commits)
     done = steps(top, found.commits)
-    return Past(path, commit, tuple(done), people, partial, kind == "tree", tuple(notes))
+    return HistoryReport(path, commit, tuple(done), people, partial, kind == "tree", tuple(notes))
 
 
 def _indexed(
@@ -359,7 +359,7 @@ def _gone(top: Path, newest: FileCommit) -> str:
     return f"moved to {target.path} in {when}" if target else f"deleted in {when}"
 
 
-def with_summaries(found: Past, summaries: dict[str, str]) -> Past:
+def with_summaries(found: HistoryReport, summaries: dict[str, str]) -> HistoryReport:
     """The same with a model's line for each commit that has one, by commit id."""
     changed = [replace(step, summary=summaries.get(step.commit.commit, step.summary)) for step in found.steps]
     return replace(found, steps=tuple(changed))

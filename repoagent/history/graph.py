@@ -25,7 +25,7 @@ from itertools import pairwise, takewhile
 from repoagent.dataclass import dataclass
 from repoagent.display_text import visible, width
 from repoagent.history.neighbors import Edge, Neighborhood
-from repoagent.history.render import Told, guidance, headline, rate, scale_of, why
+from repoagent.history.render import CommitHeader, guidance, headline, rate, scale_of, why
 
 _LEAST_GAIN = 1e-12
 Links = Sequence[Mapping[int, float]]  # of each node: its neighbors with the weight between them
@@ -152,7 +152,7 @@ class Node:
     last: str = ""
     why: str = ""
     strength: float = 0.0
-    told: tuple[Told, ...] = ()
+    told: tuple[CommitHeader, ...] = ()
 
     @property
     def asked(self) -> bool:
@@ -177,7 +177,7 @@ class Link:
     score: float
     often: str
     strength: float
-    told: tuple[Told, ...] = ()
+    told: tuple[CommitHeader, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Graph:
     groups: tuple[str, ...]
 
 
-def build(found: Neighborhood, told: Mapping[str, Told]) -> Graph:
+def build(found: Neighborhood, told: Mapping[str, CommitHeader]) -> Graph:
     """The graph of a neighborhood that was asked for with its edges."""
     rows = [row.path for row in found.rows]
     places = {path: place for place, path in enumerate([*found.paths, *rows])}
@@ -291,10 +291,14 @@ def _often(together: int, commits: int) -> str:
     return f"{together} of {commits} commits ({percent(together, commits)}%)" if together else ""
 
 
-def _told(numbers: Sequence[int], found: Neighborhood, told: Mapping[str, Told]) -> tuple[Told, ...]:
+def _told(
+    numbers: Sequence[int], found: Neighborhood, told: Mapping[str, CommitHeader]
+) -> tuple[CommitHeader, ...]:
     known = (told.get(found.ids[number]) for number in numbers[:COMMITS_SHOWN])
     return tuple(
-        Told(one.commit, shown(one.short), shown(one.author), shown(one.date[:10]), shown(one.subject))
+        CommitHeader(
+            one.commit, shown(one.short), shown(one.author), shown(one.date[:10]), shown(one.subject)
+        )
         for one in known
         if one is not None
     )
@@ -311,7 +315,7 @@ _NODE_ROOM = 16.0
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """A node's centre, in pixels from the centre of the picture; `side` is -1 at the left, 1 at the right, 0 for an
     asked one, whose box is `width` wide. `name` and `folder` are what fits."""
 
@@ -327,7 +331,7 @@ class Place:
 class Layout:
     """`places` are those of the graph's nodes; the picture is `width` to `height` pixels."""
 
-    places: tuple[Place, ...]
+    places: tuple[Position, ...]
     width: float
     height: float
 
@@ -341,8 +345,8 @@ def place(graph: Graph) -> Layout:
     half = max(_LEAST_HALF, _extent(graph, right), _extent(graph, left), len(asked) * ASKED_HEIGHT / 2 + 24)
     boxes = [columns(name) * NAME_SIZE * ADVANCE + 28 for name in asked]
     wide = max(half * 0.9, max(boxes) / 2 + 80, 190.0)
-    places: dict[int, Place] = {
-        number: Place(0.0, (number - (len(asked) - 1) / 2) * ASKED_HEIGHT, 0, name, width=box)
+    places: dict[int, Position] = {
+        number: Position(0.0, (number - (len(asked) - 1) / 2) * ASKED_HEIGHT, 0, name, width=box)
         for number, (name, box) in enumerate(zip(asked, boxes, strict=True))
     }
     for side, nodes in ((1, right), (-1, left)):
@@ -350,7 +354,7 @@ def place(graph: Graph) -> Layout:
             x = side * wide * math.sqrt(1 - (y / (half * 1.14)) ** 2)
             node = graph.nodes[number]
             name, folder = shorten(node.name, NAME_COLUMNS), shorten(node.folder, FOLDER_COLUMNS)
-            places[number] = Place(round(x, 1), round(y, 1), side, name, folder)
+            places[number] = Position(round(x, 1), round(y, 1), side, name, folder)
     reach = max(
         abs(one.x) + _NODE_ROOM + label_width(one) if one.side else one.width / 2 for one in places.values()
     )
@@ -358,7 +362,7 @@ def place(graph: Graph) -> Layout:
     return Layout(ordered, round(2 * (reach + _MARGIN)), round(2 * (half + _HEAD_ROOM + _MARGIN)))
 
 
-def label_width(one: Place) -> float:
+def label_width(one: Position) -> float:
     """How many pixels its label takes at most."""
     return ADVANCE * max(columns(one.name) * NAME_SIZE, columns(one.folder) * FOLDER_SIZE)
 

@@ -32,12 +32,12 @@ from repoagent.history.graph import (
     Layout,
     Link,
     Node,
-    Place,
+    Position,
     columns,
     place,
     shorten,
 )
-from repoagent.history.render import Told
+from repoagent.history.render import CommitHeader
 
 if TYPE_CHECKING:
     from repoagent.history.neighbors import Neighborhood
@@ -177,7 +177,7 @@ def _stroke(line: str, strength: float, *, faint: bool) -> str:
     return f'<path d="{line}" stroke-width="{thick:.1f}" stroke-opacity="{opacity:.2f}"/>'
 
 
-def _svg_node(number: int, node: Node, at: Place, *, page: bool) -> str:
+def _svg_node(number: int, node: Node, at: Position, *, page: bool) -> str:
     said = f"{node.path}: {_summary(node)}" if not node.asked else node.path
     title = f"<title>{_escape(_evidence(said, node.told))}</title>"
     reachable = f' tabindex="0" role="button" aria-label="{_escape(said)}"' if page else ""
@@ -210,7 +210,7 @@ def _summary(node: Node) -> str:
     )
 
 
-def _evidence(said: str, told: tuple[Told, ...]) -> str:
+def _evidence(said: str, told: tuple[CommitHeader, ...]) -> str:
     lines = [said]
     for one in told[:COMMITS_IN_TITLE]:
         lines.append(f"{one.date} {one.short} {one.author}: {one.subject}")
@@ -306,7 +306,7 @@ def _quoted(text: str) -> str:
 __all__ = ["draw"]
 
 
-def draw(form: str, found: Neighborhood, told: Mapping[str, Told]) -> str:
+def draw(form: str, found: Neighborhood, told: Mapping[str, CommitHeader]) -> str:
     """The neighborhood as "dot", "svg" or "html" text; `told` has the commits behind it, by full id.
 
     The same values give the same text. Raises ValueError for another form.
@@ -440,5 +440,5 @@ def _said(node: Node) -> list[str]:
     return [", ".join(part for part in parts if part)]
 
 
-def _commit_rows(told: tuple[Told, ...]) -> list[list[str]]:
+def _commit_rows(told: tuple[CommitHeader, ...]) -> list[list[str]]:
     return [[one.date, one.short, one.author, one.subject] for one in told]

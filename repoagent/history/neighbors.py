@@ -30,7 +30,7 @@ LARGEST_FOLDER = 2000  # files of a folder that are looked up
 FILES_OF_FOLDER = 60  # of these, the ones that stand for it: changed last
 
 
-class Asked(NamedTuple):
+class QueryPath(NamedTuple):
     """One asked path: how it is called (a folder with a slash at its end), the files and paths that stand for it, and
     what is odd about it ("" for nothing)."""
 
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     note: str = ""
 
 
-def understand(
+def resolve_path(
     path: bytes,
     revision: str,
     view: View,
@@ -48,7 +48,7 @@ def understand(
     top: Path,
     listed: Callable[[bytes], list[bytes]],
     cut: bool = False,
-) -> Asked:
+) -> QueryPath:
     """What `path`, relative to `top`, stands for at `revision`; `listed` gives the files below a folder there, `cut`
     says that the history was not read to its end.
 
@@ -79,27 +79,27 @@ def understand(
         why = "has no indexed commits yet" if cut else "has no commits yet (merges do not count)"
     else:
         why = "is not tracked yet" if revision == "HEAD" else f"is not in {revision}"
-    return Asked(path, (), (path,), f"{name} {why}; candidates are by name and folder only")
+    return QueryPath(path, (), (path,), f"{name} {why}; candidates are by name and folder only")
 
 
-def _alive(view: View, file: int, path: bytes) -> Asked:
+def _alive(view: View, file: int, path: bytes) -> QueryPath:
     one = len(view.commits(file, 2)) == 1
     note = f"{os.fsdecode(path)} has one commit only, which is little evidence" if one else ""
-    return Asked(path, (file,), (path,), note)
+    return QueryPath(path, (file,), (path,), note)
 
 
-def _gone(view: View, file: int, path: bytes) -> Asked:
+def _gone(view: View, file: int, path: bytes) -> QueryPath:
     """A file that was deleted, or has another name by now."""
     present = view.paths([file]).get(file)
     name = os.fsdecode(path)
     if present is not None:
-        return Asked(present, (file,), (present,), f"{name} is now {os.fsdecode(present)}")
+        return QueryPath(present, (file,), (present,), f"{name} is now {os.fsdecode(present)}")
     last = view.commits(file, 1)
     when = f" on {_day(last[0].time)}" if last else ""
-    return Asked(path, (file,), (path,), f"{name} was deleted{when}; these files changed with it before")
+    return QueryPath(path, (file,), (path,), f"{name} was deleted{when}; these files changed with it before")
 
 
-def _folder(view: View, path: bytes, inside: Sequence[bytes]) -> Asked:
+def _folder(view: View, path: bytes, inside: Sequence[bytes]) -> QueryPath:
     """The files that changed last stand for their folder."""
     found = {name: view.file(name) for name in inside[:LARGEST_FOLDER]}
     known = [file for file in found.values() if file is not None]
@@ -110,7 +110,7 @@ def _folder(view: View, path: bytes, inside: Sequence[bytes]) -> Asked:
     if len(files) > len(kept):
         name = os.fsdecode(path)
         note = f"based on the {len(kept)} most recently changed of the {len(inside)} files in {name}"
-    return Asked(path + b"/", tuple(kept), tuple(inside), note)
+    return QueryPath(path + b"/", tuple(kept), tuple(inside), note)
 
 
 def _kind(path: Path) -> Literal["file", "folder", "none"]:
@@ -249,7 +249,7 @@ def _answer(
     """The answer from this source; `at` is the revision and its commit."""
     revision, commit = at
     asked = [
-        understand(name, revision, source.view, top=top, listed=source.listed, cut=source.cut)
+        resolve_path(name, revision, source.view, top=top, listed=source.listed, cut=source.cut)
         for name in names
     ]
     files = list(dict.fromkeys(file for one in asked for file in one.files))
@@ -350,7 +350,7 @@ def _below(top: Path, where: str, path: bytes) -> list[bytes]:
     return listed(top, where, path)
 
 
-def _edges(view: View, asked: Sequence[Asked], rows: Sequence[Neighbor]) -> Iterator[Edge]:
+def _edges(view: View, asked: Sequence[QueryPath], rows: Sequence[Neighbor]) -> Iterator[Edge]:
     """From the asked to their neighbors, and between the best of these and all of them."""
     present = {row.path for row in rows}
     if len(asked) == 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.git.process import GitError, git_output
 from repoagent.history.commit_details import Step, did, steps
-from repoagent.history.file_history import People, commits_of, counted, look_up, people_of
+from repoagent.history.file_history import Authors, authors_of, commits_of, counted, look_up
 from repoagent.history.recent_commits import ALL, SECONDS, FileHistory, Running, start
 from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
 
@@ -22,7 +22,7 @@ _INDEX = 0.2  # seconds that the index gets to take in new commits
 WALKED = 10_000  # commits from HEAD that an edit's prompt looks through
 
 
-class Look:
+class HistoryLookup:
     """A look into a file's history that runs since it was made; a context manager that ends it.
 
     `commits` is how many are shown at most. Where there is an index of the history it is asked, else git walks, once,
@@ -40,7 +40,7 @@ class Look:
     ) -> None:
         self._worktree, self._path, self._commits = worktree, path, commits
         self._seconds, self._summaries = seconds, summaries
-        self._found: tuple[FileHistory, People] | None = None
+        self._found: tuple[FileHistory, Authors] | None = None
         self._walk = self._start() if commits and not self._has_index() else None
 
     def wait(self) -> None:
@@ -56,7 +56,7 @@ class Look:
             everything = self._walk.result()
             commits = counted(self._worktree.top, everything.commits[:most])
             recent = FileHistory(everything.path, commits, everything.partial)
-        self._found = recent, people_of(everything.commits, partial=everything.partial)
+        self._found = recent, authors_of(everything.commits, partial=everything.partial)
 
     def block(self, *, symbols: bool = True) -> str:
         """The block: who, then the newest and most telling commits, in 45 tokens for each that may be shown; ""
@@ -102,7 +102,7 @@ class Look:
 
         return lines_for(self._summaries, done)
 
-    def __enter__(self) -> Look:
+    def __enter__(self) -> HistoryLookup:
         return self
 
     def __exit__(self, *_: object) -> None:

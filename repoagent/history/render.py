@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Literal
 from repoagent.dataclass import dataclass
 from repoagent.git.process import git
 from repoagent.history.commit_details import BULK, Step, did, lines_of
-from repoagent.history.file_history import People, Person
+from repoagent.history.file_history import Author, Authors
 from repoagent.history.log import FileCommit
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import Neighbor
-    from repoagent.history.file_history import Past
+    from repoagent.history.file_history import HistoryReport
     from repoagent.history.neighbors import Neighborhood
 
 Rate = Literal["high", "medium", "low"]
@@ -131,7 +131,7 @@ def history_block(
     *,
     partial: bool = False,
     limit: int = 20,
-    people: People | None = None,
+    people: Authors | None = None,
     budget: int | None = None,
 ) -> str:
     """A line of the people, then one line per commit, newest first: date, short id, author, subject, what it did to
@@ -144,7 +144,7 @@ def history_block(
     found = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
     if not found or limit < 1:
         return ""
-    head = people_line(people) if people is not None else ""
+    head = authors_line(people) if people is not None else ""
     lines = [_line(step) for step in found]
     chosen = _chosen(
         found,
@@ -161,7 +161,7 @@ def history_block(
     return "".join(line + "\n" for line in shown if line)
 
 
-def people_line(people: People) -> str:
+def authors_line(people: Authors) -> str:
     """Who works on the file, in one line for a prompt: those with most commits, until when where that is long ago,
     and who was there lately; "" for nobody."""
     if not people.commits:
@@ -182,7 +182,7 @@ def people_line(people: People) -> str:
     return plain(f"{said}; last {last}", PEOPLE_WIDTH)
 
 
-def to_dict(past: Past) -> dict[str, object]:
+def to_dict(past: HistoryReport) -> dict[str, object]:
     """The history as plain data for `--json`. Paths keep bytes that are no UTF-8 as surrogate escapes."""
     people = past.people
     return {
@@ -254,18 +254,18 @@ def _line(step: Step) -> str:
     return " — ".join(said) + (f", {counts}" if counts else "")
 
 
-def _name(person: Person) -> str:
+def _name(person: Author) -> str:
     return plain(person.name, AUTHOR_WIDTH)
 
 
-def _until(person: Person, last: str) -> str:
+def _until(person: Author, last: str) -> str:
     """When it was that somebody left: more than a year before the last commit of all."""
     year, rest = last[:4], last[4:]
     away = year.isdecimal() and person.last < f"{int(year) - 1:04}{rest}"
     return f" (until {plain(person.last[:4], 4)})" if away else ""
 
 
-def _person(person: Person) -> dict[str, object]:
+def _person(person: Author) -> dict[str, object]:
     return {
         "name": person.name,
         "commits": person.commits,
@@ -322,7 +322,7 @@ _FIELDS = 5
 
 
 @dataclass(frozen=True)
-class Told:
+class CommitHeader:
     """One commit. `date` is the committer's, ISO 8601; `author` is the name that `.mailmap` gives."""
 
     commit: str
@@ -332,7 +332,7 @@ class Told:
     subject: str
 
 
-def tell(top: Path, ids: Iterable[str]) -> dict[str, Told]:
+def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
     """The commits with these full ids; those that are not here (pruned, say) are left out.
 
     Text that is no UTF-8 has replacement characters. Raises GitError.
@@ -345,5 +345,5 @@ def tell(top: Path, ids: Iterable[str]) -> dict[str, Told]:
         f"--format={_FORMAT}", stdin="".join(f"{commit}\n" for commit in wanted).encode(),
     )  # fmt: skip
     tokens = [token.decode("utf-8", "replace") for token in data.split(b"\0")[:-1]]
-    found = (Told(*tokens[place : place + _FIELDS]) for place in range(0, len(tokens), _FIELDS))
+    found = (CommitHeader(*tokens[place : place + _FIELDS]) for place in range(0, len(tokens), _FIELDS))
     return {told.commit: told for told in found}

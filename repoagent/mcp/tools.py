@@ -149,7 +149,7 @@ def neighbors(call: Call) -> Told:
 
 
 def uses(call: Call) -> Told:
-    from repoagent.uses.report import answer, told
+    from repoagent.uses.report import answer, answer_text
 
     here = bench(call)
     file, symbol = call.arguments["path"], call.arguments["symbol"]
@@ -157,7 +157,7 @@ def uses(call: Call) -> Told:
         raise UsageError("name a symbol, a path, or both")
     wanted = ":".join(filter(None, (here.path(file) if file else "", symbol)))
     found = answer(here.worktree, wanted, here.why_not, limit=call.arguments["limit"])
-    text = told(found)
+    text = answer_text(found)
     return Told(
         fence(clipped(text), "uses") if text else f"No file has {wanted}.",
         {**asdict(found), "file": found.file or ""},
@@ -410,7 +410,7 @@ def _image(source: Source, media: Media) -> Told:
 def recall(call: Call) -> Told:
     from repoagent.git.worktree import layout
     from repoagent.memory.search.ranking import parse
-    from repoagent.memory.search.search import Search, answer, told
+    from repoagent.memory.search.search import Search, answer, hit_line
     from repoagent.storage.layout import to_stderr
 
     here = bench(call)
@@ -447,7 +447,9 @@ def recall(call: Call) -> Told:
             for hit in hits
         ],
     }
-    text = fence("\n".join(map(told, hits)), "memories") if hits else "Nothing that is remembered here fits."
+    text = (
+        fence("\n".join(map(hit_line, hits)), "memories") if hits else "Nothing that is remembered here fits."
+    )
     return Told(text, data)
 
 

@@ -15,10 +15,10 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Conversation, loads, read, starts
 from repoagent.llm.model import fence
-from repoagent.memory.conversation_log import Exchange, grouped, of_turns, record_compacting
+from repoagent.memory.conversation_log import Exchange, exchange_of, group_turns, record_compacting
 from repoagent.memory.edit_records import EditRecord, read_edits
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.notes import COMPACTED, Note, add_notes, drop_notes, made_note, shortened
+from repoagent.memory.notes import COMPACTED, Note, add_notes, drop_notes, make_note, shorten_note
 from repoagent.memory.prompt import cut, failure_of, heading, lines, reason_of
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Warn, to_stderr
@@ -41,7 +41,7 @@ Ask = Callable[[str], str]  # a question to a model, and its reply
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactionResult:
     """What was done: the file of the archive, how many exchanges and bytes went there, the notes that say it now."""
 
     archive: Path
@@ -57,7 +57,7 @@ def compact(
     keep_bytes: int = 0,
     source: str = "",
     warn: Warn = to_stderr,
-) -> Compacted | None:
+) -> CompactionResult | None:
     """Move the oldest exchanges of a file to its archive, until the conversation has at most `keep_bytes`; the last
     LEAST stay. None when there is nothing to move.
 
@@ -82,7 +82,7 @@ def compact(
     raise Busy(f"another program keeps saving {memory.conversation}; try again later")
 
 
-def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Compacted | None:
+def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> CompactionResult | None:
     """Compact a conversation of more than `limit` bytes to half of that, without a model; 0 is for no limit."""
     try:
         size = memory.conversation.stat().st_size
@@ -93,7 +93,7 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
 
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
-) -> Compacted | None:
+) -> CompactionResult | None:
     """Move the first exchanges of a file whose time (ISO 8601, "" where it is not known) `is_old` to its archive,
     all of them if they are, so as not to be taken back. None when there is none. Raises as `compact`."""
     with locked(
@@ -111,8 +111,8 @@ def _end_of_old(text: str, is_old: Callable[[str], bool]) -> int | None:
     """Where the first exchange begins that is not old, in bytes; None when that is the first one."""
     places = [*starts(text), len(text)]
     at = 0
-    for turns in grouped(loads(text).turns):
-        if not is_old(of_turns(turns).time):
+    for turns in group_turns(loads(text).turns):
+        if not is_old(exchange_of(turns).time):
             break
         at += len(turns)
     return len(_bytes(text[: places[at]])) if at else None
@@ -121,14 +121,14 @@ def _end_of_old(text: str, is_old: Callable[[str], bool]) -> int | None:
 def old_exchanges(memory: Memory) -> int:
     """How many exchanges `compact` would move with no bytes to keep. Raises as `llm.conversation.read` does."""
     found = read(memory.conversation)
-    return max(0, len(grouped(found.turns)) - LEAST) if found else 0
+    return max(0, len(group_turns(found.turns)) - LEAST) if found else 0
 
 
 def _end(data: bytes, found: Conversation, keep_bytes: int) -> int | None:
     """Where what stays begins, in bytes; None when all stays."""
     text = data.decode("utf-8", "surrogateescape")
     places = starts(text)
-    groups = grouped(found.turns)
+    groups = group_turns(found.turns)
     at, firsts = 0, []
     for group in groups:
         firsts.append(places[at])
@@ -144,7 +144,7 @@ def _split(data: bytes, end: int) -> tuple[int, list[Exchange]]:
     """Where the first exchange begins, in bytes, and the exchanges before `end`."""
     text = data[:end].decode("utf-8", "surrogateescape")
     begin = len(_bytes(text[: starts(text)[0]]))
-    return begin, [of_turns(turns) for turns in grouped(loads(text).turns)]
+    return begin, [exchange_of(turns) for turns in group_turns(loads(text).turns)]
 
 
 def _move(
@@ -155,7 +155,7 @@ def _move(
     *,
     for_good: bool = False,
     warn: Warn,
-) -> Compacted | None:
+) -> CompactionResult | None:
     """First the archive, then the notes, the conversation last: a kill in between loses nothing."""
     begin, moved = _split(data, end)
     title = data[: data.index(b"\n") + 1] + b"\n"
@@ -171,7 +171,7 @@ def _move(
     if not for_good:
         record_compacting(memory, data, shorter)
     write_whole(memory.conversation, shorter)
-    return Compacted(archive, len(moved), len(part), tuple(notes))
+    return CompactionResult(archive, len(moved), len(part), tuple(notes))
 
 
 def _name(moved: Sequence[Exchange], part: bytes) -> str:
@@ -180,7 +180,9 @@ def _name(moved: Sequence[Exchange], part: bytes) -> str:
     return f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
 
 
-def follow(conversation: Path, before: bytes, after: bytes, *, again: bool, warn: Warn = to_stderr) -> None:
+def update_notes(
+    conversation: Path, before: bytes, after: bytes, *, again: bool, warn: Warn = to_stderr
+) -> None:
     """Take the lines away from the notes that compacting a conversation from `before` to `after` has left there, for
     it was taken back; or with `again` put them there once more. What a model has noted of it stays.
 
@@ -211,7 +213,7 @@ def _line(one: Exchange, record: EditRecord | None, name: str) -> Note:
     why = why or (f"; failed first: {cut(failures[0], _ASKED)}" if failures else "")
     day = one.time[:10] if _is_day(one.time[:10]) else None
     text = f"{cut(one.request, _ASKED) or '(no request)'} ({outcome}{why}; archive/{name})"
-    return made_note(
+    return make_note(
         text,
         blob=record.result_blob or record.source_blob if record else "",
         day=date.fromisoformat(day) if day else None,
@@ -227,7 +229,7 @@ def _distilled(memory: Memory, moved: Sequence[Exchange], ask: Ask, source: str)
     )
     said = [line.strip() for line in ask(question).split("\n")]
     found = [line[2:].strip() for line in said if line.startswith(("- ", "* "))]
-    return [made_note(shortened(line), source=source) for line in found[:MOST_NOTES] if line]
+    return [make_note(shorten_note(line), source=source) for line in found[:MOST_NOTES] if line]
 
 
 def _is_day(text: str) -> bool:

@@ -38,16 +38,23 @@ from repoagent.memory.conversation_log import (
     Change,
     changes,
     digest,
-    file_of,
-    keep,
+    load_text,
     lock_of,
+    log_folder,
     new_id,
-    past_folder,
     record,
     stacks,
-    text_of,
+    store_text,
+    text_file,
 )
-from repoagent.memory.conversations import Held, Place, head_of, missing, refuse_clash, with_about
+from repoagent.memory.conversations import (
+    ConversationRef,
+    StoredConversation,
+    head_of,
+    missing,
+    refuse_clash,
+    with_about,
+)
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import failed, open_folder
 from repoagent.storage.jsonl import now
@@ -56,25 +63,31 @@ from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 
 
-class Overtaken(Refused):
+class ConcurrentChange(Refused):
     """The conversation is not any more what the change was made for."""
 
 
 @contextmanager
-def held_still(layout: Layout, place: Place) -> Iterator[bytes | None]:
+def lock_conversation(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
     """What stands in `place`, which no command can change within the block. Raises Busy, Refused."""
     ensure(layout)
     with (
         locked(lock_of(layout), what="the conversations of this repository"),
         locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
     ):
-        for each in (past_folder(layout), layout.conversations):
+        for each in (log_folder(layout), layout.conversations):
             sweep(each)  # what a kill has left there
         yield read_regular(place.path)
 
 
 def change(
-    layout: Layout, place: Place, before: bytes | None, after: bytes | None, command: str, *, of: str = ""
+    layout: Layout,
+    place: ConversationRef,
+    before: bytes | None,
+    after: bytes | None,
+    command: str,
+    *,
+    of: str = "",
 ) -> Change:
     """Put `after` into `place`, if `before` still stands there; None is for no conversation. Both texts are kept.
 
@@ -83,20 +96,35 @@ def change(
     """
     if before is None and after is not None and place.kind == "general":
         refuse_clash(layout, place.name)
-    with held_still(layout, place) as present:
+    with lock_conversation(layout, place) as present:
         if present != before:
-            raise Overtaken(f"{place.name} has changed in the meantime; changed nothing, look at it again")
-        return put(layout, place, present, after, command, of=of)
+            raise ConcurrentChange(
+                f"{place.name} has changed in the meantime; changed nothing, look at it again"
+            )
+        return write_change(layout, place, present, after, command, of=of)
 
 
-def put(
-    layout: Layout, place: Place, present: bytes | None, after: bytes | None, command: str, *, of: str = ""
+def write_change(
+    layout: Layout,
+    place: ConversationRef,
+    present: bytes | None,
+    after: bytes | None,
+    command: str,
+    *,
+    of: str = "",
 ) -> Change:
     """As `change`, within `held_still`. The texts and the record come first: a kill after them loses nothing."""
     if present is None and after is not None and place.kind == "general":
         refuse_clash(layout, place.name)
     done = Change(
-        new_id(), now(), place.key, place.name, command, keep(layout, present), keep(layout, after), of
+        new_id(),
+        now(),
+        place.key,
+        place.name,
+        command,
+        store_text(layout, present),
+        store_text(layout, after),
+        of,
     )
     if present == after:
         return done
@@ -108,7 +136,7 @@ def put(
     return done
 
 
-def _remove(place: Place) -> None:
+def _remove(place: ConversationRef) -> None:
     with open_folder(place.path.parent) as parent:
         try:
             os.unlink(place.path.name, dir_fd=parent)
@@ -120,7 +148,7 @@ def _remove(place: Place) -> None:
 
 
 @dataclass(frozen=True)
-class TakenBack:
+class Reversal:
     """`change` is what was taken back (or made again), `result` what came of it. `merged`: something was written since,
     and is kept. `present`: whether there is a conversation now."""
 
@@ -130,23 +158,23 @@ class TakenBack:
     present: bool
 
 
-def undo(layout: Layout, worktree: WorkTree, place: Place, *, warn: Warn = to_stderr) -> TakenBack:
+def undo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
     """Take the last change by a command back. Raises NothingDone where there is none, Refused where something was
     written in the same place since, Busy."""
     return _invert(layout, worktree, place, UNDO, warn)
 
 
-def redo(layout: Layout, worktree: WorkTree, place: Place, *, warn: Warn = to_stderr) -> TakenBack:
+def redo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
     """Make the change again that was taken back last. Raises as `undo`."""
     return _invert(layout, worktree, place, REDO, warn)
 
 
-def _invert(layout: Layout, worktree: WorkTree, place: Place, command: str, warn: Warn) -> TakenBack:
+def _invert(layout: Layout, worktree: WorkTree, place: ConversationRef, command: str, warn: Warn) -> Reversal:
     if all(one.key != place.key for one in changes(layout, warn=warn)):
         if place.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
         raise missing(layout, place)
-    with held_still(layout, place) as present:
+    with lock_conversation(layout, place) as present:
         known = _landed(changes(layout, warn=warn), place.key, digest(present))
         stack = stacks(known, place.key)[command == REDO]
         while stack and digest(present) == stack[-1].before != stack[-1].after:
@@ -156,20 +184,20 @@ def _invert(layout: Layout, worktree: WorkTree, place: Place, command: str, warn
             raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
         last = stack[-1]
         after = _without(layout, worktree, place, present, last)
-        done = put(layout, place, present, after, command, of=last.id)
+        done = write_change(layout, place, present, after, command, of=last.id)
         first = _first(known, last)
         if first.command == COMPACT:
             _follow(layout, place, first, again=command == REDO, warn=warn)
-        return TakenBack(first, done, digest(present) != last.after, after is not None)
+        return Reversal(first, done, digest(present) != last.after, after is not None)
 
 
-def _follow(layout: Layout, place: Place, first: Change, *, again: bool, warn: Warn) -> None:
+def _follow(layout: Layout, place: ConversationRef, first: Change, *, again: bool, warn: Warn) -> None:
     """Let the notes follow: a line of each exchange that was moved away stands there while it is away."""
-    from repoagent.memory.compaction import follow
+    from repoagent.memory.compaction import update_notes
 
-    before, after = text_of(layout, first.before), text_of(layout, first.after)
+    before, after = load_text(layout, first.before), load_text(layout, first.after)
     if before is not None and after is not None:
-        follow(place.path, before, after, again=again, warn=warn)
+        update_notes(place.path, before, after, again=again, warn=warn)
 
 
 def _first(known: list[Change], last: Change) -> Change:
@@ -190,16 +218,16 @@ def _landed(known: list[Change], key: str, present: str) -> list[Change]:
 
 
 def _without(
-    layout: Layout, worktree: WorkTree, place: Place, present: bytes | None, last: Change
+    layout: Layout, worktree: WorkTree, place: ConversationRef, present: bytes | None, last: Change
 ) -> bytes | None:
     """What stands in `place` without the change `last`. Raises Refused."""
-    before = text_of(layout, last.before)
+    before = load_text(layout, last.before)
     if digest(present) == last.after:
         return before
-    kept = f"; the previous text is {file_of(layout, last.before)}" if last.before else ""
+    kept = f"; the previous text is {text_file(layout, last.before)}" if last.before else ""
     if present is None:
         raise Refused(f"{place.name} was deleted after its last {last.command}; restore it by hand{kept}")
-    after = text_of(layout, last.after)
+    after = load_text(layout, last.after)
     if before is not None and (joined := _with_tail(before, after, present)) is not None:
         return joined
     if before is None or after is None:
@@ -323,7 +351,9 @@ def _order(old: tuple[Turn, ...], new: tuple[Turn, ...]) -> str:
     return ""
 
 
-def save(layout: Layout, source: Held, place: Place, *, force: bool = False) -> Change:
+def save(
+    layout: Layout, source: StoredConversation, place: ConversationRef, *, force: bool = False
+) -> Change:
     """Keep a copy of `source` in `place`. With `force` it takes the place of what is there, which is kept in the past.
 
     Raises Refused where there is one already, and as `change` does.
@@ -331,7 +361,9 @@ def save(layout: Layout, source: Held, place: Place, *, force: bool = False) -> 
     return _copy(layout, source, place, len(source.conversation.turns), "save", force=force)
 
 
-def branch(layout: Layout, source: Held, place: Place, *, turns: int | None = None) -> Change:
+def branch(
+    layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
+) -> Change:
     """A new conversation in `place` that begins with the first `turns` of `source`, by default all. Raises UsageError
     for a turn that there is not, and as `save` does."""
     count = len(source.conversation.turns)
@@ -342,13 +374,13 @@ def branch(layout: Layout, source: Held, place: Place, *, turns: int | None = No
     return _copy(layout, source, place, count if turns is None else turns, "branch")
 
 
-def load(layout: Layout, source: Held, place: Place) -> Change:
+def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
     """Make a copy of `source` the conversation in `place`, that of a file. Raises as `change`."""
     present = read_regular(place.path)
     return change(layout, place, present, copied(source), "load")
 
 
-def copied(source: Held, turns: int | None = None) -> bytes:
+def copied(source: StoredConversation, turns: int | None = None) -> bytes:
     """The bytes of a copy of the first `turns`, without keys and tokens; a copy of what was said about a file says
     which one."""
     text = source.text
@@ -362,7 +394,13 @@ def copied(source: Held, turns: int | None = None) -> bytes:
 
 
 def _copy(
-    layout: Layout, source: Held, place: Place, turns: int, command: str, *, force: bool = False
+    layout: Layout,
+    source: StoredConversation,
+    place: ConversationRef,
+    turns: int,
+    command: str,
+    *,
+    force: bool = False,
 ) -> Change:
     if source.place.key == place.key:
         raise UsageError(f"{place.name} would be a copy of itself; choose another name")

@@ -47,13 +47,13 @@ class Change:
     of: str = ""
 
 
-def past_folder(layout: Layout) -> Path:
+def log_folder(layout: Layout) -> Path:
     return layout.conversations / ".past"
 
 
 def lock_of(layout: Layout) -> Path:
     """The lock of all changes by commands."""
-    return past_folder(layout) / "lock"
+    return log_folder(layout) / "lock"
 
 
 def digest(data: bytes | None) -> str:
@@ -61,24 +61,24 @@ def digest(data: bytes | None) -> str:
     return "" if data is None else sha256(data).hexdigest()
 
 
-def file_of(layout: Layout, name: str) -> Path:
+def text_file(layout: Layout, name: str) -> Path:
     """Where the text with this hash is kept."""
-    return past_folder(layout) / f"{name}.md"
+    return log_folder(layout) / f"{name}.md"
 
 
-def keep(layout: Layout, data: bytes | None) -> str:
+def store_text(layout: Layout, data: bytes | None) -> str:
     """Keep a text; its hash. Raises Refused."""
     name = digest(data)
-    if data is not None and (place := file_of(layout, name)) and read_regular(place) != data:
+    if data is not None and (place := text_file(layout, name)) and read_regular(place) != data:
         write_whole(place, data)
     return name
 
 
-def text_of(layout: Layout, name: str) -> bytes | None:
+def load_text(layout: Layout, name: str) -> bytes | None:
     """The text with this hash, None for "". Raises Refused where it is kept no more, or is another by now."""
     if not name:
         return None
-    place = file_of(layout, name)
+    place = text_file(layout, name)
     data = read_regular(place)
     if data is None:
         raise Refused(f"the previous text is gone ({place})")
@@ -89,7 +89,7 @@ def text_of(layout: Layout, name: str) -> bytes | None:
 
 def record(layout: Layout, change: Change) -> None:
     """Write a change down, durably."""
-    jsonl.append_record(past_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(change)})
+    jsonl.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(change)})
 
 
 def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
@@ -98,7 +98,10 @@ def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
     root = memory.folder.parent.parent
     layout = Layout(root, root)  # of its folders only those below the root are used
     key, name = f"memory:{memory.folder.name}", f"file:{memory.identity.path}"
-    record(layout, Change(new_id(), now(), key, name, COMPACT, keep(layout, before), keep(layout, after)))
+    record(
+        layout,
+        Change(new_id(), now(), key, name, COMPACT, store_text(layout, before), store_text(layout, after)),
+    )
 
 
 def new_id() -> str:
@@ -108,7 +111,7 @@ def new_id() -> str:
 def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
     """All changes by commands, oldest first. Raises Refused when a newer repoagent wrote some."""
     found = []
-    path = past_folder(layout) / "changes.jsonl"
+    path = log_folder(layout) / "changes.jsonl"
     for value in jsonl.read_records(path, warn=warn):
         version = value.get("version")
         if isinstance(version, int) and version > VERSION:
@@ -171,8 +174,8 @@ def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     found: list[Exchange] = []
     seen: set[str] = set()
-    for turns in grouped(_turns(memory, warn)):
-        one = of_turns(turns)
+    for turns in group_turns(_turns(memory, warn)):
+        one = exchange_of(turns)
         record = records.get(one.id)
         if record is not None:
             seen.add(one.id)
@@ -188,7 +191,7 @@ def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
     return [one for _, one in sorted(_timed(found), key=lambda pair: pair[0])]
 
 
-def grouped(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
+def group_turns(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
     """The turns of each exchange: a request of the person, and what came before the next one."""
     found: list[list[Turn]] = []
     for turn in turns:
@@ -198,7 +201,7 @@ def grouped(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
     return [tuple(each) for each in found]
 
 
-def of_turns(turns: Sequence[Turn]) -> Exchange:
+def exchange_of(turns: Sequence[Turn]) -> Exchange:
     """The exchange that `turns` tell of, as far as they say what came of it."""
     first, last = turns[0], turns[-1]
     request = first.text if first.role == "user" else ""

@@ -18,8 +18,8 @@ from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable, public
 from repoagent.llm.usage import Meter, estimate
-from repoagent.memory.conversations import Held
-from repoagent.memory.file_summaries import usable
+from repoagent.memory.conversations import StoredConversation
+from repoagent.memory.file_summaries import parse_summary
 from repoagent.memory.file_summary_store import Summary, read_summary, write_summary
 from repoagent.storage.jsonl import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
@@ -62,7 +62,7 @@ def folder_of(layout: Layout) -> Path:
 
 def plan(
     layout: Layout,
-    found: Held,
+    found: StoredConversation,
     *,
     words: int = WORDS,
     refresh: bool = False,
@@ -89,7 +89,7 @@ def estimated(todo: Plan, words: int) -> Usage:
 
 def summarize(
     layout: Layout,
-    found: Held,
+    found: StoredConversation,
     todo: Plan,
     model: Model,
     meter: Meter,
@@ -107,7 +107,7 @@ def summarize(
         reply = complete(
             model, request(piece, summary.text if summary else "", words), meter, on_wait=on_wait
         )
-        text = usable(reply.text, words)
+        text = parse_summary(reply.text, words)
         if not text:
             raise ModelError(f"{public(model.spec)} gave no usable summary; try another --model")
         about = f"{found.place.name}, turns 1-{piece.last}, sha256 {sha256(found.data).hexdigest()}"

@@ -114,7 +114,7 @@ Kind = Literal["file", "general", "edit", "run"]
 
 
 @dataclass(frozen=True)
-class Place:
+class ConversationRef:
     """Where a conversation stands. `name` is what a person calls it, `key` what the past knows it by: it stays when a
     file is renamed. `about` is the path of the file that it is about, "" for none."""
 
@@ -126,10 +126,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Held:
+class StoredConversation:
     """What stands in a place: the bytes, the same as text, and what is said in it."""
 
-    place: Place
+    place: ConversationRef
     data: bytes
     conversation: Conversation
 
@@ -138,13 +138,13 @@ class Held:
         return self.data.decode("utf-8", "surrogateescape")
 
 
-def named(layout: Layout, name: str, *, own: bool = False) -> Place:
+def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
     """The place of the conversation `name`, whether it is there or not. With `own` a person wants to change it, and a
     reserved name is refused. Raises UsageError."""
     name = checked(name)
     if own:
         refuse_reserved(name)
-    return Place(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
+    return ConversationRef(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
 
 
 def kind_of(name: str) -> Kind:
@@ -154,14 +154,14 @@ def kind_of(name: str) -> Kind:
     return "edit" if name.casefold().startswith(("edit-", "kept-")) else "run"
 
 
-def of_memory(memory: Memory, path: str) -> Place:
+def of_memory(memory: Memory, path: str) -> ConversationRef:
     """The conversation about the file `path`, which has this memory."""
-    return Place(f"{FILE}{path}", "file", memory.conversation, f"memory:{memory.folder.name}", path)
+    return ConversationRef(f"{FILE}{path}", "file", memory.conversation, f"memory:{memory.folder.name}", path)
 
 
 def of_file(
     layout: Layout, worktree: WorkTree, path: str, *, make: bool = False, warn: Warn = to_stderr
-) -> Place:
+) -> ConversationRef:
     """The conversation about the file `path` (relative to the top), found as every memory is: by what the file is,
     never by its name alone. With `make` a file without a memory is given one.
 
@@ -176,7 +176,9 @@ def of_file(
         if len(folders) > 1:
             raise Refused(f"{path} is gone and {len(folders)} memories name it; restore the file first")
         folder = layout.memory / folders[0]
-        return Place(f"{FILE}{path}", "file", folder / "conversation.md", f"memory:{folders[0]}", path)
+        return ConversationRef(
+            f"{FILE}{path}", "file", folder / "conversation.md", f"memory:{folders[0]}", path
+        )
     memory = resolve(layout, worktree, path, data, warn=warn)
     if memory is None and make:
         memory = remember(layout, worktree, path, data, warn=warn)
@@ -185,7 +187,7 @@ def of_file(
     return of_memory(memory, path)
 
 
-def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> Place | None:
+def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | None:
     """The conversation about a file that was written to last; None where there is none."""
     found: list[tuple[int, str, str]] = []
     for path, folder in listing(layout, warn=warn):
@@ -197,13 +199,13 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> Place | None:
     if not found:
         return None
     _, path, folder = max(found)
-    return Place(
+    return ConversationRef(
         f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path
     )
 
 
 @dataclass(frozen=True)
-class Here:
+class ConversationResolver:
     """Where a person stands: what a word that they write for a conversation means. `why_not` says why a file is not to
     be read, "" for one that may be."""
 
@@ -213,14 +215,14 @@ class Here:
     why_not: Callable[[str], str]
     warn: Warn = to_stderr
 
-    def place(self, text: str, *, own: bool = False) -> Place:
+    def place(self, text: str, *, own: bool = False) -> ConversationRef:
         """The place that `text` names, NAME or file:PATH. Raises UsageError and Refused."""
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)
         return named(self.layout, text, own=own)
 
-    def file(self, path: str, *, make: bool = False) -> Place:
+    def file(self, path: str, *, make: bool = False) -> ConversationRef:
         """The place of the conversation about the file `path`, as written here, or else from the top."""
         if not path:
             raise UsageError("missing file name: use file:PATH")
@@ -233,7 +235,7 @@ class Here:
                     return self._file(path, self.worktree.top, make=make)
             raise
 
-    def _file(self, path: str, cwd: Path, *, make: bool) -> Place:
+    def _file(self, path: str, cwd: Path, *, make: bool) -> ConversationRef:
         inside = relative(self.worktree, path, cwd)
         if reason := self.why_not(inside):
             raise Refused(reason)
@@ -247,35 +249,35 @@ def here(
     *,
     why_not: Callable[[str], str] = lambda path: "",
     warn: Warn = to_stderr,
-) -> Here:
+) -> ConversationResolver:
     """How words for conversations are read in the folder `cwd`."""
-    return Here(layout, worktree, cwd, why_not, warn)
+    return ConversationResolver(layout, worktree, cwd, why_not, warn)
 
 
-def find(at: Here, text: str, *, own: bool = False) -> Held:
+def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
     """What stands in the place that `text` names. Raises UsageError where nothing does, and as `held`."""
     place = at.place(text, own=own)
-    found = held(place)
+    found = read_stored(place)
     if found is None:
         raise missing(at.layout, place)
     return found
 
 
-def held(place: Place) -> Held | None:
+def read_stored(place: ConversationRef) -> StoredConversation | None:
     """What stands in `place`, None for nothing. Raises as `llm.conversation.read` does."""
     data = read_regular(place.path)
-    return None if data is None else parsed(place, data)
+    return None if data is None else parse_stored(place, data)
 
 
-def parsed(place: Place, data: bytes) -> Held:
+def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
     """`data` as what stands in `place`. Raises BrokenConversation and NewerConversation, with the file's name."""
     try:
-        return Held(place, data, loads(data.decode("utf-8", "surrogateescape")))
+        return StoredConversation(place, data, loads(data.decode("utf-8", "surrogateescape")))
     except (BrokenConversation, NewerConversation) as error:
         raise type(error)(f"{place.path}: {error}") from error
 
 
-def missing(layout: Layout, place: Place) -> UsageError:
+def missing(layout: Layout, place: ConversationRef) -> UsageError:
     """The sentence for a conversation that is not there."""
     if place.kind == "file":
         return UsageError(f"no conversation about {place.about} yet")
@@ -325,13 +327,13 @@ AT_WORK, UNFINISHED, KEPT = "at work", "unfinished", "kept"
 
 
 @dataclass(frozen=True)
-class Entry:
+class ConversationEntry:
     """One conversation. `size` is in bytes, `last` the ISO 8601 time of its last turn that has one. `state` is of the
     program's own only: "at work", "unfinished" (the same request goes on from it) or "kept". `problem` says why it
     can't be read, "" for one that can, `trouble` the same in a word or two. `about` is the file that it is, or was,
     about."""
 
-    place: Place
+    place: ConversationRef
     turns: int = 0
     size: int = 0
     last: str = ""
@@ -341,28 +343,30 @@ class Entry:
     trouble: str = ""
 
 
-def entries(layout: Layout) -> list[Entry]:
+def entries(layout: Layout) -> list[ConversationEntry]:
     """All conversations that have a name, by name; broken ones too, with their problem."""
     places = (
-        Place(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
+        ConversationRef(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
         for name in names(layout)
     )
     return list(_entries(layout, places))
 
 
-def entries_of_files(layout: Layout, *, warn: Warn = to_stderr) -> list[Entry]:
+def entries_of_files(layout: Layout, *, warn: Warn = to_stderr) -> list[ConversationEntry]:
     """The conversations of the memories of files, by path."""
     places = (
-        Place(f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path)
+        ConversationRef(
+            f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path
+        )
         for path, folder in listing(layout, warn=warn)
     )
     return list(_entries(layout, places))
 
 
-def _entries(layout: Layout, places: Iterator[Place]) -> Iterator[Entry]:
+def _entries(layout: Layout, places: Iterator[ConversationRef]) -> Iterator[ConversationEntry]:
     for place in places:
         try:
-            found = held(place)
+            found = read_stored(place)
         except BrokenConversation as error:
             yield _unread(place, error, "broken")
         except NewerConversation as error:
@@ -374,26 +378,26 @@ def _entries(layout: Layout, places: Iterator[Place]) -> Iterator[Entry]:
                 yield _entry(layout, found)
 
 
-def _unread(place: Place, error: Refused, trouble: str) -> Entry:
+def _unread(place: ConversationRef, error: Refused, trouble: str) -> ConversationEntry:
     problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
-    return Entry(place, size=_size(place), problem=problem, about=place.about, trouble=trouble)
+    return ConversationEntry(place, size=_size(place), problem=problem, about=place.about, trouble=trouble)
 
 
-def _entry(layout: Layout, found: Held) -> Entry:
+def _entry(layout: Layout, found: StoredConversation) -> ConversationEntry:
     place, turns = found.place, found.conversation.turns
     about = place.about or about_of(found.text)
     last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
-    return Entry(place, len(turns), len(found.data), last, _state(layout, place), "", about)
+    return ConversationEntry(place, len(turns), len(found.data), last, _state(layout, place), "", about)
 
 
-def _size(place: Place) -> int:
+def _size(place: ConversationRef) -> int:
     try:
         return place.path.lstat().st_size
     except OSError:
         return 0
 
 
-def _state(layout: Layout, place: Place) -> str:
+def _state(layout: Layout, place: ConversationRef) -> str:
     if place.kind != "edit":
         return ""
     if place.name.casefold().startswith("kept-"):

@@ -21,7 +21,7 @@ from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, starts
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.notes import Entry, entries, rewrite_notes
+from repoagent.memory.notes import NoteEntry, entries, rewrite_notes
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import failed, open_folder
 from repoagent.storage.locks import flock_until, locked, still_at
@@ -30,32 +30,34 @@ NOTES_LIMIT = 256 * 1024  # bytes; a prompt shows a fraction of it
 _TRIES = 5
 
 
-class Clash(Refused):
+class EditConflict(Refused):
     """The same lines were changed by somebody else meanwhile."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class TextProblem:
     """Something that is read otherwise than it may be meant; `line` is from 1."""
 
     line: int
     says: str
 
 
-def check_notes(data: bytes) -> list[Finding]:
+def check_notes(data: bytes) -> list[TextProblem]:
     """What in a notes file may be a slip. There is none that it can't be read with."""
     found = list(_bytes(data))
     if len(data) > NOTES_LIMIT:
-        found.append(Finding(1, f"the file has {len(data):,} bytes; a prompt shows a few thousand at most"))
+        found.append(
+            TextProblem(1, f"the file has {len(data):,} bytes; a prompt shows a few thousand at most")
+        )
     for entry in entries(data):
         if entry.note.day and not _is_day(entry.note.day):
-            found.append(Finding(entry.first + 1, f"invalid date {entry.note.day}"))
+            found.append(TextProblem(entry.first + 1, f"invalid date {entry.note.day}"))
         if not entry.note.text:
-            found.append(Finding(entry.first + 1, "empty note"))
+            found.append(TextProblem(entry.first + 1, "empty note"))
     return found
 
 
-def check_conversation(data: bytes) -> list[Finding]:
+def check_conversation(data: bytes) -> list[TextProblem]:
     """What in a conversation may be a slip. Raises BrokenConversation or NewerConversation, for what can't be read."""
     text = data.decode("utf-8", "surrogateescape")
     nonce = loads(text).nonce
@@ -67,10 +69,10 @@ def check_conversation(data: bytes) -> list[Finding]:
             pass
         elif f"[{nonce}]" in line and position not in headings:
             found.append(
-                Finding(number, "looks like a heading but is not valid; it is read as text of the turn")
+                TextProblem(number, "looks like a heading but is not valid; it is read as text of the turn")
             )
         elif line.strip() and position < min(headings, default=len(text)):
-            found.append(Finding(number, "precedes the first turn; it is ignored"))
+            found.append(TextProblem(number, "precedes the first turn; it is ignored"))
         position += len(line) + 1
     return found
 
@@ -125,7 +127,7 @@ def _joined(worktree: WorkTree, before: bytes, after: bytes, now: bytes) -> byte
     if was.rest != came.rest:  # headings too: lines are all there is to go by
         merged = merge(worktree, now, before, after)
         if isinstance(merged, Conflict):
-            raise Clash("another program changed the same lines of the notes")
+            raise EditConflict("another program changed the same lines of the notes")
         return merged
     gone = set(was.notes) - set(came.notes)
     added = [note for note in came.notes if note not in was.notes and note not in mine.notes]
@@ -151,7 +153,7 @@ def _pieces(data: bytes) -> _Pieces:
     return _Pieces([_raw(lines, entry) for entry in found], rest)
 
 
-def _raw(lines: list[bytes], entry: Entry) -> bytes:
+def _raw(lines: list[bytes], entry: NoteEntry) -> bytes:
     return b"\n".join(lines[entry.first : entry.end])
 
 
@@ -166,17 +168,17 @@ def _with_turns(worktree: WorkTree, before: bytes, after: bytes, now: bytes) -> 
             pass
         else:
             return merged
-    raise Clash("another program changed the same lines of the conversation")
+    raise EditConflict("another program changed the same lines of the conversation")
 
 
-def _bytes(data: bytes) -> Iterator[Finding]:
+def _bytes(data: bytes) -> Iterator[TextProblem]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
-            yield Finding(number, "contains control characters")
+            yield TextProblem(number, "contains control characters")
         try:
             line.decode()
         except UnicodeDecodeError:
-            yield Finding(number, "is not UTF-8")
+            yield TextProblem(number, "is not UTF-8")
 
 
 def _is_day(text: str) -> bool:
@@ -193,66 +195,66 @@ _WAIT = 10.0  # seconds for who writes edits.jsonl
 
 
 @dataclass(frozen=True)
-class Put:
+class ArchivedParts:
     """What is in the archive of a memory, or went there: the folder, and the size of each part in bytes."""
 
     folder: Path
     parts: dict[Part, int]
 
 
-def file_of(memory: Memory, part: Part) -> Path:
+def part_file(memory: Memory, part: Part) -> Path:
     return {"notes": memory.notes, "conversation": memory.conversation, "edits": memory.edits}[part]
 
 
-def held(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, int]:
+def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, int]:
     """Those of `parts` that hold something, with their size in bytes. Raises Refused for what is no regular file."""
     found: dict[Part, int] = {}
     for part in PARTS:
-        data = read_regular(file_of(memory, part)) if part in parts else None
+        data = read_regular(part_file(memory, part)) if part in parts else None
         if data and not (part == "notes" and not entries(data)):
             found[part] = len(data)
     return found
 
 
-def clear(memory: Memory, parts: Collection[Part] = PARTS) -> Put | None:
+def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | None:
     """Move `parts` to a folder of their own in the archive; None when there is nothing to move.
 
     Each moves at once, so a kill leaves it here or there. Raises Busy when a lock is held for too long, Refused when
     the system says no.
     """
-    there = held(memory, parts)
+    there = part_sizes(memory, parts)
     if not there:
         return None
     place = _new_folder(memory.folder / "archive")
     moved: dict[Part, int] = {}
     for part, size in there.items():
         with _alone(memory, part):
-            if _move(file_of(memory, part), place / file_of(memory, part).name):
+            if _move(part_file(memory, part), place / part_file(memory, part).name):
                 moved[part] = size
-    return Put(place, moved)
+    return ArchivedParts(place, moved)
 
 
-def put_away(memory: Memory) -> list[Put]:
+def archived_parts(memory: Memory) -> list[ArchivedParts]:
     """What `clear` has put into the archive and is still there, the newest last."""
     archive = memory.folder / "archive"
     names = [path.name for path in archive.iterdir()] if archive.is_dir() else []
     found = []
     for name in sorted(name for name in names if _FOLDER.fullmatch(name)):
         place = archive / name
-        files: dict[Part, Path] = {part: place / file_of(memory, part).name for part in PARTS}
+        files: dict[Part, Path] = {part: place / part_file(memory, part).name for part in PARTS}
         parts = {part: path.lstat().st_size for part, path in files.items() if path.is_file()}
         if parts:
-            found.append(Put(place, parts))
+            found.append(ArchivedParts(place, parts))
     return found
 
 
-def bring_back(memory: Memory, put: Put) -> None:
+def restore(memory: Memory, put: ArchivedParts) -> None:
     """Bring back what was put away, before what has come since.
 
     Raises as `clear`, and as `llm.conversation.loads` where a conversation can't be read; that is left as it is.
     """
     for part in put.parts:
-        source, target = put.folder / file_of(memory, part).name, file_of(memory, part)
+        source, target = put.folder / part_file(memory, part).name, part_file(memory, part)
         with _alone(memory, part):
             old, now = read_regular(source), read_regular(target)
             if old is None:
@@ -309,7 +311,7 @@ def _ended(data: bytes) -> bytes:
 @contextmanager
 def _alone(memory: Memory, part: Part) -> Iterator[None]:
     """Hold the lock that writers of this part take: of a file beside it, or of `edits.jsonl` itself."""
-    path = file_of(memory, part)
+    path = part_file(memory, part)
     if part != "edits":
         with locked(path.with_name(path.name + ".lock"), what=f"the {part} {memory.folder.name}/{path.name}"):
             yield

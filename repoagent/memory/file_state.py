@@ -20,7 +20,7 @@ from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.memory.identity import resolve
 from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex
 from repoagent.memory.identity.record import FILE
-from repoagent.memory.identity.resolve import File, find, key_at, key_of
+from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at, key_of
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout
 
@@ -33,7 +33,7 @@ _MANY = 1000  # of more memories `resolve` itself does not compare contents
 
 
 @dataclass(frozen=True)
-class Standing:
+class FileLocation:
     """`path` is where the memory has its file in this work tree; `at` where that is now when it is elsewhere: the path
     of a moved one, the absolute path of one that only another work tree has."""
 
@@ -43,7 +43,7 @@ class Standing:
 
 
 @dataclass
-class Census:
+class FileLocator:
     """Looks at one memory after the other; what takes long is done once, and only when a file is missed."""
 
     layout: Layout
@@ -52,7 +52,7 @@ class Census:
     _owners: dict[str, str | None] = field(default_factory=dict)
     _renames: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def standing(self, name: str, path: str) -> Standing:
+    def standing(self, name: str, path: str) -> FileLocation:
         """Of the memory in the folder `name`, whose identity has `path`."""
         hints = self.index.hints_of(name)
         if sum(kind == PATH for kind, _ in hints) > 1:
@@ -60,12 +60,12 @@ class Census:
             path = path if known is None else known.path_in(str(self.worktree.top))
         key = _file_key(f"{self.worktree.top}/{path}")
         if key and ((KEY, key) in hints or self._owner(path) == name):
-            return Standing("live", path)
+            return FileLocation("live", path)
         for place in self._candidates(name, path, hints):
             if self._owner(place) == name:
-                return Standing("moved", path, place)
+                return FileLocation("moved", path, place)
         elsewhere = self._in_other_trees(name) if len(self._trees) > 1 else ""
-        return Standing("live", path, elsewhere) if elsewhere else Standing("orphaned", path)
+        return FileLocation("live", path, elsewhere) if elsewhere else FileLocation("orphaned", path)
 
     def _owner(self, path: str) -> str | None:
         """The memory that the file at `path` would be given; None for none, and for what can't be read."""
@@ -80,7 +80,9 @@ class Census:
             return None
         if data is None:
             return None
-        found = find(self.layout, self.index, File(self.worktree, path, data, key_at(self.worktree, path)))
+        found = find(
+            self.layout, self.index, WorkTreeFile(self.worktree, path, data, key_at(self.worktree, path))
+        )
         return None if found is None else found.folder
 
     def _candidates(self, name: str, path: str, hints: Collection[Hint]) -> Iterator[str]:

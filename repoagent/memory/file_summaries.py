@@ -36,11 +36,11 @@ from repoagent.llm.model import (
 from repoagent.llm.usage import Meter, Price, estimate
 from repoagent.memory.file_summary_store import (
     ONE_CALL,
-    File,
-    Record,
+    SourceFile,
     Summary,
     SummaryCache,
     SummaryPart,
+    SummaryRecord,
     cut,
     folder_of,
     read_record,
@@ -121,7 +121,7 @@ def clipped(text: str, words: int, most: int) -> str:
     return text[:limit].rpartition(" ")[0] + " …"
 
 
-def usable(reply: str, words: int) -> str:
+def parse_summary(reply: str, words: int) -> str:
     """The summary in a reply; "" where there is none, or one so much longer than the `words` that were asked for that
     it can't be meant as one."""
     text = without_thought(reply).strip()
@@ -192,7 +192,7 @@ class FileSummary:
     """What was said of a file. `asked`: a model was asked for it, or to join it, in this run. A file that was asked
     about in one call has one part, with the same summary."""
 
-    file: File
+    file: SourceFile
     words: int
     summary: Summary
     parts: tuple[PartSummary, ...]
@@ -209,7 +209,7 @@ OnPart = Callable[[str, int, int], None]  # of which file, how many of its parts
 
 
 def walk(
-    file: File,
+    file: SourceFile,
     shelf: SummaryCache,
     words: int,
     ask: Ask,
@@ -229,7 +229,7 @@ class _Walk:
 
     def __init__(
         self,
-        file: File,
+        file: SourceFile,
         shelf: SummaryCache,
         words: int,
         hooks: tuple[Ask, OnPart],
@@ -253,7 +253,7 @@ class _Walk:
             whole, asked, key = self._join(texts)
         else:
             return FileSummary(self._file, self._words, Summary(""), parts, False)
-        self._shelf.remember(Record(self._file.path, self._file.sha256, key, self._words, self._parts))
+        self._shelf.remember(SummaryRecord(self._file.path, self._file.sha256, key, self._words, self._parts))
         return FileSummary(self._file, self._words, whole, parts, asked)
 
     def _summaries(self) -> Iterator[PartSummary]:
@@ -373,7 +373,7 @@ class Plan:
 
 
 def plan(
-    files: Sequence[File], shelf: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
+    files: Sequence[SourceFile], shelf: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
     """What summarizing `files` would take: it is done, with answers that say nothing and are not kept.
 
@@ -394,7 +394,7 @@ def plan(
     return Plan(len(questions), sum(one.paid for one in done), parts, usage)
 
 
-def known(file: File, shelf: SummaryCache, *, words: int = WORDS) -> FileSummary:
+def cached_summary(file: SourceFile, shelf: SummaryCache, *, words: int = WORDS) -> FileSummary:
     """The summary of a file of which nothing is left to be asked (see `plan`)."""
 
     def nobody(question: Question) -> Summary:
@@ -404,7 +404,7 @@ def known(file: File, shelf: SummaryCache, *, words: int = WORDS) -> FileSummary
 
 
 def summarize(
-    file: File,
+    file: SourceFile,
     shelf: SummaryCache,
     model: Model,
     meter: Meter,
@@ -425,7 +425,7 @@ def summarize(
         request = question.request
         request = replace(request, max_output_tokens=min(output_tokens, request.max_output_tokens))
         reply = complete(model, request, meter, on_wait=on_wait)
-        text = usable(reply.text, question.words)
+        text = parse_summary(reply.text, question.words)
         if not text:
             raise ModelError(
                 f"{display_name(model.spec)} gave no usable summary of {question.about}; try another --model"
@@ -479,7 +479,7 @@ def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary, str] | None
     folder = folder_of(layout)
     if not data or not folder.is_dir():
         return None
-    file = File(path, data)
+    file = SourceFile(path, data)
     try:
         last = read_record(folder, path, _silent)
         if last is not None and last.sha256 == file.sha256:

@@ -152,7 +152,7 @@ class SummaryPart:
 
 
 @dataclass(frozen=True)
-class File:
+class SourceFile:
     """A file to be summarized; `path` is what it is called, for the model and for people."""
 
     path: str
@@ -175,7 +175,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Record:
+class SummaryRecord:
     """What is known of a path since it was summarized last: the hash of its bytes then, the key of its summary, how
     many words were asked for, and its parts."""
 
@@ -186,7 +186,7 @@ class Record:
     parts: tuple[SummaryPart, ...]
 
 
-def cut(file: File, known: Record | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
+def cut(file: SourceFile, known: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
     """The parts of `file`, none of more than `room` bytes if that can be; one for a file that is not longer, and for
     UTF-16. () for an empty one. `known` says where it was cut before."""
     data = file.data
@@ -210,7 +210,7 @@ def cut(file: File, known: Record | None, *, room: int = ONE_CALL) -> tuple[Summ
     )  # fmt: skip
 
 
-def unchanged(known: Record, data: bytes) -> dict[int, int]:
+def unchanged(known: SummaryRecord, data: bytes) -> dict[int, int]:
     """Which of its parts are still there, in their order: where each now begins, by its number. What comes after a
     change is found where a line begins as the part did."""
     heads: dict[int, list[int]] = {}
@@ -241,7 +241,7 @@ def unchanged(known: Record, data: bytes) -> dict[int, int]:
     return found
 
 
-def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> Record | None:
+def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
     """What is known of `path`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
     value = jsonl.read_document(_place(folder, path), version=VERSION, warn=warn)
     try:
@@ -250,7 +250,7 @@ def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> Record | Non
         return None
 
 
-def write_record(folder: Path, record: Record) -> None:
+def write_record(folder: Path, record: SummaryRecord) -> None:
     """Remember it. Raises Refused."""
     value = {
         "path": record.path,
@@ -262,7 +262,7 @@ def write_record(folder: Path, record: Record) -> None:
     jsonl.write_document(_place(folder, record.path), value, version=VERSION)
 
 
-def _kept(known: Record, data: bytes) -> list[int]:
+def _kept(known: SummaryRecord, data: bytes) -> list[int]:
     """Where the unchanged parts of an earlier text begin and end in this one."""
     places = [(start, start + known.parts[number].size) for number, start in unchanged(known, data).items()]
     return sorted({place for both in places for place in both if 0 < place < len(data)})
@@ -277,7 +277,7 @@ def _stands(part: SummaryPart, data: bytes, start: int) -> bool:
     return len(there) == part.size and sha256(there).hexdigest() == part.sha256
 
 
-def _record(value: dict[str, Any], path: str) -> Record | None:
+def _record(value: dict[str, Any], path: str) -> SummaryRecord | None:
     parts = tuple(
         SummaryPart(
             int(one["start"]), int(one["end"]), int(one["first_line"]), int(one["last_line"]),
@@ -290,7 +290,7 @@ def _record(value: dict[str, Any], path: str) -> Record | None:
     follow = all(part.start == start < part.end for part, start in zip(parts, starts, strict=False))
     if value["path"] != path or not parts or not follow or not all(map(_HASH.fullmatch, hashes)):
         return None
-    return Record(path, hashes[0], hashes[1], int(value["words"]), parts)
+    return SummaryRecord(path, hashes[0], hashes[1], int(value["words"]), parts)
 
 
 def _place(folder: Path, path: str) -> Path:
@@ -339,11 +339,11 @@ class SummaryCache:
         self._now[key] = summary
         return summary
 
-    def last(self, path: str) -> Record | None:
+    def last(self, path: str) -> SummaryRecord | None:
         """What is known of a path since it was summarized last."""
         return None if self.folder is None or not path else read_record(self.folder, path, self.warn)
 
-    def remember(self, record: Record) -> None:
+    def remember(self, record: SummaryRecord) -> None:
         """Say that this is what is known of its path. Raises Refused."""
         if self.layout is None or self.folder is None or not record.path or self.last(record.path) == record:
             return
@@ -356,7 +356,7 @@ class _Trial(SummaryCache):
         self._now[key] = summary
         return summary
 
-    def remember(self, record: Record) -> None:
+    def remember(self, record: SummaryRecord) -> None:
         return
 
 

@@ -26,15 +26,15 @@ from repoagent.git.files import read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm.conversation import Turn, read
-from repoagent.memory.conversation_log import grouped
+from repoagent.memory.conversation_log import group_turns
 from repoagent.memory.edit_records import EditRecord, read_edits
-from repoagent.memory.editing import Put, put_away
-from repoagent.memory.file_state import Census, Standing, State, quick_read
-from repoagent.memory.identity.hints import EARLIER, FEW, PATH, IdentityIndex, folders, open_index, shelf_file
+from repoagent.memory.editing import ArchivedParts, archived_parts
+from repoagent.memory.file_state import FileLocation, FileLocator, State, quick_read
+from repoagent.memory.identity.hints import EARLIER, FEW, PATH, IdentityIndex, cache_file, folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.relink import Step, last_step, steps
 from repoagent.memory.identity.store import copy_of, recognize, resolve
-from repoagent.memory.notes import Note, entries, gone, older_texts, read_notes
+from repoagent.memory.notes import Note, entries, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.locks import held_by, trouble_with_locks
 
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[a-z0-9-]*-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
-class Named:
+class MemoryTarget:
     """`path` is that of the file in this work tree, `data` its bytes, None where there is no file. `memory` is None
     for a file that has none. `typed` is what it was called by."""
 
@@ -53,9 +53,9 @@ class Named:
     typed: str
 
 
-def named(
+def find_target(
     layout: Layout, worktree: WorkTree, name: str, cwd: Path, *, warn: Warn, rekey: bool = False
-) -> Named:
+) -> MemoryTarget:
     """What `name` means to somebody in `cwd`: what is there, or else a path from the top. With `rekey` a file that
     was found by its inode or content is written down as found, as an edit would.
 
@@ -76,17 +76,17 @@ def named(
         data, problem = None, error
     if data is not None:
         look = resolve if rekey else recognize
-        return Named(path, data, look(layout, worktree, path, data, warn=warn), name)
+        return MemoryTarget(path, data, look(layout, worktree, path, data, warn=warn), name)
     found = _gone(layout, worktree, path, warn)
     if found:
-        return Named(path, None, found, name)
+        return MemoryTarget(path, None, found, name)
     if problem is None and cwd != worktree.top and not name.startswith((".", "/")):
         with suppress(UsageError):  # what is said is of the folder the person is in
-            return named(layout, worktree, name, worktree.top, warn=warn, rekey=rekey)
+            return find_target(layout, worktree, name, worktree.top, warn=warn, rekey=rekey)
     raise problem or _not_there(layout, worktree, path, warn)
 
 
-def needed(layout: Layout, worktree: WorkTree, found: Named, *, warn: Warn) -> Memory:
+def require_memory(layout: Layout, worktree: WorkTree, found: MemoryTarget, *, warn: Warn) -> Memory:
     """The memory that was named. Raises NothingDone, with what may have been meant, for a file that has none."""
     if found.memory is not None:
         return found.memory
@@ -135,7 +135,7 @@ def _relative(layout: Layout, worktree: WorkTree, name: str, cwd: Path) -> str |
     return relative(worktree, name, cwd)
 
 
-def _of_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> Named:
+def _of_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> MemoryTarget:
     wanted = Path(name).name
     if _ID.fullmatch(wanted):
         found = [folder for folder in folders(layout.memory) if folder.endswith(f"-{wanted}")]
@@ -152,7 +152,7 @@ def _of_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> Nam
         data = None
     mine = None if data is None else recognize(layout, worktree, path, data, warn=warn)
     is_mine = mine is not None and mine.folder == memory.folder
-    return Named(path, data if is_mine else None, memory, name)
+    return MemoryTarget(path, data if is_mine else None, memory, name)
 
 
 def _gone(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> Memory | None:
@@ -209,11 +209,11 @@ class Row:
 
     name: str
     measure: Measure
-    standing: Standing
+    standing: FileLocation
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowFilter:
     """Which rows: of these files and folders (none: all), of these states (none: all), in which order, how many."""
 
     paths: Collection[str] = ()
@@ -222,11 +222,11 @@ class Wanted:
     limit: int | None = None
 
 
-def rows(layout: Layout, worktree: WorkTree, wanted: Wanted, warn: Warn) -> Iterator[Row]:
+def rows(layout: Layout, worktree: WorkTree, wanted: RowFilter, warn: Warn) -> Iterator[Row]:
     """The rows, one after the other as they are asked for. Raises Refused where the memory folder is no real one."""
     with open_index(layout, warn) as index:
         index.look_again()
-        census = Census(layout, worktree, index)
+        census = FileLocator(layout, worktree, index)
         left = wanted.limit
         memory = str(layout.memory)
         for path, name in _ordered(memory, index, wanted):
@@ -240,7 +240,7 @@ def rows(layout: Layout, worktree: WorkTree, wanted: Wanted, warn: Warn) -> Iter
             yield Row(name, measured(f"{memory}/{name}"), standing)
 
 
-def _ordered(memory: str, index: IdentityIndex, wanted: Wanted) -> Iterator[tuple[str, str]]:
+def _ordered(memory: str, index: IdentityIndex, wanted: RowFilter) -> Iterator[tuple[str, str]]:
     """(path, folder) of each."""
     found = sorted((path, name) for name, path in index.paths() if _is_in(path, wanted.paths))
     if wanted.order == "path":
@@ -318,7 +318,7 @@ def _count_edits(data: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class ToldNote:
+class NoteStatus:
     """A note, what it names that is gone, and whether it is about an older text of the file."""
 
     note: Note
@@ -327,31 +327,33 @@ class ToldNote:
 
 
 @dataclass(frozen=True)
-class Known:
+class FileMemory:
     """`turns` are of the conversation, in so many `exchanges`; `broken` says why it can't be read, "" for nothing.
     `undo` is the re-keying that can be taken back first; `archived` are the other files of the archive."""
 
     memory: Memory
-    standing: Standing
+    standing: FileLocation
     measure: Measure
-    notes: tuple[ToldNote, ...]
+    notes: tuple[NoteStatus, ...]
     edits: tuple[EditRecord, ...]
     turns: tuple[Turn, ...]
     exchanges: int
     broken: str
     steps: tuple[Step, ...]
     undo: Step | None
-    cleared: tuple[Put, ...]
+    cleared: tuple[ArchivedParts, ...]
     archived: tuple[Path, ...]
 
 
-def known(layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn) -> Known:
+def load_file_memory(
+    layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn
+) -> FileMemory:
     """What the memory holds about a file with the bytes `data`, None for one that is gone. Nothing is changed.
 
     What can't be read is left out, and said to `warn` or in the answer.
     """
     with open_index(layout, warn) as index:
-        standing = Census(layout, worktree, index).standing(memory.folder.name, memory.identity.path)
+        standing = FileLocator(layout, worktree, index).standing(memory.folder.name, memory.identity.path)
     turns: tuple[Turn, ...] = ()
     broken = ""
     try:
@@ -359,31 +361,31 @@ def known(layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None
         turns = found.turns if found else ()
     except Refused as error:
         broken = str(error)
-    return Known(
+    return FileMemory(
         memory,
         standing,
         measured(memory.folder),
         _notes(memory, worktree, data, warn),
         _read_edits(memory, warn),
         turns,
-        len(grouped(turns)),
+        len(group_turns(turns)),
         broken,
         tuple(steps(memory.identity)),
         last_step(memory.identity, worktree),
-        tuple(put_away(memory)),
+        tuple(archived_parts(memory)),
         tuple(_archived(memory)),
     )
 
 
-def _notes(memory: Memory, worktree: WorkTree, data: bytes | None, warn: Warn) -> tuple[ToldNote, ...]:
+def _notes(memory: Memory, worktree: WorkTree, data: bytes | None, warn: Warn) -> tuple[NoteStatus, ...]:
     try:
         notes = read_notes(memory.notes)
     except Refused as error:
         warn(str(error))
         return ()
-    stale = gone(notes, data, older_texts(worktree)) if data is not None else {}
+    stale = stale_notes(notes, data, older_texts(worktree)) if data is not None else {}
     older = memory.identity.is_of_older_text
-    return tuple(ToldNote(note, stale.get(note, ()), older(note.day, note.blob)) for note in notes)
+    return tuple(NoteStatus(note, stale.get(note, ()), older(note.day, note.blob)) for note in notes)
 
 
 def _read_edits(memory: Memory, warn: Warn) -> tuple[EditRecord, ...]:
@@ -435,7 +437,7 @@ def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
     aside, locks = [*_aside(layout.root)], [layout.memory_lock, *_locks(layout.locks, "")]
     with open_index(layout, warn) as index:
         index.look_again()
-        census = Census(layout, worktree, index)
+        census = FileLocator(layout, worktree, index)
         for name, path in index.paths():
             known.add(name)
             states[census.standing(name, path).state] += 1
@@ -464,7 +466,7 @@ def _index(layout: Layout, count: int) -> str:
     if count <= FEW:
         return "not needed for so few memories"
     try:
-        size = shelf_file(layout).stat().st_size
+        size = cache_file(layout).stat().st_size
     except OSError:
         return "unusable; every memory is read each time"
     return f"up to date, {size:,} bytes"

@@ -94,7 +94,7 @@ def _partner(word: str, known: list[str]) -> str:
     return best if best and fuzz.ratio(word, best) >= _ALIKE else ""
 
 
-PERSON, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models
+USER, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models
 LIMIT, COMPACTED_LIMIT = 80, 200  # notes kept in the file
 LONGEST = 400  # characters of a note that no person has written
 _HEAD = b"# Notes\n\n"
@@ -122,7 +122,7 @@ class Note:
     @property
     def is_by_hand(self) -> bool:
         """Whether a person has said it: such a note is never put away."""
-        return self.source in ("", PERSON)
+        return self.source in ("", USER)
 
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ IsStale = Callable[[Note], bool]
 
 
 @dataclass(frozen=True)
-class Entry:
+class NoteEntry:
     """A note and the lines of the file that it stands on: from `first` (from 0) to before `end`."""
 
     note: Note
@@ -138,13 +138,13 @@ class Entry:
     end: int
 
 
-def made_note(text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
+def make_note(text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
     """A note dated today (or `day`), its text on one line."""
     by = re.sub(r":(?= |\Z)", "", _one_line(source))[:60].strip()
     return Note(_one_line(text), (day or date.today()).isoformat(), blob[:_SHORT], by)
 
 
-def shortened(text: str) -> str:
+def shorten_note(text: str) -> str:
     """`text` on one line of at most LONGEST characters, cut between words."""
     line = _one_line(text)
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rsplit(" ", 1)[0].rstrip() + "…"
@@ -161,7 +161,7 @@ def add_note(
 ) -> Note:
     """Add `text` to the notes file `path`, about the version `blob`; the note that stands there now, also where one
     that says the same was there already. Raises as `add_notes`."""
-    note = made_note(text, blob=blob, day=day, source=source)
+    note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note], is_stale=is_stale)), note)
 
 
@@ -194,7 +194,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 def drop_note(path: Path, text: str) -> bool:
     """Take the note `text` out of the file again; whether it was there."""
-    wanted = made_note(text).text
+    wanted = make_note(text).text
     return drop_notes(path, lambda note: note.text == wanted)
 
 
@@ -221,7 +221,7 @@ def read_notes(path: Path) -> tuple[Note, ...]:
     return tuple(entry.note for entry in entries(read_regular(path) or b""))
 
 
-def entries(data: bytes) -> list[Entry]:
+def entries(data: bytes) -> list[NoteEntry]:
     """The notes in the bytes of a notes file, each with its lines."""
     found: list[tuple[list[str], int, int]] = []
     goes_on = False
@@ -236,7 +236,7 @@ def entries(data: bytes) -> list[Entry]:
             text = stripped[2:].strip() if _BULLET.match(line) else stripped
             found.append(([text], number, number + 1))
             goes_on = True
-    return [Entry(_note(" ".join(words)), first, end) for words, first, end in found]
+    return [NoteEntry(_note(" ".join(words)), first, end) for words, first, end in found]
 
 
 def _note(text: str) -> Note:
@@ -264,7 +264,7 @@ def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
     lines = [entry for entry in found if entry.note.source == COMPACTED]
     notes = [entry for entry in found if entry.note.source != COMPACTED]
 
-    def rank(entry: Entry) -> int:
+    def rank(entry: NoteEntry) -> int:
         if is_stale is not None and is_stale(entry.note):
             return 0
         return 1 if entry.note.source == PROGRAM else 2
@@ -286,7 +286,7 @@ def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
     return _without(data, put_away)
 
 
-def _without(data: bytes, found: Sequence[Entry]) -> bytes:
+def _without(data: bytes, found: Sequence[NoteEntry]) -> bytes:
     gone = {number for entry in found for number in range(entry.first, entry.end)}
     return b"\n".join(line for number, line in enumerate(data.split(b"\n")) if number not in gone)
 
@@ -315,20 +315,22 @@ _NAME = re.compile(r"[\w$@#.:>-]*?([^\W\d]\w*)(?:\(\s*\))?[!?]?")
 _FILE = re.compile(r"(?:\S*/)?[\w-]+\.[a-z]{1,4}|\S*/\S*")
 
 
-def names(text: str) -> tuple[str, ...]:
+def code_names(text: str) -> tuple[str, ...]:
     """The code that a note names: what stands in backticks, and words that only code has."""
     quoted = [(one or two).strip() for one, two in _QUOTED.findall(text)]
     bare = _BARE.findall(_QUOTED.sub(" ", text))
     return tuple(dict.fromkeys(name for name in (*quoted, *bare) if name))
 
 
-def missing(text: str, data: bytes) -> tuple[str, ...]:
+def missing_names(text: str, data: bytes) -> tuple[str, ...]:
     """What of `names(text)` is not in a file with the bytes `data`."""
     plain = _plain(data)
-    return tuple(name for name in names(text) if not _holds(plain, name))
+    return tuple(name for name in code_names(text) if not _holds(plain, name))
 
 
-def gone(notes: Iterable[Note], data: bytes, older: Older | None = None) -> dict[Note, tuple[str, ...]]:
+def stale_notes(
+    notes: Iterable[Note], data: bytes, older: Older | None = None
+) -> dict[Note, tuple[str, ...]]:
     """The notes about code that is not in `data` any more, each with the names that are gone.
 
     A name may be of another file. Where the text that the note was true of is known, what was not in that does not
@@ -338,7 +340,7 @@ def gone(notes: Iterable[Note], data: bytes, older: Older | None = None) -> dict
     doubtful = {
         note: absent
         for note in dict.fromkeys(notes)
-        if note.source != COMPACTED and (absent := missing(note.text, data))
+        if note.source != COMPACTED and (absent := missing_names(note.text, data))
     }
     blobs = {note.blob for note in doubtful if note.blob}
     known = older(blobs) if older is not None and blobs else {}
@@ -346,10 +348,10 @@ def gone(notes: Iterable[Note], data: bytes, older: Older | None = None) -> dict
     for note, absent in doubtful.items():
         then = known.get(note.blob)
         if then is not None:
-            never = missing(note.text, then)
+            never = missing_names(note.text, then)
             lost = tuple(name for name in absent if name not in never)
         else:
-            own = [name for name in names(note.text) if not _FILE.fullmatch(name)]
+            own = [name for name in code_names(note.text) if not _FILE.fullmatch(name)]
             lost = tuple(own) if own and set(own) <= set(absent) else ()
         if lost:
             found[note] = lost
@@ -386,7 +388,7 @@ def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStal
     def is_stale(note: Note) -> bool:
         if note.source == COMPACTED:
             return False
-        return memory.identity.is_of_older_text(note.day, note.blob) or bool(gone([note], data, older))
+        return memory.identity.is_of_older_text(note.day, note.blob) or bool(stale_notes([note], data, older))
 
     return is_stale
 
@@ -413,7 +415,7 @@ MOST = 80  # notes at once
 
 
 @dataclass(frozen=True)
-class Noted:
+class AddedNotes:
     """The notes that are there now; how many of them are new, and whether keys or tokens in them were masked."""
 
     notes: tuple[Note, ...]
@@ -421,7 +423,7 @@ class Noted:
     masked: bool
 
 
-def written_notes(text: str) -> list[str]:
+def parse_notes(text: str) -> list[str]:
     """The notes in a text of several lines: bullets and paragraphs, as they are read from a notes file."""
     found: list[str] = []
     goes_on = False
@@ -451,19 +453,19 @@ def check_notes(texts: list[str]) -> None:
         )
 
 
-def take_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> Noted:
+def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
     """Add notes of a person, about the file as it is: `data` are its bytes, None for a file that is gone.
 
     What says nothing new is not added, unless what says it is about an older text. Raises as `add_notes`.
     """
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     shown = [mask(text) for text in texts]
-    given = [made_note(text, blob=blob, source=PERSON) for text in shown]
+    given = [make_note(text, blob=blob, source=USER) for text in shown]
     is_stale = None if data is None else staleness(memory, data, older_texts(worktree))
     return _added(memory, given, is_stale, masked=shown != texts)
 
 
-def copy_notes(memory: Memory, source: Memory) -> Noted:
+def copy_notes(memory: Memory, source: Memory) -> AddedNotes:
     """Add what was learned of another file, with its day, version and author, to the notes of `memory`.
 
     What happened to that file, and the lines of its old exchanges, stay with it. Raises NothingDone where there is
@@ -475,7 +477,7 @@ def copy_notes(memory: Memory, source: Memory) -> Noted:
     return _added(memory, learned, None, masked=False)
 
 
-def _added(memory: Memory, given: list[Note], is_stale: IsStale | None, *, masked: bool) -> Noted:
+def _added(memory: Memory, given: list[Note], is_stale: IsStale | None, *, masked: bool) -> AddedNotes:
     before = set(read_notes(memory.notes))
     said = add_notes(memory.notes, given, is_stale=is_stale)
-    return Noted(tuple(said), len(set(said) - before), masked)
+    return AddedNotes(tuple(said), len(set(said) - before), masked)

@@ -19,7 +19,7 @@ from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.conversation_log import Exchange, exchanges
 from repoagent.memory.edit_records import EditRecord, read_edits
 from repoagent.memory.identity.record import Memory, came_along
-from repoagent.memory.notes import COMPACTED, Note, Older, gone, read_notes
+from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_notes
 from repoagent.memory.search.tokenize import is_common, words_of
 from repoagent.storage.layout import Warn, to_stderr
 
@@ -50,12 +50,12 @@ def block(
     share = _NOTES_SHARE if edits else 1.0
     notes = _notes(memory, int(budget_tokens * share), data=data, older=older)
     left = budget_tokens - estimate_tokens(notes)
-    return marked(
+    return mark_foreign(
         memory, notes + _section("Last edits of this file:", [_outcome(edit) for edit in edits], left)
     )
 
 
-def marked(memory: Memory, told: str) -> str:
+def mark_foreign(memory: Memory, told: str) -> str:
     """What is told of a memory, with a line before it where it came with the repository."""
     return f"{FOREIGN}\n{told}" if told and came_along(memory.folder) else told
 
@@ -69,12 +69,12 @@ def notes_block(
     notes about code that is gone stand apart and say so; `older` is as in `stale.gone`. Lines about exchanges that
     were compacted are left out: they are told with the exchanges.
     """
-    return marked(memory, _notes(memory, budget_tokens, data=data, older=older))
+    return mark_foreign(memory, _notes(memory, budget_tokens, data=data, older=older))
 
 
 def _notes(memory: Memory, budget_tokens: int, *, data: bytes | None, older: Older | None) -> str:
     notes = [note for note in read_notes(memory.notes) if note.source != COMPACTED]
-    stale = gone(notes, data, older) if data is not None else {}
+    stale = stale_notes(notes, data, older) if data is not None else {}
     good = [note for note in notes if note not in stale]
     outdated = [f"{_told(note, memory)} [gone: {', '.join(stale[note])}]" for note in notes if note in stale]
     for_stale = int(budget_tokens * (_STALE_SHARE if good else 1)) if outdated else 0
@@ -148,7 +148,7 @@ def _lines(one: Exchange) -> Iterator[str]:
     for turn in one.turns[1:]:
         if turn.role == "assistant":
             last = turn is said[-1]
-            if text := cut(words(turn.text), WORDS if last else WORDS // 2):
+            if text := cut(prose_of(turn.text), WORDS if last else WORDS // 2):
                 yield f"  the model: {text}"
         elif turn.role == "observation" and (reason := reason_of(turn)):
             yield f"  the user: {reason}"
@@ -156,7 +156,7 @@ def _lines(one: Exchange) -> Iterator[str]:
             yield f"  the {turn.meta.get('kind', 'check')}: {failure}"
 
 
-def words(reply: str) -> str:
+def prose_of(reply: str) -> str:
     """The prose of a model's reply, with its commit message; code, patches, notes and what it asked for left out."""
     text = _FENCED.sub("\n", without_thought(reply))[:_READ]
     text = _BARE_DIFF.sub("\n", text)
@@ -199,7 +199,7 @@ _LESSON = 1.25  # what went wrong, or a person had a reason against, says more
 _TITLE = "Earlier requests for this file and their outcome:"
 
 
-def told(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:
+def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:
     """The exchanges about a file that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
     The last ones have a line each. The last one, and those that share most of the request's words (weighted by how
@@ -224,7 +224,7 @@ def told(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_st
                 shown[number] += "\n" + line
                 left -= cost
     text = "\n".join([_TITLE, *(shown[number] for number in sorted(shown)), ""]) + "\n" if shown else ""
-    return marked(memory, text)
+    return mark_foreign(memory, text)
 
 
 def ranked(known: Sequence[Exchange], request: str) -> list[int]:

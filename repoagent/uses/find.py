@@ -30,8 +30,8 @@ from repoagent.uses.query import (
     CODE,
     FUNCTIONS,
     HOLDERS,
-    Asked,
     Definition,
+    SymbolQuery,
     Uses,
     UsesIn,
     WhyNot,
@@ -324,7 +324,7 @@ _LEFT_OUT = {
 
 def find(
     worktree: WorkTree,
-    asked: Sequence[Asked],
+    asked: Sequence[SymbolQuery],
     why_not: WhyNot,
     *,
     near: Near | None = None,
@@ -367,7 +367,7 @@ def find(
     return found, tuple(f"{n} file{'s' * (n != 1)} {_LEFT_OUT[why]}" for why, n in left_out.items() if n)
 
 
-def _definers(asked: Asked, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS) -> list[str]:
+def _definers(asked: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS) -> list[str]:
     """The files that define it, those with a body before those with a declaration, code before tests."""
     found: dict[str, tuple[bool, bool, str]] = {}
     for path, scan in scans.items():
@@ -378,7 +378,7 @@ def _definers(asked: Asked, scans: Mapping[str, Scan], kinds: Mapping[Role, str]
 
 
 def _definitions(
-    path: str, scan: Scan, asked: Asked, kinds: Mapping[Role, str] = _KINDS
+    path: str, scan: Scan, asked: SymbolQuery, kinds: Mapping[Role, str] = _KINDS
 ) -> Iterator[Definition]:
     """What is defined there under the name: the symbols of the outline, then what it does not list."""
     own = scan.defined.get(asked.name, ())
@@ -398,7 +398,7 @@ def _definitions(
             yield Definition(path, name, kinds[role], line, line)
 
 
-def _is_called(name: str, asked: Asked) -> bool:
+def _is_called(name: str, asked: SymbolQuery) -> bool:
     return not asked.qualified or name == asked.qualified or name.endswith(f".{asked.qualified}")
 
 
@@ -407,7 +407,9 @@ def _holder(symbols: Sequence[Symbol], line: int) -> str:
     return holding[-1].qualified_name if holding else ""
 
 
-def _uses(worktree: WorkTree, asked: Asked, scans: Mapping[str, Scan], scores: Mapping[str, float]) -> Uses:
+def _uses(
+    worktree: WorkTree, asked: SymbolQuery, scans: Mapping[str, Scan], scores: Mapping[str, float]
+) -> Uses:
     for kinds in (_KINDS, _ASSIGNED):
         every = [one for path, scan in scans.items() for one in _definitions(path, scan, asked, kinds)]
         if every:

@@ -95,7 +95,7 @@ _LINE = re.compile(r"(.+):\d+")
 
 
 @dataclass(frozen=True)
-class Asked:
+class SymbolQuery:
     """A symbol: as it is called in the answer, its last name alone, its path of names ("" for a bare name of no file),
     and the file that defines it ("" for any)."""
 
@@ -105,7 +105,7 @@ class Asked:
     file: str = ""
 
 
-def asked_symbol(text: str, file: str = "", data: bytes | None = None) -> Asked:
+def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> SymbolQuery:
     """The symbol that `text` means, of `file` with its `data` where one is named.
 
     Raises UsageError for what is no name, and for a name that the file has not.
@@ -122,10 +122,10 @@ def asked_symbol(text: str, file: str = "", data: bytes | None = None) -> Asked:
     ):
         find_symbols(file, data or b"", text)  # says what there is
         raise UsageError(f"{file} does not define {name}")
-    return Asked(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
+    return SymbolQuery(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
 
 
-def symbols_of_file(worktree: WorkTree, path: str) -> list[Asked]:
+def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
     """What a file defines for others, each once: not what is inside of functions, nor names that Python itself calls.
     Raises UsageError for a file that is not there, or defines nothing."""
     data = read_source(worktree, path).data
@@ -134,7 +134,7 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[Asked]:
     found = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
     if not found:
         raise UsageError(f"repoagent found no definitions in {path}; name a symbol instead")
-    return [Asked(text, name, text, path) for text, name in list(found.items())[:SYMBOLS]]
+    return [SymbolQuery(text, name, text, path) for text, name in list(found.items())[:SYMBOLS]]
 
 
 def outer(symbols: Iterable[Symbol]) -> list[Symbol]:

@@ -18,7 +18,7 @@ from repoagent.history.render import plain
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.occurrences import is_prose
 from repoagent.uses.find import family, find
-from repoagent.uses.query import Answer, Definition, Uses, UsesIn, WhyNot, asked_symbol, symbols_of_file
+from repoagent.uses.query import Answer, Definition, Uses, UsesIn, WhyNot, parse_symbol, symbols_of_file
 
 NEAR = 200  # files that change with the one that defines a symbol
 COMMON = 3  # other definitions of a name that make its uses doubtful
@@ -52,7 +52,7 @@ def answer(
         if "/" in head or error.near:
             raise error
     data = read_source(worktree, file).data if file else None
-    asked = asked_symbol(name, file, data)
+    asked = parse_symbol(name, file, data)
     (found,), left_out = find(worktree, [asked], why_not, near=lambda path: _near(worktree, path))
     return Answer(text, None, (_cut(found, limit),), left_out=left_out)
 
@@ -120,7 +120,7 @@ DEFINITIONS = 5
 _WIDTH = 200
 
 
-def told(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """The answer for a model: a line for each definition, file or symbol; "" where nothing was found."""
     lines = list(_lines_of_file(answer) if answer.file else _of_symbol(answer.symbols[0]))
     return "".join(f"{line}\n" for line in (*lines, *notes(answer))) if lines else ""
@@ -135,7 +135,7 @@ def notes(answer: Answer) -> Iterator[str]:
     yield from (f"Skipped: {sentence}." for sentence in answer.left_out)
 
 
-def heads(uses: Uses) -> Iterator[str]:
+def definition_lines(uses: Uses) -> Iterator[str]:
     """Where a symbol is defined, in a sentence or two."""
     symbol = plain(uses.symbol, _WIDTH)
     if uses.definitions:
@@ -174,7 +174,7 @@ def count(number: int, word: str) -> str:
 def _of_symbol(uses: Uses) -> Iterator[str]:
     if not uses.definitions and not uses.elsewhere and not uses.files:
         return
-    yield from heads(uses)
+    yield from definition_lines(uses)
     for row in uses.files:
         mark = f" ({marks(row)})" if marks(row) else ""
         inside = f", in {within(row)}" if row.within else ""

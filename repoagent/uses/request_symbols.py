@@ -25,7 +25,7 @@ from repoagent.storage.secrets import mask
 from repoagent.syntax.occurrences import is_prose
 from repoagent.syntax.outline.outline import outline
 from repoagent.uses.find import Bounds, find
-from repoagent.uses.query import Asked, Uses, UsesIn, WhyNot, is_test, outer
+from repoagent.uses.query import SymbolQuery, Uses, UsesIn, WhyNot, is_test, outer
 from repoagent.uses.report import count
 
 NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
@@ -104,13 +104,13 @@ def named_symbols(
 
 def _candidates(
     instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
-) -> list[tuple[int, Asked]]:
+) -> list[tuple[int, SymbolQuery]]:
     """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file has at
     its top, or a getter or setter of what is named."""
-    found: dict[str, tuple[int, Asked]] = {}
+    found: dict[str, tuple[int, SymbolQuery]] = {}
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
-            found.setdefault(parts[-1], (0, Asked(parts[-1], parts[-1], ".".join(parts), file)))
+            found.setdefault(parts[-1], (0, SymbolQuery(parts[-1], parts[-1], ".".join(parts), file)))
     defined: dict[str, str] = {}
     top: set[str] = set()
     for file, data in files.items():
@@ -125,13 +125,13 @@ def _candidates(
         meant = _is_meant(instruction, match, defined)
         if (meant or match[0] in top) and len(name) > 1 and name not in found:
             qualified = ".".join(parts[:-1] and parts)
-            found[name] = (1 if meant else 2, Asked(name, name, qualified, defined.get(name, "")))
+            found[name] = (1 if meant else 2, SymbolQuery(name, name, qualified, defined.get(name, "")))
         if len(found) >= CANDIDATES:
             break
     for name in [*found]:
         for access in (f"get_{name}", f"set_{name}"):
             if access in defined:
-                found.setdefault(access, (2, Asked(access, access, "", defined[access])))
+                found.setdefault(access, (2, SymbolQuery(access, access, "", defined[access])))
     return [*found.values()]
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.history.commit_details import Step, Touched
-from repoagent.history.file_history import Past, People, Person, people_of
+from repoagent.history.file_history import Author, Authors, HistoryReport, authors_of
 from repoagent.history.log import FileCommit, parse_log, renamed
-from repoagent.history.render import history_block, people_line, to_dict
+from repoagent.history.render import authors_line, history_block, to_dict
 
 COMMIT = FileCommit(
     "a" * 40, "aaaaaaa", "Ada", "2026-01-02T03:04:05+01:00", "fix: it", 3, 1, "x.py", "M", ("b" * 40,)
@@ -43,22 +43,22 @@ def test_a_step_says_what_it_did() -> None:
 
 
 def test_people_come_first_in_one_line() -> None:
-    people = people_of(
+    people = authors_of(
         [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
     )
     block = history_block([COMMIT], people=people)
     first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
     assert block.startswith(first)
     assert history_block([], people=people) == ""
-    nobody = People((), (Person("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
+    nobody = Authors((), (Author("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
     assert history_block([COMMIT], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
 
 
 def test_who_left_and_who_came_lately() -> None:
     authors = ["Old"] * 9 + ["Ada"] * 4 + ["Bob"] * 3 + ["Carl"] * 2 + ["New", "Gone"]
     days = {"Old": "2020-05-05", "Gone": "2019-01-01", "New": "2026-03-03"}
-    people = people_of(replace(COMMIT, author=name, date=days.get(name, "2026-01-02")) for name in authors)
-    assert people_line(people) == (
+    people = authors_of(replace(COMMIT, author=name, date=days.get(name, "2026-01-02")) for name in authors)
+    assert authors_line(people) == (
         "20 commits by 6 people: Old 9 (until 2020), Ada 4, Bob 3, Carl 2; lately New; last 2026-03-03"
     )
 
@@ -84,7 +84,7 @@ def test_a_budget_keeps_the_newest_and_the_most_telling() -> None:
 @given(budget=st.integers(1, 2000), count=st.integers(1, 40), author=st.text(max_size=100))
 def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
     steps = [replace(step, commit=replace(step.commit, author=author)) for step in many(count)]
-    people = people_of(step.commit for step in steps)
+    people = authors_of(step.commit for step in steps)
     block = history_block(steps, budget=budget, people=people)
     lines = block.splitlines()
     least = sum(len(line.encode()) + 1 for line in lines[:2])  # the people and the newest are always there
@@ -92,8 +92,8 @@ def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
 
 
 def test_to_dict_is_json() -> None:
-    people = people_of([COMMIT])
-    past = Past("caf\udce9.py", "a" * 40, (Step(COMMIT, Touched(added=("f",))),), people)
+    people = authors_of([COMMIT])
+    past = HistoryReport("caf\udce9.py", "a" * 40, (Step(COMMIT, Touched(added=("f",))),), people)
     data = json.loads(json.dumps(to_dict(past)))
     assert data["version"] == 1
     assert data["path"] == "caf\udce9.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repoagent.history.render import tell
+from repoagent.history.render import read_headers
 from tests.conftest import GitRepo
 
 
@@ -15,13 +15,13 @@ def test_all_are_told_in_one_go_whatever_they_say(repo: GitRepo) -> None:
     repo.git("commit", "-q", "--allow-empty", "--allow-empty-message", "-m", "")
     empty = repo.head()
     repo.commit("map", **{".mailmap": "Grace <ada@example.com>\n"})
-    found = tell(repo.top, [empty, latin, first, latin])
+    found = read_headers(repo.top, [empty, latin, first, latin])
     assert list(found) == [empty, latin, first]
     assert found[latin].subject == "Café" and found[empty].subject == "" and found[first].author == "Grace"
     assert first.startswith(found[first].short) and found[first].date[:4].isdigit()
 
 
 def test_none_and_unknown_ones(repo: GitRepo) -> None:
-    assert tell(repo.top, []) == {}
-    assert tell(repo.top, ["0" * 39 + "1"]) == {}
-    assert list(tell(repo.top, ["0" * 39 + "1", repo.head()])) == [repo.head()]
+    assert read_headers(repo.top, []) == {}
+    assert read_headers(repo.top, ["0" * 39 + "1"]) == {}
+    assert list(read_headers(repo.top, ["0" * 39 + "1", repo.head()])) == [repo.head()]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.file_history import is_bot, people_of
+from repoagent.history.file_history import authors_of, is_bot
 from repoagent.history.log import FileCommit
 
 
@@ -55,7 +55,7 @@ def test_persons(name: str, email: str) -> None:
 
 
 def test_the_one_with_most_commits_is_first_and_programs_are_apart() -> None:
-    people = people_of(
+    people = authors_of(
         [
             commit("Bob", "2026-03-01T00:00:00Z"),
             commit("dependabot[bot]", "2026-02-28T00:00:00Z"),
@@ -82,6 +82,6 @@ def test_the_one_with_most_commits_is_first_and_programs_are_apart() -> None:
     )
 )
 def test_every_commit_is_counted_once(rows: list[tuple[str, str]]) -> None:
-    people = people_of(commit(name, day) for name, day in rows)
+    people = authors_of(commit(name, day) for name, day in rows)
     assert sum(p.commits for p in (*people.persons, *people.bots)) == people.commits == len(rows)
     assert all(p.first <= p.last for p in people.persons)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.git.worktree import WorkTree, layout, open_worktree
-from repoagent.history.file_history import Past, commits_of, look_up, past
+from repoagent.history.file_history import HistoryReport, commits_of, look_up, read_history
 from repoagent.history.index.index import open_index
 from tests.conftest import GitRepo
 
@@ -22,8 +22,10 @@ def mined(repo: GitRepo) -> WorkTree:
     return worktree
 
 
-def both(worktree: WorkTree, path: str, **options: int) -> tuple[Past, Past]:
-    return past(worktree, path, seconds=20, **options), past(worktree.top, path, seconds=20, **options)
+def both(worktree: WorkTree, path: str, **options: int) -> tuple[HistoryReport, HistoryReport]:
+    return read_history(worktree, path, seconds=20, **options), read_history(
+        worktree.top, path, seconds=20, **options
+    )
 
 
 def test_without_an_index_nobody_makes_one(repo: GitRepo) -> None:
@@ -74,8 +76,10 @@ def test_the_same_as_the_walk(repo: GitRepo) -> None:
 def test_new_commits_and_other_revisions(repo: GitRepo) -> None:
     worktree = mined(repo)
     repo.commit("new", **{"a.txt": "new\n"})
-    assert [s.commit.subject for s in past(worktree, "a.txt").steps] == ["new", "first commit"]
-    assert [s.commit.subject for s in past(worktree, "a.txt", revision="HEAD^").steps] == ["first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["new", "first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "a.txt", revision="HEAD^").steps] == [
+        "first commit"
+    ]
 
 
 def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
@@ -83,7 +87,7 @@ def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
     repo.commit("origin", **{"o.txt": lines})
     repo.commit("copy", **{"o.txt": lines + "more\n", "c.txt": lines + "other\n"})
     repo.commit("later", **{"c.txt": lines})
-    found = past(mined(repo), "c.txt")
+    found = read_history(mined(repo), "c.txt")
     assert [s.commit.subject for s in found.steps][:2] == ["later", "copy"]
     assert found.steps[-1].commit.status in ("A", "R")
 
@@ -103,7 +107,7 @@ def test_a_damaged_index_is_no_trouble(
 ) -> None:
     worktree = mined(repo)
     layout(worktree).history.write_bytes(damage)
-    assert [s.commit.subject for s in past(worktree, "a.txt").steps] == ["first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
     assert capsys.readouterr().err == ""
 
 
@@ -117,9 +121,13 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     worktree = mined(GitRepo(clone))
     command = ["git", "count-objects", "-v"]
     before = subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout
-    assert [s.commit.subject for s in past(worktree, "a.txt").steps] == ["c1", "c0", "first commit"]
-    assert [s.commit.subject for s in past(worktree, "sub").steps] == ["c1", "c0"]
-    assert [s.commit.subject for s in past(worktree.top, "a.txt").steps] == ["c1", "c0", "first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["c1", "c0", "first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "sub").steps] == ["c1", "c0"]
+    assert [s.commit.subject for s in read_history(worktree.top, "a.txt").steps] == [
+        "c1",
+        "c0",
+        "first commit",
+    ]
     assert subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout == before
 
 
@@ -156,4 +164,4 @@ def test_an_id_that_is_gone_is_an_error_of_git_alone(repo: GitRepo) -> None:
     ids = commits_of(worktree, "a.txt", "HEAD")
     assert ids is not None and look_up(worktree.top, "other.txt", ids, 5) is None
     shutil.rmtree(layout(worktree).root)
-    assert [s.commit.subject for s in past(worktree, "a.txt").steps] == ["first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]

@@ -11,7 +11,7 @@ from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import add_note
-from repoagent.memory.prompt import FOREIGN, block, marked, notes_block
+from repoagent.memory.prompt import FOREIGN, block, mark_foreign, notes_block
 from repoagent.memory.search.search import search_memory
 from tests.memory.conftest import Desk, atomic_save, edited, text
 from tests.memory.test_files import record
@@ -71,8 +71,8 @@ def test_what_came_with_a_clone_says_so(desk: Desk) -> None:
     append_edit(memory.edits, record(1))
     assert FOREIGN not in block(memory, 1000)
     git(desk.worktree.top, "add", "-f", str(memory.notes), read_only=False)
-    for told in (block(memory, 1000), notes_block(memory, 1000), marked(memory, "an earlier request")):
+    for told in (block(memory, 1000), notes_block(memory, 1000), mark_foreign(memory, "an earlier request")):
         assert told.startswith(FOREIGN) and told.count(FOREIGN) == 1
-    assert marked(memory, "") == ""
+    assert mark_foreign(memory, "") == ""
     found = search_memory(desk.layout, "curl")
     assert found and found[0].endswith("run curl first (came with the repository)")

@@ -23,7 +23,7 @@ from repoagent.memory.conversation_log import exchanges
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.notes import COMPACTED, read_notes
-from repoagent.memory.prompt import failing_line, reason_of, told, words
+from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, reason_of
 from tests.memory.test_files import record
 
 SAID_NO = Turn(
@@ -58,7 +58,7 @@ def say(memory: Memory, number: int, request: str, *turns: Turn, state: str = "c
 
 
 def test_nothing_was_asked(memory: Memory) -> None:
-    assert told(memory, "x", 1000) == ""
+    assert exchanges_block(memory, "x", 1000) == ""
     assert compact(memory) is None and compact_above(memory, 1) is None
 
 
@@ -67,7 +67,7 @@ def test_what_is_about_the_same_is_told_with_what_was_said(memory: Memory) -> No
     say(memory, 2, "make the totals right", Turn("assistant", REPLY), CHECK, Turn("assistant", "Now it is."))
     for number in range(3, 16):
         say(memory, number, f"add a docstring to function {number}")
-    found = told(memory, "rename the function parse_config", 1000)
+    found = exchanges_block(memory, "rename the function parse_config", 1000)
     assert "- 2026-11-01: rename parseConfig (declined as cccccccccccc)\n" in found
     assert "  the model: Renamed.\n  the user: keep the public name\n" in found
     assert "the totals" not in found and "secret_" not in found
@@ -75,7 +75,7 @@ def test_what_is_about_the_same_is_told_with_what_was_said(memory: Memory) -> No
         "- 2026-11-15: add a docstring to function 15 (committed as cccccccccccc)\n  the model: Done."
         in found
     )
-    found = told(memory, "totals are wrong again", 1000)
+    found = exchanges_block(memory, "totals are wrong again", 1000)
     assert "  the model: The cache must be cleared first. Clear the cache\n" in found
     assert "  the check: AssertionError: totals differ\n  the model: Now it is.\n" in found
     assert (
@@ -97,7 +97,7 @@ def test_what_became_of_it_later_is_told(memory: Memory) -> None:
 def test_the_budget_holds(memory: Memory, budget: int) -> None:
     for number in range(1, 20):
         say(memory, number, f"request {number} " + "word " * 30, Turn("assistant", "so it is " * 60))
-    found = told(memory, "word", budget)
+    found = exchanges_block(memory, "word", budget)
     assert estimate_tokens(found) <= budget
     assert bool(found) == (budget > 60)
 
@@ -106,7 +106,7 @@ def test_a_conversation_beyond_recognition_is_named_and_the_edits_are_told(memor
     say(memory, 1, "one")
     memory.conversation.write_text("rewritten by hand")
     warnings: list[str] = []
-    assert "one (committed" in told(memory, "one", 1000, warn=warnings.append)
+    assert "one (committed" in exchanges_block(memory, "one", 1000, warn=warnings.append)
     assert len(warnings) == 1 and "conversation.md" in warnings[0]
     with pytest.raises(Refused, match=r"conversation\.md"):
         compact(memory)
@@ -114,9 +114,9 @@ def test_a_conversation_beyond_recognition_is_named_and_the_edits_are_told(memor
 
 
 def test_words_without_code() -> None:
-    assert words(REPLY) == "The cache must be cleared first. Clear the cache"
-    assert words("so:\n--- a/x\n+++ b/x\n@@\n-a\n+b\nand done") == "so: and done"
-    assert words("<think>hm</think>yes\n```\nunclosed") == "yes"
+    assert prose_of(REPLY) == "The cache must be cleared first. Clear the cache"
+    assert prose_of("so:\n--- a/x\n+++ b/x\n@@\n-a\n+b\nand done") == "so: and done"
+    assert prose_of("<think>hm</think>yes\n```\nunclosed") == "yes"
     assert reason_of(SAID_NO) == "keep the public name" and reason_of(CHECK) == ""
     assert failing_line("hook said no\nmore") == "hook said no" and failing_line("") == ""
 
@@ -150,7 +150,9 @@ def test_the_oldest_go_whole_and_a_line_each_stays(memory: Memory) -> None:
     assert len(notes) == 4 and notes[0].day == "2026-11-01"
     assert notes[0].text == f"request 1 of two lines (committed as cccccccccccc; archive/{done.archive.name})"
     assert 'not accepted first: "keep the public name"' in notes[1].text
-    assert "request 1 of two lines (committed" in told(memory, "request 1", 3000)  # its record is still there
+    assert "request 1 of two lines (committed" in exchanges_block(
+        memory, "request 1", 3000
+    )  # its record is still there
     assert compact(memory) is None  # the last two stay
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
-    from repoagent.memory.conversation_changes import TakenBack
+    from repoagent.memory.conversation_changes import Reversal
     from repoagent.memory.conversation_log import Change
-    from repoagent.memory.conversations import Held, Here, Place
+    from repoagent.memory.conversations import ConversationRef, ConversationResolver, StoredConversation
     from repoagent.storage.layout import Layout
 
 __all__ = ["command"]
@@ -110,7 +110,7 @@ class ConversationContext:
 
     worktree: WorkTree
     layout: Layout
-    here: Here
+    here: ConversationResolver
     settings: Settings
     terminal: Terminal
 
@@ -137,7 +137,7 @@ def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> Co
 def say_change(
     context: ConversationContext,
     command: str,
-    place: Place,
+    place: ConversationRef,
     done: Change,
     sentence: str,
     *,
@@ -216,7 +216,7 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
     from repoagent.errors import Refused
     from repoagent.memory.conversation_changes import change
-    from repoagent.memory.conversations import missing, parsed
+    from repoagent.memory.conversations import missing, parse_stored
     from repoagent.storage.atomic import read_regular
 
     context = open_desk(session)
@@ -225,7 +225,7 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
     if data is None:
         raise missing(context.layout, place)
     try:
-        what = turns(len(parsed(place, data).conversation.turns))
+        what = turns(len(parse_stored(place, data).conversation.turns))
     except Refused:
         what = f"{len(data):,} bytes, not a valid conversation"
     if not yes:
@@ -308,19 +308,19 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     )
 
 
-def _source(context: ConversationContext, source: str | None) -> Held:
-    from repoagent.memory.conversations import Place, find, held, last_spoken, parsed
+def _source(context: ConversationContext, source: str | None) -> StoredConversation:
+    from repoagent.memory.conversations import ConversationRef, find, last_spoken, parse_stored, read_stored
 
     if source == "-":
-        place = Place("standard input", "general", context.layout.conversations / "-", "")
+        place = ConversationRef("standard input", "general", context.layout.conversations / "-", "")
         try:
-            return parsed(place, sys.stdin.buffer.read())
+            return parse_stored(place, sys.stdin.buffer.read())
         except Refused as error:
             raise type(error)(str(error).replace(str(place.path), "standard input", 1)) from error
     if source is not None:
         return find(context.here, source)
     last = last_spoken(context.layout, warn=context.terminal.warn)
-    found = None if last is None else held(last)
+    found = None if last is None else read_stored(last)
     if found is None:
         raise NothingDone("no conversation about a file yet; use --from to name what to copy")
     return found
@@ -362,5 +362,5 @@ def redo(session: Session, /, *, name: str, as_json: bool) -> None:
     say_change(context, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 
-def _more(found: TakenBack) -> dict[str, object]:
+def _more(found: Reversal) -> dict[str, object]:
     return {"of": found.change.command, "merged": found.merged, "present": found.present}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.conversation_log import Change
     from repoagent.memory.conversation_summary import Plan
-    from repoagent.memory.conversations import Held
+    from repoagent.memory.conversations import StoredConversation
     from repoagent.memory.file_summary_store import Summary
 
 EPILOG = examples(
@@ -322,7 +322,7 @@ def _doing(name: str, number: int, of: int) -> str:
 
 def _show(
     context: ConversationContext,
-    found: Held,
+    found: StoredConversation,
     todo: Plan,
     summary: Summary,
     paid: dict[str, object] | None,

@@ -21,7 +21,7 @@ from repoagent.errors import Exit, NothingDone, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.llm.conversation import Turn
-    from repoagent.memory.conversations import Entry, Held
+    from repoagent.memory.conversations import ConversationEntry, StoredConversation
 
 COLUMNS = (
     Column("name", cut="middle", least=26),
@@ -65,7 +65,7 @@ def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool)
     return Exit.DONE if found else Exit.NOTHING
 
 
-def _show_list(found: Sequence[Entry], terminal: Terminal) -> None:
+def _show_list(found: Sequence[ConversationEntry], terminal: Terminal) -> None:
     from repoagent.cli.ui.terminal import has_utf8
 
     shown = terminal.shows
@@ -79,7 +79,7 @@ def _show_list(found: Sequence[Entry], terminal: Terminal) -> None:
             terminal.warn(f"{one_line(entry.place.path.name)}: {entry.problem}")
 
 
-def _cells(entry: Entry, for_people: bool, *, brief: bool) -> tuple[Cell, ...]:
+def _cells(entry: ConversationEntry, for_people: bool, *, brief: bool) -> tuple[Cell, ...]:
     size = f"{entry.size / 1000:,.1f} kB" if for_people else str(entry.size)
     cells = (
         one_line(entry.place.name),
@@ -92,7 +92,7 @@ def _cells(entry: Entry, for_people: bool, *, brief: bool) -> tuple[Cell, ...]:
     return tuple((cell, *(["red"] if entry.problem else [])) for cell in cells)
 
 
-def _remark(entry: Entry, for_people: bool) -> str:
+def _remark(entry: ConversationEntry, for_people: bool) -> str:
     about = f"about {entry.about}" if entry.about and not entry.place.about else ""
     parts = [entry.trouble if for_people else entry.problem, entry.state, about]
     return ", ".join(part for part in parts if part)
@@ -106,7 +106,7 @@ def _ago(moment: str, *, short: bool = False) -> str:
         return one_line(moment)[: 10 if short else 16]
 
 
-def _entry_as_object(entry: Entry) -> dict[str, object]:
+def _entry_as_object(entry: ConversationEntry) -> dict[str, object]:
     return {
         "name": entry.place.name,
         "kind": "file" if entry.about else entry.place.kind,
@@ -225,7 +225,7 @@ def _folded(line: str, room: int) -> Iterator[str]:
     yield line[start:]
 
 
-def _turns_as_object(found: Held, numbers: range) -> dict[str, object]:
+def _turns_as_object(found: StoredConversation, numbers: range) -> dict[str, object]:
     from repoagent.memory.conversation_log import digest
 
     return {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.history.commit_details import Step
-    from repoagent.history.file_history import Past, Person
+    from repoagent.history.file_history import Author, HistoryReport
 
 EPILOG = """\b
 Examples:
@@ -65,7 +65,7 @@ def command(session: Session, /, **values: Any) -> None:
     never paid for again.
     """
     from repoagent.git.worktree import layout, open_worktree, relative
-    from repoagent.history.file_history import past
+    from repoagent.history.file_history import read_history
 
     options = SimpleNamespace(**values)
     if options.budget is not None and options.as_json:
@@ -168,7 +168,7 @@ def _cut(line: str, room: int) -> str:
     return "".join(kept).rstrip() + "…"
 
 
-def _people(past: Past, wide: int, color: bool) -> list[str]:
+def _people(past: HistoryReport, wide: int, color: bool) -> list[str]:
     people = past.people
     whole = people.commits
     persons = people.persons[:PERSONS]
@@ -197,7 +197,7 @@ def _people(past: Past, wide: int, color: bool) -> list[str]:
     return lines
 
 
-def _counted(persons: Sequence[Person]) -> str:
+def _counted(persons: Sequence[Author]) -> str:
     return ", ".join(f"{person.name} {person.commits:,}" for person in persons)
 
 

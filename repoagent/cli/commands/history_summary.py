@@ -11,7 +11,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, ModelError, UsageError
 from repoagent.git.process import GitError
 from repoagent.git.worktree import layout
-from repoagent.history.commit_summaries import Known, Outcome, find_known
+from repoagent.history.commit_summaries import KnownSummaries, Outcome, find_known
 from repoagent.history.file_history import with_summaries
 from repoagent.history.summary_store import Summary, as_lines, merge_fetched, write_notes
 from repoagent.llm.model import display_name
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.history.commit_summaries import Plan
-    from repoagent.history.file_history import Past
+    from repoagent.history.file_history import HistoryReport
 
 FEW = 5  # commits that need no confirmation
 
@@ -38,7 +38,7 @@ class Summarizing:
     yes: bool = False
     record: Path | None = None
     outcome: Outcome = field(default_factory=Outcome)
-    _known: Known = field(default_factory=lambda: Known({}, {}, {}))
+    _known: KnownSummaries = field(default_factory=lambda: KnownSummaries({}, {}, {}))
 
     def known(self, found: Past, *, thorough: bool) -> Past:
         """`found` with the summaries that are saved or in the notes."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.memory.identity.record import Memory
-    from repoagent.memory.lookup import Named, Totals
+    from repoagent.memory.lookup import MemoryTarget, Totals
     from repoagent.storage.layout import Layout
 
 __all__ = ["command"]
@@ -102,7 +102,7 @@ class Here(NamedTuple):
         """The memory that `name` names; see `memory.lookup.named`."""
         from repoagent.memory.lookup import named
 
-        return named(self.layout, self.worktree, name, self.cwd, warn=self.terminal.warn, rekey=rekey)
+        return find_target(self.layout, self.worktree, name, self.cwd, warn=self.terminal.warn, rekey=rekey)
 
     def shown(self, path: Path) -> str:
         """The path of one of our files: relative to the current folder or, if shorter, absolute."""
@@ -208,14 +208,14 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
     """
     from repoagent.git.worktree import open_at_head
     from repoagent.memory.identity.store import remember
-    from repoagent.memory.lookup import needed
-    from repoagent.memory.notes import copy_notes, take_notes
+    from repoagent.memory.lookup import require_memory
+    from repoagent.memory.notes import add_user_notes, copy_notes
 
     texts = _texts(text, source)
     here = opened(session)
     other = None
     if source is not None:
-        other = needed(here.layout, here.worktree, here.named(source), warn=here.terminal.warn)
+        other = require_memory(here.layout, here.worktree, here.named(source), warn=here.terminal.warn)
     found = here.named(file, rekey=True)
     if other is not None and found.memory is not None and other.folder == found.memory.folder:
         raise UsageError(f"{source} and FILE have the same memory; name another file")
@@ -228,7 +228,9 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
             here.layout, here.worktree, found.path, found.data or b"", commit=head, warn=here.terminal.warn
         )
     noted = (
-        take_notes(memory, here.worktree, texts, found.data) if other is None else copy_notes(memory, other)
+        add_user_notes(memory, here.worktree, texts, found.data)
+        if other is None
+        else copy_notes(memory, other)
     )
     if noted.masked:
         here.terminal.warn("masked what looks like a key or token in the note")
@@ -248,7 +250,7 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
 
 def _texts(text: str | None, source: str | None) -> list[str]:
     """The words of the notes, none where they are to be copied. Raises UsageError."""
-    from repoagent.memory.notes import check_notes, written_notes
+    from repoagent.memory.notes import check_notes, parse_notes
 
     if source is not None:
         if text is not None:
@@ -258,7 +260,7 @@ def _texts(text: str | None, source: str | None) -> list[str]:
         raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
     piped = text == "-"
     given = sys.stdin.buffer.read().decode("utf-8", "replace") if piped else text
-    texts = written_notes(given) if piped else [given]
+    texts = parse_notes(given) if piped else [given]
     check_notes(texts)
     return texts
 
@@ -301,20 +303,22 @@ def relink_command(session: Session, /, file: str, **options: Any) -> int:
 
 def _link(here: Here, file: str, options: dict[str, Any]) -> int:
     from repoagent.git.worktree import relative
-    from repoagent.memory.lookup import needed
+    from repoagent.memory.lookup import require_memory
 
-    memory = needed(here.layout, here.worktree, here.named(options["source"]), warn=here.terminal.warn)
+    memory = require_memory(
+        here.layout, here.worktree, here.named(options["source"]), warn=here.terminal.warn
+    )
     path = relative(here.worktree, file, here.cwd)
     if memory.identity.path_in(str(here.worktree.top)) == path and here.named(file).memory is not None:
         raise NothingDone(f"{path} already has that memory")
     return _relink(here, memory, path, options, swap=options["swap"])
 
 
-def _take_back(here: Here, found: Named, options: dict[str, Any]) -> int:
+def _take_back(here: Here, found: MemoryTarget, options: dict[str, Any]) -> int:
     from repoagent.memory.identity.relink import is_swapped, last_step
-    from repoagent.memory.lookup import needed
+    from repoagent.memory.lookup import require_memory
 
-    memory = needed(here.layout, here.worktree, found, warn=here.terminal.warn)
+    memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
     step = last_step(memory.identity, here.worktree)
     if step is None:
         raise NothingDone(f"nothing to undo: the memory of {found.path} was never relinked")
@@ -358,9 +362,9 @@ def _relink(here: Here, memory: Memory, path: str, options: dict[str, Any], *, s
 def _show(here: Here, found: Named, options: dict[str, Any]) -> int:
     """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.relink import last_step, steps
-    from repoagent.memory.lookup import needed
+    from repoagent.memory.lookup import require_memory
 
-    memory = needed(here.layout, here.worktree, found, warn=here.terminal.warn)
+    memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
     known, last = steps(memory.identity), last_step(memory.identity, here.worktree)
     if options["as_json"]:
         content = {

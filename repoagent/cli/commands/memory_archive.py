@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.archive.export import Exported
     from repoagent.memory.archive.format import Archive
-    from repoagent.memory.archive.gc import Collected, Forgotten, Judged
+    from repoagent.memory.archive.gc import ForgottenCounts, GcCandidate, GcResult
     from repoagent.memory.archive.import_archive import Arrival, Mode
-    from repoagent.memory.compaction import Ask, Compacted
+    from repoagent.memory.compaction import Ask, CompactionResult
     from repoagent.memory.identity.record import Memory
 
 EXPORT_EXAMPLES = """\b
@@ -197,7 +197,7 @@ def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode,
         )
     source = "" if own else called("" if file == "-" else Path(file).name)
     how = Import(source, mode, dry_run)
-    arrivals = bring(here.layout, here.worktree, archive, how, warn=here.terminal.warn)
+    arrivals = import_memories(here.layout, here.worktree, archive, how, warn=here.terminal.warn)
     if as_json:
         here.terminal.result(_import_json(arrivals, dry_run=dry_run))
     else:
@@ -304,14 +304,14 @@ a line of each stays among the notes."""
 def gc_command(session: Session, /, *, older_than: int, apply: bool, as_json: bool) -> int:
     """Archive memories whose file is gone everywhere. Without --apply, only list them."""
     from repoagent.cli.app import settle
-    from repoagent.memory.archive.gc import Forgotten, collect, forget_conversations
+    from repoagent.memory.archive.gc import ForgottenCounts, collect, forget_conversations
 
     here = opened(session)
     if apply:
         settle(here.worktree, here.terminal)
     found = collect(here.layout, here.worktree, days=older_than, apply=apply, warn=here.terminal.warn)
     days = here.settings.whole_or_none("conversations.keep_days")
-    said = Forgotten()
+    said = ForgottenCounts()
     if days is not None:
         said = forget_conversations(here.layout, days, apply=apply, warn=here.terminal.warn)
     if as_json:
@@ -323,7 +323,7 @@ def gc_command(session: Session, /, *, older_than: int, apply: bool, as_json: bo
     return Exit.DONE if said or any(one.verdict == wanted for one in found.judged) else Exit.NOTHING
 
 
-def _show_collected(here: Here, found: Collected, *, apply: bool) -> None:
+def _show_collected(here: Here, found: GcResult, *, apply: bool) -> None:
     terminal = here.terminal
     wide = max(40, terminal.width) if terminal.shows else None
     rows = [(one_line(one.memory.identity.path), amount(one.size), _day(one), one) for one in found.judged]
@@ -351,7 +351,7 @@ def _show_collected(here: Here, found: Collected, *, apply: bool) -> None:
         terminal.note(f"nothing to archive in {count(found.memories, 'memory')}{kept}")
 
 
-def _show_said(here: Here, said: Forgotten, days: int | None, *, apply: bool) -> None:
+def _show_said(here: Here, said: ForgottenCounts, days: int | None, *, apply: bool) -> None:
     if not said:
         return
     inside = [
@@ -380,17 +380,17 @@ def _several(number: int, thing: str) -> str:
     return f"{number:,} {plural[thing]}"
 
 
-def _day(one: Judged) -> str:
+def _day(one: GcCandidate) -> str:
     return datetime.fromtimestamp(one.used).date().isoformat() if one.used else "          "
 
 
-def _gc_remarks(here: Here, one: Judged) -> str:
+def _gc_remarks(here: Here, one: GcCandidate) -> str:
     if one.verdict == "kept":
         return f"kept: {one.why}"
     return "orphan" if one.archive is None else f"archived: {here.shown(one.archive)}"
 
 
-def _gc_json(found: Collected, said: Forgotten, *, apply: bool) -> str:
+def _gc_json(found: GcResult, said: ForgottenCounts, *, apply: bool) -> str:
     memories = [
         {
             "path": one.memory.identity.path,
@@ -485,11 +485,11 @@ def _todo(here: Here, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memo
     """The memories with old exchanges, and the number of these."""
     from repoagent.memory.compaction import old_exchanges
     from repoagent.memory.identity.store import memories
-    from repoagent.memory.lookup import needed
+    from repoagent.memory.lookup import require_memory
 
     if files:
         named = [
-            needed(here.layout, here.worktree, here.named(file, rekey=rekey), warn=here.terminal.warn)
+            require_memory(here.layout, here.worktree, here.named(file, rekey=rekey), warn=here.terminal.warn)
             for file in files
         ]
         chosen = list({memory.folder: memory for memory in named}.values())
@@ -516,7 +516,7 @@ def _ready(here: Here, calls: int, options: dict[str, Any]) -> ModelSetup:
     return ready
 
 
-def _compact(here: Here, memory: Memory, ready: ModelSetup | None) -> Compacted | None:
+def _compact(here: Here, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
     from repoagent.llm.model import public
     from repoagent.memory.compaction import compact
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repoagent.cli.commands.memory import Here
-    from repoagent.memory.editing import Finding, Part
+    from repoagent.memory.editing import Part, TextProblem
     from repoagent.memory.identity.record import Memory
 
 _SHOWN = 5  # findings
@@ -125,7 +125,7 @@ def _edited(here: Here, text: bytes, *, conversation: bool) -> tuple[bytes | Non
             return text, None
 
 
-def _warn_findings(here: Here, found: list[Finding]) -> None:
+def _warn_findings(here: Here, found: list[TextProblem]) -> None:
     for one in found[:_SHOWN]:
         here.terminal.warn(f"line {one.line}: {one.says}")
     if len(found) > _SHOWN:
@@ -160,7 +160,7 @@ file."""
 def clear_command(session: Session, /, files: tuple[str, ...], **options: Any) -> int:
     """Clear what is remembered about FILES: move it to the archive."""
     from repoagent.memory.editing import PARTS
-    from repoagent.memory.lookup import needed
+    from repoagent.memory.lookup import require_memory
 
     parts: list[Part] = [part for part in PARTS if part in options["parts"]]
     if options["undo"] and (parts or options["everything"]):
@@ -171,7 +171,7 @@ def clear_command(session: Session, /, files: tuple[str, ...], **options: Any) -
     chosen: dict[Path, Memory] = {}
     for file in files:
         found = here.named(file, rekey=not options["dry_run"])
-        memory = needed(here.layout, here.worktree, found, warn=here.terminal.warn)
+        memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
         chosen[memory.folder] = memory
     memories = list(chosen.values())
     if options["undo"]:
@@ -180,9 +180,9 @@ def clear_command(session: Session, /, files: tuple[str, ...], **options: Any) -
 
 
 def _clear(here: Here, memories: list[Memory], parts: list[Part], options: dict[str, Any]) -> int:
-    from repoagent.memory.editing import clear, held
+    from repoagent.memory.editing import clear, part_sizes
 
-    there = {memory.folder: held(memory, parts) for memory in memories}
+    there = {memory.folder: part_sizes(memory, parts) for memory in memories}
     full = [memory for memory in memories if there[memory.folder]]
     if not full:
         raise NothingDone("nothing to clear")
@@ -208,14 +208,14 @@ def _clear(here: Here, memories: list[Memory], parts: list[Part], options: dict[
 
 
 def _undo(here: Here, memories: list[Memory], options: dict[str, Any]) -> int:
-    from repoagent.memory.editing import bring_back, put_away
+    from repoagent.memory.editing import archived_parts, restore
 
-    last = [(memory, puts[-1]) for memory in memories if (puts := put_away(memory))]
+    last = [(memory, puts[-1]) for memory in memories if (puts := archived_parts(memory))]
     if not last:
         raise NothingDone("nothing to restore: the archive has nothing that was cleared")
     for memory, put in last:
         if not options["dry_run"]:
-            bring_back(memory, put)
+            restore(memory, put)
         if not options["as_json"]:
             verb = "would restore" if options["dry_run"] else "restored"
             here.terminal.note(f"{name(memory.identity.path)}: {verb} {', '.join(put.parts)}")

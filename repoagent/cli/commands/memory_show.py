@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from repoagent.cli.commands.memory import Here
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.memory.edit_records import EditRecord
-    from repoagent.memory.lookup import Known, Row, ToldNote
+    from repoagent.memory.lookup import FileMemory, NoteStatus, Row
 
 SHOW_EXAMPLES = """\b
 Examples:
@@ -50,12 +50,12 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
 
     This changes nothing: it does not attach the memory to a file that was moved.
     """
-    from repoagent.memory.lookup import known, needed
+    from repoagent.memory.lookup import load_file_memory, require_memory
 
     here = opened(session)
     found = here.named(file)
-    memory = needed(here.layout, here.worktree, found, warn=here.terminal.warn)
-    told = known(here.layout, here.worktree, memory, found.data, warn=here.terminal.warn)
+    memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
+    told = load_file_memory(here.layout, here.worktree, memory, found.data, warn=here.terminal.warn)
     if as_json:
         here.terminal.result(json.dumps(_as_object(told, here, turns=conversation), indent=2) + "\n")
         return
@@ -64,7 +64,7 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
     here.terminal.styled(conversation_text(told, here.terminal) if conversation else page(told, here))
 
 
-def _as_object(told: Known, here: Here, *, turns: bool) -> dict[str, object]:
+def _as_object(told: FileMemory, here: Here, *, turns: bool) -> dict[str, object]:
     from repoagent.cli.commands.memory import VERSION
     from repoagent.memory.identity.record import came_along
     from repoagent.memory.lookup import Row
@@ -105,7 +105,7 @@ _KEPT = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
 _STATES = {"committed": "green", "written": "green", "redone": "green", "failed": "red", "refused": "red"}
 
 
-def page(told: Known, here: Here) -> str:
+def page(told: FileMemory, here: Here) -> str:
     """The whole page, painted as the terminal says."""
     lines = [*_Page(told, here).lines()]
     text = "".join(f"{line}\n" for line in lines)
@@ -125,7 +125,7 @@ def conversation_text(told: Known, terminal: Terminal) -> str:
 
 
 class _Page:
-    def __init__(self, told: Known, here: Here) -> None:
+    def __init__(self, told: FileMemory, here: Here) -> None:
         self._told, self._here = told, here
         terminal = here.terminal
         self._wide = max(_LEAST, min(_MOST, terminal.width)) if terminal.shows else None
@@ -162,7 +162,7 @@ class _Page:
             for item in items:
                 yield from item
 
-    def _note(self, one: ToldNote) -> Iterator[str]:
+    def _note(self, one: NoteStatus) -> Iterator[str]:
         note = one.note
         by = f" by {note.source}" if note.source else ""
         stamp = f"{note.day}{by}: " if note.day else ""
@@ -300,7 +300,7 @@ Columns:
 def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """List what is remembered, file by file; with PATH, only for these files and folders."""
     from repoagent.git.worktree import relative
-    from repoagent.memory.lookup import Wanted, rows
+    from repoagent.memory.lookup import RowFilter, rows
 
     states = _states(options["states"])
     if options["nul"] and options["as_json"]:
@@ -310,7 +310,7 @@ def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) ->
     limit = options["limit"] or (
         ON_A_TERMINAL if options["limit"] is None and terminal.shows and not options["as_json"] else None
     )
-    wanted = Wanted(
+    wanted = RowFilter(
         [relative(here.worktree, path, here.cwd) for path in paths],
         states,
         options["order"],

@@ -17,7 +17,17 @@ from repoagent.cli.ui.table import table as table_of
 from repoagent.cli.ui.terminal import has_utf8
 from repoagent.errors import UsageError
 from repoagent.history.neighbors import Neighborhood
-from repoagent.history.render import Told, guidance, headline, hidden, is_weak, legend, rate, scale_of, why
+from repoagent.history.render import (
+    CommitHeader,
+    guidance,
+    headline,
+    hidden,
+    is_weak,
+    legend,
+    rate,
+    scale_of,
+    why,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,11 +149,11 @@ def command(
         min_score=min_score,
         picture=form != "table",
     )
-    told: Mapping[str, Told] = {}
+    told: Mapping[str, CommitHeader] = {}
     if explain or form in ("svg", "html"):
-        from repoagent.history.render import tell
+        from repoagent.history.render import read_headers
 
-        told = tell(worktree.top, found.ids.values())
+        told = read_headers(worktree.top, found.ids.values())
     terminal = session.terminal()
     if form == "html" and output is None and terminal.shows:
         from repoagent.cli.ui.terminal import show_page
@@ -192,7 +202,7 @@ def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool)
 
 def _text(
     found: Neighborhood,
-    told: Mapping[str, Told],
+    told: Mapping[str, CommitHeader],
     form: str,
     terminal: Terminal,
     *,
@@ -252,7 +262,7 @@ def render_json(found: Neighborhood, told: Mapping[str, Told]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _commit(commit: str, told: Mapping[str, Told]) -> object:
+def _commit(commit: str, told: Mapping[str, CommitHeader]) -> object:
     one = told.get(commit)
     if one is None:
         return {"commit": commit} if told else commit
@@ -294,7 +304,7 @@ class Style(NamedTuple):
 
 
 def render_table(
-    found: Neighborhood, told: Mapping[str, Told], terminal: Terminal, *, weak: bool = True
+    found: Neighborhood, told: Mapping[str, CommitHeader], terminal: Terminal, *, weak: bool = True
 ) -> str:
     """The table for this terminal or, with whole paths, for a pipe. Without `weak`, weak rows are only counted."""
     style = Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
@@ -302,7 +312,7 @@ def render_table(
 
 
 def table(
-    found: Neighborhood, told: Mapping[str, Told], style: Style, now: float, *, weak: bool = True
+    found: Neighborhood, told: Mapping[str, CommitHeader], style: Style, now: float, *, weak: bool = True
 ) -> str:
     """The heading, a line per row with the commits behind it if `told` has them, and a legend. `now` is a Unix time."""
     left_out = 0 if weak else sum(map(is_weak, found.rows))
@@ -321,7 +331,7 @@ def table(
     return "".join(f"{line}\n" for line in lines)
 
 
-def _rows(found: Neighborhood, told: Mapping[str, Told], style: Style, now: float) -> Iterator[str]:
+def _rows(found: Neighborhood, told: Mapping[str, CommitHeader], style: Style, now: float) -> Iterator[str]:
     scale = scale_of(found.rows)
     rows = [_cells(row, scale(row.score), style, now) for row in found.rows]
     below = (
@@ -350,7 +360,9 @@ def _cells(row: Neighbor, share: float, style: Style, now: float) -> tuple[Cell,
     )
 
 
-def _behind(row: Neighbor, found: Neighborhood, told: Mapping[str, Told], style: Style) -> Iterator[str]:
+def _behind(
+    row: Neighbor, found: Neighborhood, told: Mapping[str, CommitHeader], style: Style
+) -> Iterator[str]:
     """The newest commits behind a row, each cut where the terminal ends."""
     for number in row.evidence[:EXPLAINED]:
         one = told.get(found.ids[number])

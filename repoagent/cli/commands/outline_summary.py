@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.memory.file_summaries import FileSummary, PartSummary
-    from repoagent.memory.file_summary_store import File, Summary, SummaryCache
+    from repoagent.memory.file_summary_store import SourceFile, Summary, SummaryCache
 
 FEW = 5  # model calls that need no confirmation
 
@@ -30,7 +30,7 @@ def show_summary(session: Session, options: SimpleNamespace) -> None:
     """Print a summary of each file. A large file is summarized by segments, which are then joined. Answers are cached
     by the hash of their text."""
     from repoagent.git.worktree import layout
-    from repoagent.memory.file_summaries import known, plan
+    from repoagent.memory.file_summaries import cached_summary, plan
     from repoagent.memory.file_summary_store import SummaryCache
 
     worktree = _worktree()
@@ -123,7 +123,7 @@ def _counted(files: int) -> str:
     return f"{files} file{'s' * (files > 1)}"
 
 
-def _says_something(file: File, terminal: Terminal) -> bool:
+def _says_something(file: SourceFile, terminal: Terminal) -> bool:
     if file.text(0, len(file.data)).strip():
         return True
     terminal.warn(f"{file.path or 'standard input'} is empty; skipped")
@@ -144,12 +144,12 @@ def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
     """The files to summarize, each once. Raises UsageError for a missing file, Refused for a binary one or one that
     must not be sent."""
     from repoagent.edit.guards.scope import holds_secrets
-    from repoagent.memory.file_summary_store import File
+    from repoagent.memory.file_summary_store import SourceFile
 
-    found: dict[str, File] = {}
+    found: dict[str, SourceFile] = {}
     for name in names:
         if str(name) == "-":
-            file = File("", sys.stdin.buffer.read())
+            file = SourceFile("", sys.stdin.buffer.read())
         else:
             file = _outside(name) if worktree is None else _inside(worktree, name)
             if len(names) > 1 and holds_secrets(file.path):  # a * of the shell may have named it
@@ -160,12 +160,12 @@ def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
     return list(found.values())
 
 
-def _inside(worktree: WorkTree, name: Path) -> File:
+def _inside(worktree: WorkTree, name: Path) -> SourceFile:
     from repoagent.edit.guards.scope import LFS_POINTER, gate
     from repoagent.git.files import read_source
     from repoagent.git.similar_paths import no_such_file
     from repoagent.git.worktree import relative
-    from repoagent.memory.file_summary_store import File
+    from repoagent.memory.file_summary_store import SourceFile
 
     path = relative(worktree, name, Path.cwd())
     if reason := gate(worktree.top, [path])(path):
@@ -179,15 +179,15 @@ def _inside(worktree: WorkTree, name: Path) -> File:
         raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
     if source.binary:
         raise Refused(f"{path} is binary; only text can be summarized")
-    return File(path, source.data)
+    return SourceFile(path, source.data)
 
 
-def _outside(name: Path) -> File:
+def _outside(name: Path) -> SourceFile:
     from repoagent.git.similar_paths import no_such_file
-    from repoagent.memory.file_summary_store import File
+    from repoagent.memory.file_summary_store import SourceFile
 
     try:
-        return File(str(name), name.read_bytes())
+        return SourceFile(str(name), name.read_bytes())
     except IsADirectoryError as error:
         raise UsageError(f"{name} is a directory; name files in it") from error
     except FileNotFoundError as error:

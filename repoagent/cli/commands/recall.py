@@ -24,7 +24,7 @@ from repoagent.errors import Exit, NothingDone, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.memory.search.passages import Kind
-    from repoagent.memory.search.search import Answer, Hit
+    from repoagent.memory.search.search import Hit, SearchResult
 
 VERSION = 1
 KINDS: dict[str, Kind] = {
@@ -146,7 +146,7 @@ class _Progress:
             self._working.progress(f"reading what is remembered, {done:,} of {total:,} files", done / total)
 
 
-def _json(found: Answer, query: str, top: Path) -> str:
+def _json(found: SearchResult, query: str, top: Path) -> str:
     hits = [
         {
             "file": hit.file or None,
@@ -181,7 +181,7 @@ def snippet_width(terminal: Terminal) -> int:
     return min(_LINES * (max(LEAST, terminal.width) - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
 
 
-def show(found: Answer, top: Path, terminal: Terminal) -> None:
+def show(found: SearchResult, top: Path, terminal: Terminal) -> None:
     """Write the results."""
     wide = max(LEAST, terminal.width) if terminal.shows else None
     blocks = ["".join(f"{line}\n" for line in _block(hit, top, wide, terminal.color)) for hit in found.hits]

@@ -21,7 +21,7 @@ from repoagent.cli.ui.table import Cell, Column, folded
 from repoagent.cli.ui.table import table as table_of
 from repoagent.cli.ui.terminal import has_utf8
 from repoagent.errors import Exit, UsageError
-from repoagent.uses.report import count, files_in_short, heads, lines_of, marks, notes, within
+from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
@@ -127,7 +127,7 @@ def render_table(found: Answer, terminal: Terminal) -> str:
         kind, rows = "symbol", [_symbol(uses) for uses in found.symbols]
     else:
         uses = found.symbols[0]
-        lines += [*_styled(map(one_line, heads(uses)), width, terminal, "bold")]
+        lines += [*_styled(map(one_line, definition_lines(uses)), width, terminal, "bold")]
         kind, rows = "file", [_file(uses, number) for number in range(len(uses.files))]
     if rows:
         cells: list[list[Cell]] = [

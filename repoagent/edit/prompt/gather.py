@@ -28,7 +28,7 @@ from repoagent.history.prompt_block import last_changes, walked_since
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import copy_of, resolve
 from repoagent.memory.notes import older_texts
-from repoagent.memory.prompt import block, notes_block, told
+from repoagent.memory.prompt import block, exchanges_block, notes_block
 from repoagent.storage.secrets import mask
 from repoagent.uses.request_symbols import uses_block
 
@@ -300,7 +300,7 @@ def _earlier(request: EditRequest, memories: Mapping[str, Memory]) -> dict[str, 
         return {}
     words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
     return {
-        path: told(memories[path], words, EARLIER_TOKENS) if path in memories else ""
+        path: exchanges_block(memories[path], words, EARLIER_TOKENS) if path in memories else ""
         for path in request.paths
     }
 

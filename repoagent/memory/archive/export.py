@@ -17,7 +17,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.archive.format import Packed, dumps, of_parcels, pack
+from repoagent.memory.archive.format import PackedMemory, dumps, of_parcels, pack
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories, recognize
 from repoagent.storage.atomic import sweep
@@ -31,7 +31,7 @@ class Exported:
     """The bytes of the archive, and what went into it; `path` of a memory is where its file was last seen."""
 
     data: bytes
-    packed: tuple[Packed, ...]
+    packed: tuple[PackedMemory, ...]
 
 
 def export(

@@ -80,7 +80,7 @@ class NoArchive(Refused):
 
 
 @dataclass(frozen=True)
-class Parcel:
+class ArchivedMemory:
     """One memory in an archive: the name of its folder, its identity, and its other files by their path in it."""
 
     name: str
@@ -100,7 +100,7 @@ class Parcel:
 class Archive:
     """`whole`: the identities say what they said of this machine too. `object_format` is that of the blobs."""
 
-    parcels: tuple[Parcel, ...]
+    parcels: tuple[ArchivedMemory, ...]
     object_format: str = "sha1"
     whole: bool = False
 
@@ -242,7 +242,7 @@ def _archive(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Archive
     return Archive(tuple(_parcel(name, inside) for name, inside in sorted(by_name.items())), kind, whole)
 
 
-def _parcel(name: str, files: dict[str, bytes]) -> Parcel:
+def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
     value = jsonl.parse(files.pop(FILE, b""))
     identity = None if value is None or value["version"] != 1 else from_dict(value)
     if identity is None:
@@ -254,10 +254,10 @@ def _parcel(name: str, files: dict[str, bytes]) -> Parcel:
             raise _Wrong(f"contains the memory {name!r} of an invalid path: {error}") from error
     if not all(map(_HASH.fullmatch, (*identity.blobs, *filter(None, [identity.commit])))):
         raise _Wrong(f"contains the memory {name!r} with an invalid version hash")
-    return Parcel(name, identity, files)
+    return ArchivedMemory(name, identity, files)
 
 
-def _check(parcel: Parcel) -> None:
+def _check(parcel: ArchivedMemory) -> None:
     where = f"memory/{parcel.name}"
     for path in (NOTES, ARCHIVED_NOTES, EDITS):
         try:
@@ -274,7 +274,7 @@ def _check(parcel: Parcel) -> None:
             raise _Wrong(f"contains {where}/{path}, which cannot be parsed ({error})") from error
 
 
-def _identity(parcel: Parcel, whole: bool) -> bytes:
+def _identity(parcel: ArchivedMemory, whole: bool) -> bytes:
     value = to_dict(parcel.identity)
     if not whole:
         del value["keys"], value["places"]
@@ -282,7 +282,7 @@ def _identity(parcel: Parcel, whole: bool) -> bytes:
     return jsonl.dumps({"version": 1, **value}, indent=1) + b"\n"
 
 
-def of_parcels(parcels: Iterable[Parcel], object_format: str, *, whole: bool = False) -> Archive:
+def of_parcels(parcels: Iterable[ArchivedMemory], object_format: str, *, whole: bool = False) -> Archive:
     return Archive(tuple(parcels), object_format, whole)
 
 
@@ -294,18 +294,18 @@ _SAID_AS_IT_IS = {"id", "path", "source_blob", "result_blob", "commit", "time", 
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedMemory:
     """A memory for an archive; `broken` files and `lines` of edits could not be taken, `masked` keys and tokens
     were."""
 
-    parcel: Parcel
+    parcel: ArchivedMemory
     broken: int = 0
     lines: int = 0
     masked: int = 0
 
 
 @contextmanager
-def held(place: Path, *, timeout: float = 10.0) -> Iterator[None]:
+def lock_memory(place: Path, *, timeout: float = 10.0) -> Iterator[None]:
     """Hold the locks of what is said and noted in the memory folder `place`. Raises Busy, or Refused."""
     with ExitStack() as locks:
         for name in _LOCKED:
@@ -341,12 +341,12 @@ def contents(place: Path, paths: list[str]) -> dict[str, bytes]:
     return {path: data for path, data in read if data is not None}
 
 
-def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> Packed:
+def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> PackedMemory:
     """What may be shared of a memory: no key of this machine, no content of its file, no secret.
 
     Raises Busy when its locks are held for too long, Refused where they can't be taken.
     """
-    with held(memory.folder):
+    with lock_memory(memory.folder):
         files, _ = listing(memory.folder)
         wanted = [
             path
@@ -376,7 +376,9 @@ def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> Packed:
         masked += count
         if clean.strip():
             taken[path] = clean
-    return Packed(Parcel(_name(memory.folder.name), memory.identity, taken), broken, lines, masked)
+    return PackedMemory(
+        ArchivedMemory(_name(memory.folder.name), memory.identity, taken), broken, lines, masked
+    )
 
 
 def _name(name: str) -> str:

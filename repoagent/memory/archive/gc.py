@@ -26,19 +26,19 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive.export import ARCHIVE, move, scratch
 from repoagent.memory.archive.format import (
-    Parcel,
+    ArchivedMemory,
     contents,
     dumps,
     fits,
-    held,
     listing,
+    lock_memory,
     of_parcels,
     read_archive,
 )
 from repoagent.memory.archive.merge import turns_of
 from repoagent.memory.archive.orphans import Orphans, forget_run, old_runs
 from repoagent.memory.compaction import compact_before
-from repoagent.memory.conversation_log import grouped, of_turns
+from repoagent.memory.conversation_log import exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
 from repoagent.memory.identity.record import FILE, Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
@@ -53,7 +53,7 @@ Verdict = Literal["orphan", "kept", "put away"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class GcCandidate:
     """A memory without its file in this work tree. `size` is in bytes, `used` the time of its last change in seconds
     since 1970; `why` it is kept; `archive` is where it was put."""
 
@@ -66,10 +66,10 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Collected:
+class GcResult:
     """Those that have no file here, by path, and how many memories there are in all."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[GcCandidate, ...]
     memories: int
 
 
@@ -81,7 +81,7 @@ def collect(
     apply: bool = False,
     now: float | None = None,
     warn: Warn = to_stderr,
-) -> Collected:
+) -> GcResult:
     """Which memories have lost their file, and were not changed for `days` days; with `apply` they are put away.
 
     What has a file in any work tree, or whose file any branch or stash has, also under another name, stays; so does
@@ -100,14 +100,14 @@ def collect(
                 ],
                 judged[1],
             )
-    return Collected(tuple(judged[0]), judged[1])
+    return GcResult(tuple(judged[0]), judged[1])
 
 
 def archive_folder(layout: Layout) -> Path:
     return layout.root / ARCHIVE
 
 
-def put_away(layout: Layout, memory: Memory, object_format: str) -> Path:
+def archive_memory(layout: Layout, memory: Memory, object_format: str) -> Path:
     """Keep a memory as it is, as an archive; where that is. The caller sees to it that it does not change."""
     data = dumps(of_parcels([_parcel(memory)], object_format, whole=True))
     path = archive_folder(layout) / f"{memory.folder.name}-{sha256(data).hexdigest()[:8]}.tar.gz"
@@ -115,14 +115,14 @@ def put_away(layout: Layout, memory: Memory, object_format: str) -> Path:
     return path
 
 
-def _parcel(memory: Memory) -> Parcel:
+def _parcel(memory: Memory) -> ArchivedMemory:
     files = [path for path in listing(memory.folder)[0] if path != FILE and fits(path, whole=True)]
-    return Parcel(memory.folder.name, memory.identity, contents(memory.folder, files))
+    return ArchivedMemory(memory.folder.name, memory.identity, contents(memory.folder, files))
 
 
 def _judged(
     layout: Layout, worktree: WorkTree, days: int, now: float, warn: Warn
-) -> tuple[list[Judged], int]:
+) -> tuple[list[GcCandidate], int]:
     with open_index(layout, warn) as index:
         index.look_again()
         orphans = Orphans(layout, worktree, index)
@@ -141,7 +141,7 @@ def _judged(
             why = "an edit of its file has not been recorded yet"
         if not why and used > now - days * _DAY:
             why = f"changed less than {days} days ago"
-        judged.append(Judged(memory, size, used, "kept" if why else "orphan", why))
+        judged.append(GcCandidate(memory, size, used, "kept" if why else "orphan", why))
     return judged, count
 
 
@@ -168,20 +168,20 @@ def _waited_for(layout: Layout) -> set[str]:
     return names
 
 
-def _put(layout: Layout, worktree: WorkTree, one: Judged, place: Path) -> Judged:
+def _put(layout: Layout, worktree: WorkTree, one: GcCandidate, place: Path) -> GcCandidate:
     folder = one.memory.folder
     try:
-        with memory_lock(layout), held(folder, timeout=0.0):
+        with memory_lock(layout), lock_memory(folder, timeout=0.0):
             identity = load(folder, warn=lambda sentence: None)
             if identity != one.memory.identity or _measured(folder) != (one.size, one.used):
                 return _kept(one, "changed just now")
-            path = put_away(layout, one.memory, worktree.object_format)
+            path = archive_memory(layout, one.memory, worktree.object_format)
             if not _is_whole(path, one.memory):
                 return _kept(one, f"could not verify {path}")
             move(folder, place)
     except Busy as error:
         return _kept(one, str(error))
-    return Judged(one.memory, one.size, one.used, "put away", archive=path)
+    return GcCandidate(one.memory, one.size, one.used, "put away", archive=path)
 
 
 def _is_whole(path: Path, memory: Memory) -> bool:
@@ -190,11 +190,11 @@ def _is_whole(path: Path, memory: Memory) -> bool:
     return archive.parcels == (_parcel(memory),)
 
 
-def _kept(one: Judged, why: str) -> Judged:
-    return Judged(one.memory, one.size, one.used, "kept", why)
+def _kept(one: GcCandidate, why: str) -> GcCandidate:
+    return GcCandidate(one.memory, one.size, one.used, "kept", why)
 
 
-def total(judged: Sequence[Judged], verdict: Verdict) -> int:
+def total(judged: Sequence[GcCandidate], verdict: Verdict) -> int:
     """The bytes of those with this verdict."""
     return sum(one.size for one in judged if one.verdict == verdict)
 
@@ -204,7 +204,7 @@ _UNFINISHED, _KEPT, _PAST = "edit-", "kept-", ".past"
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class ForgottenCounts:
     """How many exchanges of files, conversations of edits that were not ended, copies of what a command has changed,
     and past runs are too old; their bytes."""
 
@@ -220,7 +220,7 @@ class Forgotten:
 
 def forget_conversations(
     layout: Layout, days: int, *, apply: bool = True, now: float | None = None, warn: Warn = to_stderr
-) -> Forgotten:
+) -> ForgottenCounts:
     """Let go what was said more than `days` days ago; without `apply` it is only counted. What is locked stays until
     the next time. What a kill has left half done is done by the next call."""
     present = time.time() if now is None else now
@@ -248,7 +248,7 @@ def forget_conversations(
         count -= sum(not _removed(layout, path) for path in unfinished)
         for path in past:
             path.unlink(missing_ok=True)
-    return Forgotten(exchanges, count, len(past), size, len(past_runs))
+    return ForgottenCounts(exchanges, count, len(past), size, len(past_runs))
 
 
 def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
@@ -275,13 +275,13 @@ def _too_old(memory: Memory, cutoff: datetime, *, conversation: bool) -> Iterato
         ]
     for path in paths:
         data = read_regular(path) or b""
-        groups = [of_turns(turns) for turns in grouped(turns_of(data))]
+        groups = [exchange_of(turns) for turns in group_turns(turns_of(data))]
         last = next((one.time for one in reversed(groups) if one.time), "")
         if groups and is_before(last, cutoff):
             yield path, len(groups), len(data)
     if conversation:
         data = read_regular(memory.conversation) or b""
-        groups = [of_turns(turns) for turns in grouped(turns_of(data))]
+        groups = [exchange_of(turns) for turns in group_turns(turns_of(data))]
         count = 0
         for one in groups:
             if not is_before(one.time, cutoff):

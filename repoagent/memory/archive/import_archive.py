@@ -28,19 +28,19 @@ from repoagent.memory.archive.format import (
     EDITS,
     NOTES,
     Archive,
-    Parcel,
+    ArchivedMemory,
     known_edits,
 )
-from repoagent.memory.archive.gc import put_away
+from repoagent.memory.archive.gc import archive_memory
 from repoagent.memory.archive.merge import (
     Counts,
     arriving_notes,
+    merge_memory,
     new_turns,
     nonce_of,
     said,
     same_notes,
     turns_of,
-    unite,
     with_edits,
     with_notes,
     with_turns,
@@ -48,7 +48,7 @@ from repoagent.memory.archive.merge import (
 from repoagent.memory.identity import resolve
 from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, Memory, Rekeying, save
-from repoagent.memory.identity.resolve import File, find, key_at
+from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at
 from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import freed, memory_lock, rekeying
 from repoagent.storage.atomic import read_regular, write_whole
@@ -56,57 +56,59 @@ from repoagent.storage.layout import Layout, Warn, to_stderr
 
 
 @dataclass(frozen=True)
-class Place:
+class ImportTarget:
     """`file` is the file that a memory arrives at, None for an orphan; `folder` the memory that is here of it, or of
     the same file that is gone, "" for none. `why` says why there is no file. `not_at` are files that it is not tied to
     before a person does so."""
 
-    file: File | None
+    file: WorkTreeFile | None
     folder: str
     why: str = ""
     not_at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Places:
+class TargetFinder:
     """Looks for the files of arriving memories."""
 
     layout: Layout
     worktree: WorkTree
     index: IdentityIndex
 
-    def of(self, parcels: Sequence[Parcel]) -> list[Place]:
+    def of(self, parcels: Sequence[ArchivedMemory]) -> list[ImportTarget]:
         """A place for each. No file gets two: where two are meant, both arrive as orphans."""
         found = [self._of(parcel) for parcel in parcels]
         count = Counter(_claim(place) for place in found if _claim(place))
         return [
             place
             if count[_claim(place)] < 2
-            else Place(None, "", "several memories match the same file", (parcel.identity.path,))
+            else ImportTarget(None, "", "several memories match the same file", (parcel.identity.path,))
             for parcel, place in zip(parcels, found, strict=True)
         ]
 
-    def _of(self, parcel: Parcel) -> Place:
+    def _of(self, parcel: ArchivedMemory) -> ImportTarget:
         here = self._same_memory(parcel)
         if here:
-            return Place(None, here)
+            return ImportTarget(None, here)
         path = parcel.identity.path
         file = self._file(path)
         if file is None:
             same = self._by_blob.get(parcel.identity.blob, [])
             if len(same) > 1:  # git would call one of them the new name
-                return Place(None, "", f"no file {path}, and {len(same)} files have its content", tuple(same))
-            return Place(None, "", f"no file {path}")
+                return ImportTarget(
+                    None, "", f"no file {path}, and {len(same)} files have its content", tuple(same)
+                )
+            return ImportTarget(None, "", f"no file {path}")
         if not self._is_same_file(parcel.identity, file):
-            return Place(None, "", f"{path} is a different file")
+            return ImportTarget(None, "", f"{path} is a different file")
         found = find(self.layout, self.index, file)
-        return Place(file, "" if found is None else found.folder)
+        return ImportTarget(file, "" if found is None else found.folder)
 
     @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
         return paths_by_blob(self.worktree)
 
-    def _same_memory(self, parcel: Parcel) -> str:
+    def _same_memory(self, parcel: ArchivedMemory) -> str:
         """The memory here that is of the same file by its path and a version that both have seen; "" for none."""
         blobs = self._telling(parcel.identity)
         found = []
@@ -123,14 +125,14 @@ class Places:
     def _telling(self, identity: Identity) -> set[str]:
         return set(identity.blobs) - {blob_hash(b"", self.worktree.object_format)}
 
-    def _file(self, path: str) -> File | None:
+    def _file(self, path: str) -> WorkTreeFile | None:
         try:
             data = read_source(self.worktree, path).data
         except (Refused, OSError, ValueError):  # a folder, a link
             return None
-        return None if data is None else File(self.worktree, path, data, key_at(self.worktree, path))
+        return None if data is None else WorkTreeFile(self.worktree, path, data, key_at(self.worktree, path))
 
-    def _is_same_file(self, identity: Identity, file: File) -> bool:
+    def _is_same_file(self, identity: Identity, file: WorkTreeFile) -> bool:
         """Whether the memory has seen the file at its path, as it is or as HEAD has it, or git has had it as one file
         since."""
         head = resolve.in_head(self.worktree, file.path)
@@ -144,14 +146,14 @@ class Places:
         return bool(commit and resolve.same_through_history(self.worktree, file.path, head, commit))
 
 
-def names_for(parcel: Parcel) -> tuple[str, str]:
+def names_for(parcel: ArchivedMemory) -> tuple[str, str]:
     """The name of a folder for a memory that arrives, and another where that one is taken by another memory."""
     about = "\0".join((parcel.name, parcel.identity.path, *parcel.identity.blobs))
     mark = sha256(about.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return parcel.name, f"{parcel.name[:60]}-{mark}"
 
 
-def _claim(place: Place) -> str:
+def _claim(place: ImportTarget) -> str:
     """What two memories can't both have."""
     return place.folder or (f"/{place.file.path}" if place.file else "")
 
@@ -187,7 +189,7 @@ class Arrival:
     counts: Counts
 
 
-def bring(
+def import_memories(
     layout: Layout, worktree: WorkTree, archive: Archive, how: Import, *, warn: Warn = to_stderr
 ) -> list[Arrival]:
     """Take the memories of `archive` in. After a kill each new one is here as a whole or not at all; to do it again
@@ -197,7 +199,7 @@ def bring(
     """
     with open_index(layout, warn) as index:
         index.look_again()
-        places = Places(layout, worktree, index).of(archive.parcels)
+        places = TargetFinder(layout, worktree, index).of(archive.parcels)
         here = {
             name: identity
             for place in places
@@ -211,7 +213,9 @@ def bring(
         return [context.take(parcel, place, here.get(place.folder), stage) for parcel, place in pairs]
 
 
-def _told(layout: Layout, parcel: Parcel, place: Place, identity: Identity | None, how: Import) -> Arrival:
+def _told(
+    layout: Layout, parcel: ArchivedMemory, place: ImportTarget, identity: Identity | None, how: Import
+) -> Arrival:
     """What would come of it."""
     if not place.folder or identity is None:
         _, counts = fresh_files(parcel, how)
@@ -223,7 +227,7 @@ def _told(layout: Layout, parcel: Parcel, place: Place, identity: Identity | Non
     if how.mode == "theirs":
         same = is_same(folder, parcel)
         return _known(parcel, place, identity, "same" if same else "replaced", Counts())
-    counts = unite(folder, parcel, how.source, write=False, warn=lambda sentence: None)
+    counts = merge_memory(folder, parcel, how.source, write=False, warn=lambda sentence: None)
     return _known(parcel, place, identity, "merged" if counts else "same", counts)
 
 
@@ -234,7 +238,9 @@ class _Importer:
     how: Import
     warn: Warn
 
-    def take(self, parcel: Parcel, place: Place, identity: Identity | None, stage: Path) -> Arrival:
+    def take(
+        self, parcel: ArchivedMemory, place: ImportTarget, identity: Identity | None, stage: Path
+    ) -> Arrival:
         if not place.folder or identity is None:
             files, counts = fresh_files(parcel, self.how)
             name, mine = self._move_in(parcel, place, files, stage / parcel.name)
@@ -247,14 +253,16 @@ class _Importer:
         if self.how.mode == "theirs":
             if is_same(memory.folder, parcel):
                 return _known(parcel, place, identity, "same", Counts())
-            put_away(self.layout, memory, self.worktree.object_format)
-            counts = unite(memory.folder, parcel, self.how.source, write=True, instead=True, warn=self.warn)
+            archive_memory(self.layout, memory, self.worktree.object_format)
+            counts = merge_memory(
+                memory.folder, parcel, self.how.source, write=True, instead=True, warn=self.warn
+            )
             return _known(parcel, place, identity, "replaced", counts)
-        counts = unite(memory.folder, parcel, self.how.source, write=True, warn=self.warn)
+        counts = merge_memory(memory.folder, parcel, self.how.source, write=True, warn=self.warn)
         return _known(parcel, place, identity, "merged" if counts else "same", counts)
 
     def _move_in(
-        self, parcel: Parcel, place: Place, files: Mapping[str, bytes], stage: Path
+        self, parcel: ArchivedMemory, place: ImportTarget, files: Mapping[str, bytes], stage: Path
     ) -> tuple[str, Identity | None]:
         """The name of the new folder, or of a memory that the file has by now and its identity."""
         identity = self._identity(parcel, place)
@@ -283,7 +291,7 @@ class _Importer:
                 save(self.layout.memory / other, after)
         return name, None
 
-    def _identity(self, parcel: Parcel, place: Place) -> Identity:
+    def _identity(self, parcel: ArchivedMemory, place: ImportTarget) -> Identity:
         identity = parcel.identity if self.how.own else replace(parcel.identity, keys={}, places={})
         reason = "; ".join(filter(None, [self.how.source or "restored", place.why]))
         file, top = place.file, str(self.worktree.top)
@@ -299,7 +307,7 @@ class _Importer:
         return identity.noted(rekeying(reason, file)).seen(file.blob, top)
 
 
-def fresh_files(parcel: Parcel, how: Import) -> tuple[dict[str, bytes], Counts]:
+def fresh_files(parcel: ArchivedMemory, how: Import) -> tuple[dict[str, bytes], Counts]:
     """The files of a memory that is new here, and how much is in them."""
     today = date.today().isoformat()
     found: dict[str, bytes] = {}
@@ -324,7 +332,7 @@ def fresh_files(parcel: Parcel, how: Import) -> tuple[dict[str, bytes], Counts]:
     return found, counts
 
 
-def is_same(folder: Path, parcel: Parcel) -> bool:
+def is_same(folder: Path, parcel: ArchivedMemory) -> bool:
     """Whether a memory here says just what the parcel does, whoever says it."""
     files = {path: read_regular(folder / path) or b"" for path in (NOTES, EDITS, CONVERSATION)}
     mine, theirs = (
@@ -338,15 +346,17 @@ def is_same(folder: Path, parcel: Parcel) -> bool:
     return mine == theirs
 
 
-def _numbered(parcel: Parcel) -> Sequence[str]:
+def _numbered(parcel: ArchivedMemory) -> Sequence[str]:
     return [f"{names_for(parcel)[1]}-{number}" for number in range(2, 100)]
 
 
-def _new(parcel: Parcel, place: Place, name: str, counts: Counts) -> Arrival:
+def _new(parcel: ArchivedMemory, place: ImportTarget, name: str, counts: Counts) -> Arrival:
     at = None if place.file is None else place.file.path
     return Arrival(parcel.identity.path, at, name, "orphaned" if at is None else "new", place.why, counts)
 
 
-def _known(parcel: Parcel, place: Place, identity: Identity, outcome: Outcome, counts: Counts) -> Arrival:
+def _known(
+    parcel: ArchivedMemory, place: ImportTarget, identity: Identity, outcome: Outcome, counts: Counts
+) -> Arrival:
     at = place.file.path if place.file is not None else identity.path
     return Arrival(parcel.identity.path, at, place.folder, outcome, place.why, counts)

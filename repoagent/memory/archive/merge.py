@@ -26,13 +26,13 @@ from repoagent.memory.archive.format import (
     CONVERSATION,
     EDITS,
     NOTES,
-    Parcel,
+    ArchivedMemory,
     contents,
     listing,
     record_of,
 )
-from repoagent.memory.conversation_log import grouped
-from repoagent.memory.notes import COMPACTED, PERSON, Note, add_notes, entries, says_nothing_new
+from repoagent.memory.conversation_log import group_turns
+from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import failed, open_folder, regular
@@ -63,7 +63,7 @@ def _marked(note: Note, source: str, today: str) -> Note:
     if note.source == COMPACTED:
         return note
     known = _MARKED.fullmatch(note.source)
-    who = (known[1] or "" if known else note.source) or PERSON
+    who = (known[1] or "" if known else note.source) or USER
     who = re.sub(r":(?= |\Z)", "", who)[:_WHO].strip()
     return replace(note, day=note.day or today, source=f"{who}, {source}")
 
@@ -140,13 +140,13 @@ def nonce_of(data: bytes) -> str:
 
 def said(turns: Iterable[Turn]) -> set[str]:
     """What tells the exchanges apart: the edit, or what was said."""
-    return {_key(group) for group in grouped(turns)}
+    return {_key(group) for group in group_turns(turns)}
 
 
 def new_turns(arriving: Iterable[Turn], known: set[str], source: str) -> list[Turn]:
     """The turns of those exchanges that are not `known` (as `said` has them), masked and marked."""
     found = []
-    for group in grouped(arriving):
+    for group in group_turns(arriving):
         clean = [replace(turn, text=mask(turn.text)) for turn in group]
         if not {_key(group), _key(clean)} & known:
             known.add(_key(clean))
@@ -205,8 +205,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class _Arriving:
-    parcel: Parcel
+class _Incoming:
+    parcel: ArchivedMemory
     source: str
     write: bool
     instead: bool
@@ -215,20 +215,20 @@ class _Arriving:
         return self.parcel.files.get(path, b"")
 
 
-def unite(
-    place: Path, parcel: Parcel, source: str, *, write: bool, instead: bool = False, warn: Warn
+def merge_memory(
+    place: Path, parcel: ArchivedMemory, source: str, *, write: bool, instead: bool = False, warn: Warn
 ) -> Counts:
     """Take into the memory folder `place` what it has not; how much that is. Without `write` it is only counted. With
     `instead` what arrives takes the place of the notes, edits and conversation that are there.
 
     Raises Busy, and Refused where it can't be written.
     """
-    arriving = _Arriving(parcel, source, write, instead)
+    arriving = _Incoming(parcel, source, write, instead)
     exchanges = _conversations(place, arriving, warn)
     return Counts(_notes(place, arriving), _edits(place, arriving), exchanges)
 
 
-def _notes(place: Path, arriving: _Arriving) -> int:
+def _notes(place: Path, arriving: _Incoming) -> int:
     path, away = place / NOTES, place / ARCHIVED_NOTES
     today = date.today().isoformat()
     notes = arriving_notes(arriving.file(NOTES), arriving.source, today)
@@ -260,7 +260,7 @@ def _is_said(known: list[Note], note: Note) -> bool:
     )
 
 
-def _edits(place: Path, arriving: _Arriving) -> int:
+def _edits(place: Path, arriving: _Incoming) -> int:
     path, data = place / EDITS, arriving.file(EDITS)
     if not data:
         if arriving.instead and arriving.write and read_regular(path):
@@ -276,7 +276,7 @@ def _edits(place: Path, arriving: _Arriving) -> int:
     return new
 
 
-def _conversations(place: Path, arriving: _Arriving, warn: Warn) -> int:
+def _conversations(place: Path, arriving: _Incoming, warn: Warn) -> int:
     if not any(True for _ in arriving.parcel.conversations()) and not arriving.instead:
         return 0
     path = place / CONVERSATION
@@ -286,7 +286,7 @@ def _conversations(place: Path, arriving: _Arriving, warn: Warn) -> int:
         return _said(place, arriving, warn, lambda name, data: write_whole(place / name, data))
 
 
-def _said(place: Path, arriving: _Arriving, warn: Warn, put: Callable[[str, bytes], None]) -> int:
+def _said(place: Path, arriving: _Incoming, warn: Warn, put: Callable[[str, bytes], None]) -> int:
     """What was put away before, to the archive; the rest before what was said here."""
     files = contents(place, [path for path in listing(place)[0] if path.startswith("archive/conversation-")])
     here = b"" if arriving.instead else read_regular(place / CONVERSATION) or b""

@@ -17,7 +17,7 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.file_state import Census
+from repoagent.memory.file_state import FileLocator
 from repoagent.memory.identity import resolve
 from repoagent.memory.identity.hints import IdentityIndex
 from repoagent.memory.identity.record import Memory
@@ -40,7 +40,7 @@ class Orphans:
 
     def found(self) -> list[str]:
         """The folders of the memories that have no file in this work tree, by name."""
-        census = Census(self.layout, self.worktree, self.index)
+        census = FileLocator(self.layout, self.worktree, self.index)
         paths = sorted(self.index.paths())
         return [name for name, path in paths if census.standing(name, path).state == "orphaned"]
 

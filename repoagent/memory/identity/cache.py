@@ -25,13 +25,13 @@ from repoagent.errors import Refused
 from repoagent.memory.identity.hints import (
     PATH,
     Change,
-    Few,
+    DirectIndex,
     Hint,
     IdentityIndex,
+    cache_file,
     folders,
-    fresh,
     hints,
-    shelf_file,
+    load_or_warn,
     stamp,
 )
 from repoagent.memory.identity.record import Identity
@@ -63,7 +63,7 @@ class NewerFile(Exception):
     pass
 
 
-def give_up(path: Path, error: Exception, warn: Warn) -> None:
+def report_unusable(path: Path, error: Exception, warn: Warn) -> None:
     """Say why the file can't be used; a damaged one is put out of the way."""
     outside = isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE)
     if isinstance(error, sqlite3.Error) and not outside:
@@ -132,9 +132,9 @@ _COARSE = 2_000_000_000  # ns: the coarsest clock of a file system in use (FAT)
 
 
 @contextmanager
-def opened(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
+def open_cache(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
     """The hints, brought up to date. Where `memory.db` can't be used, it is said and all identity files are read."""
-    path = shelf_file(layout)
+    path = cache_file(layout)
     connection = None
     try:
         connection = connect(path, warn)
@@ -143,8 +143,8 @@ def opened(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
     except (sqlite3.Error, NewerFile, OSError, Refused) as error:
         if connection is not None:
             connection.close()
-        give_up(path, error, warn)
-        yield Few(layout, warn, newer=isinstance(error, NewerFile))
+        report_unusable(path, error, warn)
+        yield DirectIndex(layout, warn, newer=isinstance(error, NewerFile))
         return
     with closing(connection):
         yield shelf
@@ -158,7 +158,7 @@ class IdentityCache:
     layout: Layout
     warn: Warn
     identities: dict[str, Identity | None] = field(default_factory=dict)
-    instead: Few | None = None  # when the file has turned out to be damaged
+    instead: DirectIndex | None = None  # when the file has turned out to be damaged
 
     def names(self, kind: str, value: str) -> list[str]:
         rows = self._ask("SELECT name FROM hint WHERE kind = ? AND value = ?", kind, _packed(value))
@@ -168,7 +168,7 @@ class IdentityCache:
 
     def identity(self, name: str) -> Identity | None:
         if name not in self.identities:
-            self.identities[name] = fresh(self.layout.memory / name, self.warn)
+            self.identities[name] = load_or_warn(self.layout.memory / name, self.warn)
         return self.identities[name]
 
     def paths(self) -> list[tuple[str, str]]:
@@ -208,12 +208,12 @@ class IdentityCache:
             return None
 
     def _leave(self, error: sqlite3.Error) -> None:
-        give_up(shelf_file(self.layout), error, self.warn)
-        self.instead = Few(self.layout, self.warn)
+        report_unusable(cache_file(self.layout), error, self.warn)
+        self.instead = DirectIndex(self.layout, self.warn)
 
-    def _few(self) -> Few:
+    def _few(self) -> DirectIndex:
         if self.instead is None:
-            self.instead = Few(self.layout, self.warn)
+            self.instead = DirectIndex(self.layout, self.warn)
         return self.instead
 
     def refresh(self) -> None:
@@ -297,7 +297,7 @@ class IdentityCache:
         memory = str(self.layout.memory)
         for name in sorted(names):
             before = stamp(memory, name)  # taken first: a change in between will show
-            identity = fresh(self.layout.memory / name, self.warn) if before else None
+            identity = load_or_warn(self.layout.memory / name, self.warn) if before else None
             self._put(name, before if identity else None, identity, set())
 
     def _put(

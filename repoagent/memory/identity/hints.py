@@ -81,21 +81,21 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
         with open_folder(layout.memory):
             pass
     except FileNotFoundError:
-        yield Few(layout, warn)
+        yield DirectIndex(layout, warn)
         return
-    if not os.path.lexists(shelf_file(layout)) and len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
-        yield Few(
+    if not os.path.lexists(cache_file(layout)) and len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
+        yield DirectIndex(
             layout, warn
         )  # counting asks for many names at once, and takes longer than a look at one file
         return
-    from repoagent.memory.identity.cache import opened  # SQLite takes a while to load
+    from repoagent.memory.identity.cache import open_cache  # SQLite takes a while to load
 
-    with opened(layout, warn) as shelf:
-        yield Few(layout, warn) if shelf is None else shelf
+    with open_cache(layout, warn) as shelf:
+        yield DirectIndex(layout, warn) if shelf is None else shelf
 
 
 @dataclass
-class Few:
+class DirectIndex:
     """All identity files, read now: for few memories, and where `memory.db` can't be used."""
 
     layout: Layout
@@ -107,7 +107,7 @@ class Few:
     def __post_init__(self) -> None:
         self._names, self._identities = {}, {}
         for name in sorted(folders(self.layout.memory)):
-            identity = fresh(self.layout.memory / name, self.warn)
+            identity = load_or_warn(self.layout.memory / name, self.warn)
             if identity is not None:
                 self._identities[name] = identity
                 for hint in hints(identity):
@@ -137,7 +137,7 @@ class Few:
 
     def note(self, changes: Iterable[Change]) -> None:
         """The file of many memories, left from before, would not hear of these changes."""
-        path = shelf_file(self.layout)
+        path = cache_file(self.layout)
         try:
             if not self.newer:
                 path.unlink(missing_ok=True)
@@ -145,7 +145,7 @@ class Few:
             self.warn(f"could not remove the outdated {path} ({error.strerror}); delete it")
 
 
-def shelf_file(layout: Layout) -> Path:
+def cache_file(layout: Layout) -> Path:
     return layout.root / "memory.db"
 
 
@@ -160,7 +160,7 @@ def folders(memory: Path) -> Iterator[str]:
         return
 
 
-def fresh(place: Path, warn: Warn) -> Identity | None:
+def load_or_warn(place: Path, warn: Warn) -> Identity | None:
     """The identity in the folder `place` as it is now; what can't be used is said."""
     try:
         return load(place, warn=warn)

@@ -19,7 +19,7 @@ from repoagent.memory.identity.record import (
     Rekeying,
     Seen,
 )
-from repoagent.memory.identity.resolve import File, find, key_at
+from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at
 from repoagent.memory.identity.similarity import (
     RENAME,
     is_sample,
@@ -73,20 +73,22 @@ def relink(
         return Memory(memory.folder, changes[0][2], changes[0][2].rekeyings[-1].reason)
 
 
-def _file(worktree: WorkTree, path: str) -> File:
+def _file(worktree: WorkTree, path: str) -> WorkTreeFile:
     data = read_source(worktree, path).data
-    return File(worktree, path, data or b"", "" if data is None else key_at(worktree, path))
+    return WorkTreeFile(worktree, path, data or b"", "" if data is None else key_at(worktree, path))
 
 
-def _former(worktree: WorkTree, path: str) -> File:
+def _former(worktree: WorkTree, path: str) -> WorkTreeFile:
     """The file that a memory had; where a link or a folder is by now, it has none."""
     try:
         return _file(worktree, path)
     except Refused:
-        return File(worktree, path, b"", "")
+        return WorkTreeFile(worktree, path, b"", "")
 
 
-def _owner(layout: Layout, index: IdentityIndex, file: File, memory: Memory) -> tuple[str, Identity] | None:
+def _owner(
+    layout: Layout, index: IdentityIndex, file: WorkTreeFile, memory: Memory
+) -> tuple[str, Identity] | None:
     """The memory that the file has now, other than `memory`."""
     found = find(layout, index, file) if file.key else None
     if found is None or found.folder == memory.folder.name:
@@ -95,7 +97,9 @@ def _owner(layout: Layout, index: IdentityIndex, file: File, memory: Memory) -> 
     return None if identity is None else (found.folder, identity)
 
 
-def _tied(layout: Layout, name: str, identity: Identity, file: File, former: File) -> Identity:
+def _tied(
+    layout: Layout, name: str, identity: Identity, file: WorkTreeFile, former: WorkTreeFile
+) -> Identity:
     """`identity`, of the memory in the folder `name`, as that of `file`, and of `former` no more."""
     top, old = str(file.worktree.top), identity.path_in(str(file.worktree.top))
     reason = _reason(layout, name, identity, file)
@@ -112,7 +116,7 @@ def _tied(layout: Layout, name: str, identity: Identity, file: File, former: Fil
     return identity.noted(rekeying(reason + old, file))
 
 
-def _reason(layout: Layout, name: str, identity: Identity, file: File) -> str:
+def _reason(layout: Layout, name: str, identity: Identity, file: WorkTreeFile) -> str:
     """Whether the text of `file` is the one that the memory is about, another one, or the one it was about before."""
     broken = last_link_anew(identity)
     if file.blob in identity.blobs or not file.key:
@@ -160,7 +164,7 @@ def last_step(identity: Identity, worktree: WorkTree) -> Step | None:
     return next((step for step in reversed(steps(identity)) if step.after == path), None)
 
 
-def _write(layout: Layout, index: IdentityIndex, changes: list[Change], files: list[File]) -> None:
+def _write(layout: Layout, index: IdentityIndex, changes: list[Change], files: list[WorkTreeFile]) -> None:
     tied = {name for name, _, _ in changes}
     for file in files[: len(changes)]:
         others = freed(index, file, "")

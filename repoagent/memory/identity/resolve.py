@@ -201,7 +201,7 @@ _CLAIMANTS = 50  # changed files that are compared with a memory
 
 
 @dataclass(frozen=True)
-class File:
+class WorkTreeFile:
     """A file as it is now. `key` is "<device>:<inode>", "" for one that is not on disk."""
 
     worktree: WorkTree
@@ -240,12 +240,12 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class MemoryMatcher:
     """A file, and the memories to find its own among."""
 
     layout: Layout
     index: IdentityIndex
-    file: File
+    file: WorkTreeFile
 
     def having(self, kind: str, value: str) -> list[Candidate]:
         return [each for name in self.index.names(kind, value) for each in self.load(name)]
@@ -263,20 +263,22 @@ class Look:
         score, _, best = max(scored, default=(0.0, "", None), key=lambda one: one[:2])
         return (score, best) if score >= least else (score, None)
 
-    def closeness(self, each: Candidate, file: File) -> float:
+    def closeness(self, each: Candidate, file: WorkTreeFile) -> float:
         """1.0 for a version the memory has seen, else how alike `file` is to what it last saw."""
         if file.blob in each.identity.blobs:
             return 1.0
         contents = last_contents(self.layout.memory / each.folder, file.worktree)
         return min(max((likeness(kept, file.data) for kept in contents), default=0.0), 0.999)
 
-    def file_at(self, path: str) -> File | None:
+    def file_at(self, path: str) -> WorkTreeFile | None:
         try:
             data = read_source(self.file.worktree, path).data
         except Refused:  # a folder, a link, a submodule by now
             return None
         return (
-            None if data is None else File(self.file.worktree, path, data, key_at(self.file.worktree, path))
+            None
+            if data is None
+            else WorkTreeFile(self.file.worktree, path, data, key_at(self.file.worktree, path))
         )
 
     def is_held(self, each: Candidate) -> bool:
@@ -375,10 +377,10 @@ class Look:
         data = as_in_work_tree(self.file.worktree, blob, each.path)
         if data is None:
             return False
-        then = File(self.file.worktree, each.path, data, "")
+        then = WorkTreeFile(self.file.worktree, each.path, data, "")
         return self.closeness(each, then) >= RENAME or self.is_worked_over(each, then)
 
-    def is_worked_over(self, each: Candidate, file: File) -> bool:
+    def is_worked_over(self, each: Candidate, file: WorkTreeFile) -> bool:
         """Not for a large file: what is kept of it shows how alike it is, not what was left out."""
         contents = last_contents(self.layout.memory / each.folder, file.worktree)
         return any(worked_over(kept, file.data) for kept in contents if not is_sample(kept))
@@ -417,7 +419,7 @@ _COMPARED = 50  # files that are gone are compared with a new one, as git does w
 
 
 @dataclass(frozen=True)
-class Found:
+class MemoryMatch:
     """The memory in the folder named `folder`. `moved`: the file of that memory is now at the path asked
     for. `reason` is empty where path and content simply agree."""
 
@@ -426,9 +428,9 @@ class Found:
     moved: bool = False
 
 
-def find(layout: Layout, index: IdentityIndex, file: File) -> Found | None:
+def find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
     """The memory of `file`, or None for a new one. Reads files, asks git when it must, writes nothing."""
-    look = Look(layout, index, file)
+    look = MemoryMatcher(layout, index, file)
     here = [each for each in look.having(PATH, look.file.path) if each.path == look.file.path]
     return (
         _same_blob(look, here)
@@ -442,22 +444,24 @@ def find(layout: Layout, index: IdentityIndex, file: File) -> Found | None:
     )
 
 
-def _same_blob(look: Look, here: list[Candidate]) -> Found | None:
-    return next((Found(each.folder) for each in here if look.closeness(each, look.file) == 1.0), None)
+def _same_blob(look: MemoryMatcher, here: list[Candidate]) -> MemoryMatch | None:
+    return next((MemoryMatch(each.folder) for each in here if look.closeness(each, look.file) == 1.0), None)
 
 
-def _alike(look: Look, here: list[Candidate]) -> Found | None:
+def _alike(look: MemoryMatcher, here: list[Candidate]) -> MemoryMatch | None:
     score, best = look.closest(here)
     if best is None:
         return None
-    return _by_inode(look, here, exactly=False, least=score + CLEARLY) or Found(best.folder)
+    return _by_inode(look, here, exactly=False, least=score + CLEARLY) or MemoryMatch(best.folder)
 
 
-def _worked_over(look: Look, here: list[Candidate]) -> Found | None:
-    return next((Found(each.folder) for each in here if look.is_worked_over(each, look.file)), None)
+def _worked_over(look: MemoryMatcher, here: list[Candidate]) -> MemoryMatch | None:
+    return next((MemoryMatch(each.folder) for each in here if look.is_worked_over(each, look.file)), None)
 
 
-def _by_inode(look: Look, here: list[Candidate], *, exactly: bool, least: float = RENAME) -> Found | None:
+def _by_inode(
+    look: MemoryMatcher, here: list[Candidate], *, exactly: bool, least: float = RENAME
+) -> MemoryMatch | None:
     file = look.file
     if not file.key or not file.says_something:
         return None
@@ -470,10 +474,10 @@ def _by_inode(look: Look, here: list[Candidate], *, exactly: bool, least: float 
         return None
     if look.is_held(each) and not look.is_case_only(each.path):
         return None
-    return Found(each.folder, f"moved from {each.path}", moved=True)
+    return MemoryMatch(each.folder, f"moved from {each.path}", moved=True)
 
 
-def _moved_back(look: Look) -> Found | None:
+def _moved_back(look: MemoryMatcher) -> MemoryMatch | None:
     if not look.file.says_something:
         return None
     once = [each for each in look.having(EARLIER, look.file.path) if not look.is_held(each)]
@@ -483,7 +487,7 @@ def _moved_back(look: Look) -> Found | None:
     return _moved(each, f"moved back from {each.path}")
 
 
-def _by_git(look: Look, here: list[Candidate]) -> Found | None:
+def _by_git(look: MemoryMatcher, here: list[Candidate]) -> MemoryMatch | None:
     file = look.file
     if not file.says_something:
         return None
@@ -492,11 +496,11 @@ def _by_git(look: Look, here: list[Candidate]) -> Found | None:
         if not commit or not same_through_history(file.worktree, file.path, file.data, commit):
             continue
         if not look.has_moved_away(each) and not look.is_elsewhere(each):
-            return Found(each.folder, "another version from git's history")
+            return MemoryMatch(each.folder, "another version from git's history")
     return _exact_rename(look) or _recorded_rename(look)
 
 
-def _exact_rename(look: Look) -> Found | None:
+def _exact_rename(look: MemoryMatcher) -> MemoryMatch | None:
     """What git calls an exact rename. A file that HEAD has may have been beside the old one: there git must say
     so, as it must where the old path has another file by now."""
     file = look.file
@@ -507,13 +511,13 @@ def _exact_rename(look: Look) -> Found | None:
     if look.is_gone(same[0]):
         if look.is_committed() or look.is_elsewhere(same[0]):
             return None
-        return Found(same[0].folder, f"same content as {old}, which is gone", moved=True)
+        return MemoryMatch(same[0].folder, f"same content as {old}, which is gone", moved=True)
     if not look.is_renamed_from(same[0]):
         return None
-    return Found(same[0].folder, f"renamed from {old} in git", moved=True)
+    return MemoryMatch(same[0].folder, f"renamed from {old} in git", moved=True)
 
 
-def _recorded_rename(look: Look) -> Found | None:
+def _recorded_rename(look: MemoryMatcher) -> MemoryMatch | None:
     """A rename in git's index or history, or one that git will see when this file is added."""
     file = look.file
     many = look.index.count(_MANY) >= _MANY
@@ -527,7 +531,7 @@ def _recorded_rename(look: Look) -> Found | None:
     return _like_a_lost_one(look, gone, displaced)
 
 
-def _without_file(look: Look) -> tuple[list[Candidate], list[Candidate]]:
+def _without_file(look: MemoryMatcher) -> tuple[list[Candidate], list[Candidate]]:
     """The memories whose path is gone, and those whose path the file of another one has by now."""
     gone, replaced = [], []
     for name, _ in look.index.paths():
@@ -547,7 +551,9 @@ def _without_file(look: Look) -> tuple[list[Candidate], list[Candidate]]:
     ]
 
 
-def _like_a_lost_one(look: Look, gone: list[Candidate], displaced: list[Candidate]) -> Found | None:
+def _like_a_lost_one(
+    look: MemoryMatcher, gone: list[Candidate], displaced: list[Candidate]
+) -> MemoryMatch | None:
     lost = [*gone, *displaced]
     if not lost or len(lost) > _COMPARED:
         return None
@@ -562,20 +568,20 @@ def _like_a_lost_one(look: Look, gone: list[Candidate], displaced: list[Candidat
     )
 
 
-def _moved(each: Candidate, reason: str) -> Found:
-    return Found(each.folder, reason, moved=True)
+def _moved(each: Candidate, reason: str) -> MemoryMatch:
+    return MemoryMatch(each.folder, reason, moved=True)
 
 
-def _rewritten(look: Look, here: list[Candidate]) -> Found | None:
+def _rewritten(look: MemoryMatcher, here: list[Candidate]) -> MemoryMatch | None:
     there = (each for each in here if look.is_in_place(each) or look.is_replaced(each))
     agreed = (each for each in there if not look.has_moved_away(each))
-    return next((Found(each.folder, REWRITTEN) for each in agreed), None)
+    return next((MemoryMatch(each.folder, REWRITTEN) for each in agreed), None)
 
 
 class _Gone:
     """Whether git's old name of this file is that of a memory that has lost its file; which one is kept in `found`."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: MemoryMatcher) -> None:
         self._look = look
         self.found: list[Candidate] = []
 

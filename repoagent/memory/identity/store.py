@@ -16,9 +16,17 @@ from pathlib import Path, PurePosixPath
 
 from repoagent.errors import Busy, Refused
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity.hints import BLOB, KEY, Change, IdentityIndex, folders, fresh, open_index
+from repoagent.memory.identity.hints import (
+    BLOB,
+    KEY,
+    Change,
+    IdentityIndex,
+    folders,
+    load_or_warn,
+    open_index,
+)
 from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying, save
-from repoagent.memory.identity.resolve import File, Found, find, key_at, key_of
+from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, find, key_at, key_of
 from repoagent.memory.identity.similarity import drop_contents, keep_content
 from repoagent.storage.atomic import sweep
 from repoagent.storage.folders import open_folder
@@ -88,10 +96,10 @@ def remember(
     with memory_lock(layout), open_index(layout, warn) as index:
         before = None if memory is None else index.identity(memory.folder.name)
         if memory is not None and before is not None:
-            found: Found | None = _given(memory.folder.name, before, file)
+            found: MemoryMatch | None = _given(memory.folder.name, before, file)
         else:
             found = _look(layout, index, file)
-        return _store(layout, index, file, found or Found(_new_folder(layout, path)), commit=commit)
+        return _store(layout, index, file, found or MemoryMatch(_new_folder(layout, path)), commit=commit)
 
 
 def copy_of(
@@ -106,7 +114,7 @@ def copy_of(
     if not file.says_something:
         return None
     with open_index(layout, warn) as index:
-        found = [_load(layout, index, Found(name)) for name in index.names(BLOB, file.blob)]
+        found = [_load(layout, index, MemoryMatch(name)) for name in index.names(BLOB, file.blob)]
     same = [
         memory
         for memory in found
@@ -118,7 +126,7 @@ def copy_of(
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
     """All memories, by path. Each is read; `listing` is quicker where the paths are enough."""
     names = sorted(folders(layout.memory)) if _is_real(layout) else []
-    found = ((layout.memory / name, fresh(layout.memory / name, warn)) for name in names)
+    found = ((layout.memory / name, load_or_warn(layout.memory / name, warn)) for name in names)
     read = [Memory(place, identity) for place, identity in found if identity is not None]
     return sorted(read, key=lambda memory: memory.identity.path)
 
@@ -155,7 +163,7 @@ def _is_real(layout: Layout) -> bool:
         return False
 
 
-def _look(layout: Layout, index: IdentityIndex, file: File) -> Found | None:
+def _look(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
     """`find`, and once more where nothing is found and an identity file was edited by hand meanwhile. With very many
     memories all of them are compared by `listing` only."""
     found = find(layout, index, file)
@@ -164,34 +172,36 @@ def _look(layout: Layout, index: IdentityIndex, file: File) -> Found | None:
     return found
 
 
-def _file(worktree: WorkTree, path: str, data: bytes, status: os.stat_result | None) -> File:
-    return File(worktree, path, data, key_at(worktree, path) if status is None else key_of(status))
+def _file(worktree: WorkTree, path: str, data: bytes, status: os.stat_result | None) -> WorkTreeFile:
+    return WorkTreeFile(worktree, path, data, key_at(worktree, path) if status is None else key_of(status))
 
 
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     return locked(layout.memory_lock, what="the memory of this repository")
 
 
-def _load(layout: Layout, index: IdentityIndex, found: Found) -> Memory | None:
+def _load(layout: Layout, index: IdentityIndex, found: MemoryMatch) -> Memory | None:
     identity = index.identity(found.folder)
     return None if identity is None else Memory(layout.memory / found.folder, identity, found.reason)
 
 
-def _is_fresh(identity: Identity, found: Found, file: File) -> bool:
+def _is_fresh(identity: Identity, found: MemoryMatch, file: WorkTreeFile) -> bool:
     seen = identity.places.get(str(file.worktree.top))
     known = seen is not None and seen.blob == file.blob
     return known and not found.moved and found.reason != REWRITTEN and file.key in (*identity.keys, "")
 
 
-def _given(name: str, before: Identity, file: File) -> Found:
+def _given(name: str, before: Identity, file: WorkTreeFile) -> MemoryMatch:
     """What the caller knows already: a renamed file moved."""
     path = before.path_in(str(file.worktree.top))
     if path == file.path:
-        return Found(name)
-    return Found(name, f"renamed from {path}", moved=True)
+        return MemoryMatch(name)
+    return MemoryMatch(name, f"renamed from {path}", moved=True)
 
 
-def _store(layout: Layout, index: IdentityIndex, file: File, found: Found, *, commit: str | None) -> Memory:
+def _store(
+    layout: Layout, index: IdentityIndex, file: WorkTreeFile, found: MemoryMatch, *, commit: str | None
+) -> Memory:
     """Write down that `file` is the file of the memory `found`: the hints, the content, then the identity."""
     place = layout.memory / found.folder
     before = index.identity(found.folder)
@@ -203,7 +213,7 @@ def _store(layout: Layout, index: IdentityIndex, file: File, found: Found, *, co
 
 
 def save_all(
-    layout: Layout, index: IdentityIndex, changes: list[Change], content: tuple[Path, File] | None
+    layout: Layout, index: IdentityIndex, changes: list[Change], content: tuple[Path, WorkTreeFile] | None
 ) -> None:
     """Save the identities, the hints of them first, and the content that was seen. The caller holds the lock."""
     if changes:
@@ -217,12 +227,12 @@ def save_all(
             drop_contents(layout.memory / name, after.places)
 
 
-def _is_new_content(before: Identity | None, file: File) -> bool:
+def _is_new_content(before: Identity | None, file: WorkTreeFile) -> bool:
     seen = None if before is None else before.places.get(str(file.worktree.top))
     return seen is None or seen.blob != file.blob
 
 
-def _after(before: Identity | None, file: File, found: Found, commit: str | None) -> Identity:
+def _after(before: Identity | None, file: WorkTreeFile, found: MemoryMatch, commit: str | None) -> Identity:
     reason = found.reason if before is not None else "first seen"
     top = str(file.worktree.top)
     identity = before or Identity(file.path)
@@ -237,12 +247,12 @@ def _after(before: Identity | None, file: File, found: Found, commit: str | None
     return replace(identity.seen(file.blob, top), commit=commit or identity.commit)
 
 
-def rekeying(reason: str, file: File) -> Rekeying:
+def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return Rekeying(now, reason, file.path, file.key, file.blob)
 
 
-def freed(index: IdentityIndex, file: File, owner: str) -> list[Change]:
+def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
     """The other memories that claim the inode of `file`, without it: it was reused, or another file took it
     over. Two names of one file, by a hard link, both keep it."""
     key, top = file.key, str(file.worktree.top)

@@ -90,7 +90,7 @@ def open_index(path: Path) -> sqlite3.Connection:
     Raises Broken for one that is damaged, foreign or of an older make, NoIndex for one of a newer repoagent, and where
     nothing may be written.
     """
-    with whole(path):
+    with sqlite_errors(path):
         _look(path)
         _make_private(path)
         connection = sqlite3.connect(path, timeout=20, isolation_level=None)
@@ -109,7 +109,7 @@ def in_memory() -> sqlite3.Connection:
     return connection
 
 
-def put_away(path: Path, warn: Warn) -> None:
+def set_broken_aside(path: Path, warn: Warn) -> None:
     """Put what is no index out of the way; nothing is lost with it. The caller holds the lock."""
     with suppress(FileNotFoundError):
         kept = set_aside(path)
@@ -128,7 +128,7 @@ def wipe(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[None]:
+def sqlite_errors(path: Path) -> Iterator[None]:
     """What SQLite says of the file becomes Broken, what it says of the disk NoIndex."""
     try:
         yield
@@ -209,7 +209,7 @@ _MASK = (1 << 63) - 1
 MANY = 1_500  # memories: of more only the folders are looked at
 
 
-class Glance(NamedTuple):
+class FolderSnapshot(NamedTuple):
     """`mark` is the same as long as no folder has changed; `newest` is the time of the last change, in nanoseconds."""
 
     mark: bytes
@@ -225,7 +225,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sweep:
+class FileSnapshot:
     """The files that are there, by their path below the root. `mark` is the same for the same sweep."""
 
     seen: tuple[tuple[str, os.stat_result], ...]
@@ -239,12 +239,12 @@ class Sweep:
         }
 
 
-def sweep(layout: Layout) -> Sweep:
+def snapshot_files(layout: Layout) -> FileSnapshot:
     """Look at all files that are searched. Links, and what is no regular file, are left out."""
     try:
         root = os.open(layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return Sweep((), b"")
+        return FileSnapshot((), b"")
     found = []
     look, regular = os.stat, stat.S_ISREG
     try:
@@ -264,10 +264,10 @@ def sweep(layout: Layout) -> Sweep:
         [one.st_size for _, one in found],
     ):
         hashed.update(array("q", numbers).tobytes())
-    return Sweep(tuple(found), hashed.digest())
+    return FileSnapshot(tuple(found), hashed.digest())
 
 
-def glance(layout: Layout) -> Glance | None:
+def snapshot_folders(layout: Layout) -> FolderSnapshot | None:
     """Look at the folders of many memories alone; None for few, whose files are looked at as quickly.
 
     What repoagent writes, and editors that write a new file and give it the name, change the time of the folder. What
@@ -303,7 +303,7 @@ def glance(layout: Layout) -> Glance | None:
         os.close(root)
     hashed = blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=16)
     hashed.update(array("q", times).tobytes())
-    return Glance(hashed.digest(), max(times, default=0))
+    return FolderSnapshot(hashed.digest(), max(times, default=0))
 
 
 def memory_of(path: str) -> str:
@@ -384,7 +384,7 @@ class Source(NamedTuple):
     about: str
 
 
-def is_unchanged(connection: sqlite3.Connection, seen: Glance) -> bool:
+def is_unchanged(connection: sqlite3.Connection, seen: FolderSnapshot) -> bool:
     """Whether no folder has changed since all files were looked at."""
     return meta(connection, "glance") == seen.mark
 
@@ -395,7 +395,7 @@ def looked_at(connection: sqlite3.Connection) -> float:
     return float(value) if isinstance(value, float | int) else 0.0
 
 
-def note_look(connection: sqlite3.Connection, began: float, seen: Glance | None) -> None:
+def note_look(connection: sqlite3.Connection, began: float, seen: FolderSnapshot | None) -> None:
     """Write down that the index is of all files as they were at `began`, and of the folders as they were before. A
     folder that had just changed may change again and look the same: it is not believed."""
     mark = None
@@ -405,13 +405,17 @@ def note_look(connection: sqlite3.Connection, began: float, seen: Glance | None)
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
 
 
-def is_fresh(connection: sqlite3.Connection, seen: Sweep) -> bool:
+def is_fresh(connection: sqlite3.Connection, seen: FileSnapshot) -> bool:
     """Whether the index is of the files as they were seen."""
     return meta(connection, "mark") == seen.mark
 
 
 def update(
-    connection: sqlite3.Connection, layout: Layout, seen: Sweep, warn: Warn, progress: Progress | None = None
+    connection: sqlite3.Connection,
+    layout: Layout,
+    seen: FileSnapshot,
+    warn: Warn,
+    progress: Progress | None = None,
 ) -> None:
     """Make it so, in one transaction: a reader sees the index before or after, and a kill leaves the one before."""
     began = time.time_ns()
@@ -426,7 +430,7 @@ def update(
 
 
 def _update(
-    connection: sqlite3.Connection, layout: Layout, seen: Sweep, how: tuple[int, Warn, Progress | None]
+    connection: sqlite3.Connection, layout: Layout, seen: FileSnapshot, how: tuple[int, Warn, Progress | None]
 ) -> None:
     began, warn, progress = how
     rows = connection.execute("SELECT path, id, stamp, about FROM source").fetchall()
@@ -578,12 +582,12 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshots:
     """What was looked at before a search: the folders of many memories (`glanced`), or all files of few (`seen`).
     `patient`: where not all files were looked at for EVERY seconds, they are, before the index is asked."""
 
-    glanced: Glance | None
-    seen: Sweep | None
+    glanced: FolderSnapshot | None
+    seen: FileSnapshot | None
     patient: bool = True
 
     @property
@@ -591,15 +595,15 @@ class Look:
         return self.seen is not None and not self.seen.seen
 
 
-def look(layout: Layout, *, patient: bool = True) -> Look:
+def take_snapshots(layout: Layout, *, patient: bool = True) -> Snapshots:
     """The first look."""
-    glanced = glance(layout)
-    return Look(glanced, None if glanced else sweep(layout), patient)
+    glanced = snapshot_folders(layout)
+    return Snapshots(glanced, None if glanced else snapshot_files(layout), patient)
 
 
-def asked(
+def query_index(
     layout: Layout,
-    looked: Look,
+    looked: Snapshots,
     ask: Callable[[sqlite3.Connection], _Found],
     warn: Warn,
     *,
@@ -612,11 +616,11 @@ def asked(
     try:
         for _ in range(3):
             try:
-                with closing(open_index(path)) as connection, whole(path):
+                with closing(open_index(path)) as connection, sqlite_errors(path):
                     surely = _bring_up_to_date(connection, layout, looked, warn, progress)
                     if not surely and _is_due(connection, SOON) and doubts(connection):
                         _bring_up_to_date(
-                            connection, layout, replace(looked, seen=sweep(layout)), warn, progress
+                            connection, layout, replace(looked, seen=snapshot_files(layout)), warn, progress
                         )
                     return ask(connection)
             except Broken:
@@ -625,7 +629,7 @@ def asked(
     except Refused as error:
         warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:
-        update(connection, layout, sweep(layout), warn, progress)
+        update(connection, layout, snapshot_files(layout), warn, progress)
         return ask(connection)
 
 
@@ -633,16 +637,16 @@ def catch_up(layout: Layout, warn: Warn) -> bool:
     """Look at all files of many memories if that was not done for EVERY seconds, and bring the index up to date;
     whether something had changed that the folders do not show. To be called when the answer is given. Raises Busy."""
     path = index_file(layout)
-    glanced = glance(layout)
+    glanced = snapshot_folders(layout)
     if glanced is None:
         return False
     try:
-        with closing(open_index(path)) as connection, whole(path):
+        with closing(open_index(path)) as connection, sqlite_errors(path):
             if not _is_due(connection, EVERY):
                 return False
-            seen = sweep(layout)
+            seen = snapshot_files(layout)
             changed = not is_fresh(connection, seen)
-            _bring_up_to_date(connection, layout, Look(glanced, seen), warn, None)
+            _bring_up_to_date(connection, layout, Snapshots(glanced, seen), warn, None)
             return changed
     except (Broken, Refused):  # the next search says it
         return False
@@ -653,7 +657,7 @@ def _is_due(connection: sqlite3.Connection, seconds: float) -> bool:
 
 
 def _bring_up_to_date(
-    connection: sqlite3.Connection, layout: Layout, looked: Look, warn: Warn, progress: Progress | None
+    connection: sqlite3.Connection, layout: Layout, looked: Snapshots, warn: Warn, progress: Progress | None
 ) -> bool:
     """Whether all files were looked at for that."""
     seen = looked.seen
@@ -661,15 +665,15 @@ def _bring_up_to_date(
         due = looked.patient and _is_due(connection, EVERY)
         if looked.glanced is not None and not due and is_unchanged(connection, looked.glanced):
             return False
-        seen = sweep(layout)
+        seen = snapshot_files(layout)
     began = time.time()
     if is_fresh(connection, seen):
         if looked.glanced is not None:
             note_look(connection, began, looked.glanced)
         return True
     with locked(_lock(layout), timeout=_WAIT, what="the index of the memory"):
-        glanced, began = glance(layout) if looked.glanced else None, time.time()
-        seen = sweep(layout)
+        glanced, began = snapshot_folders(layout) if looked.glanced else None, time.time()
+        seen = snapshot_files(layout)
         if not is_fresh(connection, seen):
             update(connection, layout, seen, warn, progress)
         if glanced is not None:
@@ -681,14 +685,14 @@ def _mend(layout: Layout, path: Path, warn: Warn) -> None:
     """Put a broken index away, unless another process has made a new one."""
     with locked(_lock(layout), timeout=_WAIT, what="the index of the memory"):
         try:
-            with closing(open_index(path)) as connection, whole(path):
+            with closing(open_index(path)) as connection, sqlite_errors(path):
                 broken = connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",)
                 if not broken:
                     connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
         except Broken:
             broken = True
         if broken:
-            put_away(path, warn)
+            set_broken_aside(path, warn)
 
 
 def _lock(layout: Layout) -> Path:

@@ -100,7 +100,7 @@ class Ranked(NamedTuple):
     score: float
 
 
-class Only(NamedTuple):
+class Filter(NamedTuple):
     """What is searched: passages of these kinds, about these files or files in these folders; () is all. `without` is
     a plain file below the root that is left out."""
 
@@ -110,7 +110,7 @@ class Only(NamedTuple):
 
 
 def ranked(
-    connection: sqlite3.Connection, query: Query, only: Only, today: date, weights: Weights = WEIGHTS
+    connection: sqlite3.Connection, query: Query, only: Filter, today: date, weights: Weights = WEIGHTS
 ) -> list[Ranked]:
     """The passages that fit, best first; a few hundred at most."""
     if not query.words:
@@ -220,7 +220,7 @@ def _recency(day: str, today: date, weights: Weights) -> float:
     return 1.0 + weights.recency * float(0.5 ** (age / weights.half_life))
 
 
-def _filter(only: Only) -> tuple[str, list[object]]:
+def _filter(only: Filter) -> tuple[str, list[object]]:
     clauses: list[str] = []
     values: list[object] = []
     if only.kinds:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.memory.identity.record import came_along, load
-from repoagent.memory.search.index import Progress, asked, has_fts5, look, memory_of
+from repoagent.memory.search.index import Progress, has_fts5, memory_of, query_index, take_snapshots
 from repoagent.memory.search.passages import Kind
-from repoagent.memory.search.ranking import Only, Query, Ranked, frequencies, parse, ranked
+from repoagent.memory.search.ranking import Filter, Query, Ranked, frequencies, parse, ranked
 from repoagent.memory.search.tokenize import tokens, words_in
 from repoagent.storage.layout import Layout, Warn, to_stderr
 
@@ -122,7 +122,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchResult:
     """What was found, best first; `searched` is whether there was anything to search in."""
 
     hits: tuple[Hit, ...] = ()
@@ -144,10 +144,10 @@ class Search:
     without: Path | None = None
 
 
-USUAL = Search()
+DEFAULT_SEARCH = Search()
 
 
-def search(layout: Layout, query: str, *, how: Search = USUAL, warn: Warn = to_stderr) -> list[Hit]:
+def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
     """What fits `query` best, best first. Any text is a query. Raises Busy when another process makes the index for
     more than a minute, UsageError where SQLite has no FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
@@ -158,25 +158,25 @@ def search_memory(
 ) -> list[str]:
     """The same as lines for a model, each with its path and date."""
     hits = search(layout, query, how=Search(limit=limit, width=_FOR_A_MODEL, without=without), warn=warn)
-    return [told(hit) for hit in hits]
+    return [hit_line(hit) for hit in hits]
 
 
 def answer(
     layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
-) -> Answer:
+) -> SearchResult:
     """What fits the query `text`. `progress` hears how many files of how many were read,
     when the index is made or brought up to date."""
     query = parse(text)
-    looked = look(layout, patient=how.patient)
+    looked = take_snapshots(layout, patient=how.patient)
     if looked.is_empty:
-        return Answer()
+        return SearchResult()
     if not query.words:
-        return Answer(searched=True)
+        return SearchResult(searched=True)
     if not has_fts5():
         raise UsageError("the SQLite of this Python lacks full-text search (FTS5); use another Python")
     today = how.today or date.today()
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
-    only = Only(how.kinds, how.files, without)
+    only = Filter(how.kinds, how.files, without)
 
     def ask(connection: sqlite3.Connection) -> list[Ranked]:
         return ranked(connection, query, only, today)
@@ -184,10 +184,10 @@ def answer(
     def doubts(connection: sqlite3.Connection) -> bool:
         return not all(frequencies(connection, query.words).values())
 
-    found = asked(layout, looked, ask, warn, progress=progress, doubts=doubts)
+    found = query_index(layout, looked, ask, warn, progress=progress, doubts=doubts)
     said = _by_what_is_said(found)[: how.limit]
     hits = tuple(_hit(layout, same, query, how.width) for same in said)
-    return Answer(hits, searched=True)
+    return SearchResult(hits, searched=True)
 
 
 def _by_what_is_said(found: list[Ranked]) -> list[list[Ranked]]:
@@ -221,7 +221,7 @@ def _is_stale(layout: Layout, one: Ranked) -> bool:
     return identity is not None and identity.is_of_older_text(one.passage.date, one.passage.blob)
 
 
-def told(hit: Hit) -> str:
+def hit_line(hit: Hit) -> str:
     """A find as a line, with its path and date."""
     where = hit.file or hit.name
     if hit.also:

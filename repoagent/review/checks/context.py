@@ -127,9 +127,9 @@ def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
     """Commits by their full ids as evidence, without those that no longer exist."""
     from datetime import datetime
 
-    from repoagent.history.render import tell
+    from repoagent.history.render import read_headers
 
-    found = tell(top, ids)
+    found = read_headers(top, ids)
     return tuple(
         Evidence(one.commit, int(datetime.fromisoformat(one.date.replace("Z", "+00:00")).timestamp()), one.subject)
         for one in (found[each] for each in ids if each in found)

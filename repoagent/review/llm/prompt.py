@@ -18,7 +18,7 @@ from repoagent.edit.prompt.context_files import USER_FILE, collect, context_part
 from repoagent.errors import RepoagentError
 from repoagent.git.files import read_source
 from repoagent.history.neighbors import neighborhood
-from repoagent.history.prompt_block import Look
+from repoagent.history.prompt_block import HistoryLookup
 from repoagent.history.render import candidates_block
 from repoagent.llm.model import Part, fence, printable
 from repoagent.memory.identity.store import resolve
@@ -136,7 +136,7 @@ def _histories(session: ReviewSession, paths: Sequence[str]) -> str:
     with ExitStack() as running:
         looks = {
             path: running.enter_context(
-                Look(session.worktree, path, COMMITS, summaries=session.layout.summaries)
+                HistoryLookup(session.worktree, path, COMMITS, summaries=session.layout.summaries)
             )
             for path in paths[:HISTORIES]
         }

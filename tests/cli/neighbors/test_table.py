@@ -13,7 +13,7 @@ from repoagent.cli.ui.sanitize import clean, display_width
 from repoagent.cli.ui.table import ago, bar, shorten
 from repoagent.history.cochange.score import Neighbor
 from repoagent.history.neighbors import Neighborhood
-from repoagent.history.render import Told
+from repoagent.history.render import CommitHeader
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -29,7 +29,9 @@ def neighborhood(*names: bytes, together: int = 3, commits: int = 300) -> Neighb
     return Neighborhood((b"core.c",), "HEAD", "a" * 40, rows, "whole", "a note", commits, {7: "c" * 40})
 
 
-TOLD = {"c" * 40: Told("c" * 40, "ccccccc", "Ada\x1b[2J", "2026-01-02T00:00:00Z", "Fix\n\x07it " * 30)}
+TOLD = {
+    "c" * 40: CommitHeader("c" * 40, "ccccccc", "Ada\x1b[2J", "2026-01-02T00:00:00Z", "Fix\n\x07it " * 30)
+}
 
 
 def plain(width: int | None, *, only_ascii: bool = False) -> Style:

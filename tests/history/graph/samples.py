@@ -8,7 +8,7 @@ from itertools import pairwise
 from repoagent.history.cochange.score import Neighbor
 from repoagent.history.graph import Graph, build
 from repoagent.history.neighbors import Edge, Neighborhood
-from repoagent.history.render import Told
+from repoagent.history.render import CommitHeader
 
 HOSTILE = (
     b"</script><img src=x onerror=alert(1)>.py",
@@ -43,10 +43,10 @@ def neighborhood(
 
 
 TOLD = {
-    "a" * 40: Told(
+    "a" * 40: CommitHeader(
         "a" * 40, "aaaaaaa", "Ada </script>", "2026-01-02T03:04:05Z", "Fix <b>&</b> \x1b[0m \u202e it"
     ),
-    "b" * 40: Told("b" * 40, "bbbbbbb", "Bob", "2026-01-01T03:04:05Z", ""),
+    "b" * 40: CommitHeader("b" * 40, "bbbbbbb", "Bob", "2026-01-01T03:04:05Z", ""),
 }
 
 

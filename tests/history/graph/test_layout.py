@@ -6,14 +6,14 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from repoagent.history.graph import FOLDER_SIZE, NAME_SIZE, Place, label_width, place
+from repoagent.history.graph import FOLDER_SIZE, NAME_SIZE, Position, label_width, place
 from tests.history.graph.samples import HOSTILE, graph, many
 
 LONG = [b"a/very/long/path/of/folders/that/never/ends/" + b"x" * 60 + str(n).encode() for n in range(12)]
 WIDE = [("文" * 30 + f"/{n}文件.md").encode() for n in range(9)]
 
 
-def box(one: Place) -> tuple[float, float, float, float]:
+def box(one: Position) -> tuple[float, float, float, float]:
     """Left, top, right, bottom of the node with its label."""
     if not one.side:
         return one.x - one.width / 2, one.y - 15, one.x + one.width / 2, one.y + 15

@@ -13,7 +13,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.history import commit_summaries
 from repoagent.history.commit_details import Step
 from repoagent.history.commit_summaries import Outcome, Plan, find_known, plan, summarize
-from repoagent.history.file_history import past
+from repoagent.history.file_history import read_history
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.usage import Limits, Meter, Price
 from repoagent.storage.layout import Layout
@@ -36,7 +36,7 @@ def grow(repo: GitRepo, count: int) -> None:
 
 
 def found(repo: GitRepo, path: str = "a.txt") -> tuple[Step, ...]:
-    return past(repo.top, path, seconds=20).steps
+    return read_history(repo.top, path, seconds=20).steps
 
 
 def place(repo: GitRepo) -> Layout:

@@ -12,7 +12,7 @@ import pytest
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory.archive.export import export
 from repoagent.memory.archive.format import read_archive
-from repoagent.memory.archive.import_archive import Arrival, Import, bring
+from repoagent.memory.archive.import_archive import Arrival, Import, import_memories
 from repoagent.memory.archive.merge import turns_of
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
@@ -55,7 +55,9 @@ class Pair:
 
     def take(self, data: bytes, how: Import | None = None) -> list[Arrival]:
         archive = read_archive(io.BytesIO(data), "team.tar.gz")
-        return bring(self.here.layout, self.here.worktree, archive, how or Import(SOURCE), warn=fail)
+        return import_memories(
+            self.here.layout, self.here.worktree, archive, how or Import(SOURCE), warn=fail
+        )
 
 
 def fail(sentence: str) -> None:

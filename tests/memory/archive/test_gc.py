@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.memory.archive.format import read_archive
-from repoagent.memory.archive.gc import Collected, collect
-from repoagent.memory.archive.import_archive import Arrival, Import, bring
+from repoagent.memory.archive.gc import GcResult, collect
+from repoagent.memory.archive.import_archive import Arrival, Import, import_memories
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
@@ -31,7 +31,7 @@ def gone(desk: Desk, path: str = "a.py") -> Memory:
     return memory
 
 
-def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -> Collected:
+def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -> GcResult:
     return collect(desk.layout, desk.worktree, days=days, apply=apply, now=now, warn=fail)
 
 
@@ -44,7 +44,7 @@ def why(desk: Desk) -> str:
 def back(desk: Desk, path: Path) -> list[Arrival]:
     with path.open("rb") as stream:
         archive = read_archive(stream, path.name, own=True)
-    return bring(desk.layout, desk.worktree, archive, Import(""), warn=fail)
+    return import_memories(desk.layout, desk.worktree, archive, Import(""), warn=fail)
 
 
 def test_an_orphan_is_put_away_and_comes_back_as_it_was(desk: Desk) -> None:

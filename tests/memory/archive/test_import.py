@@ -23,7 +23,7 @@ from repoagent.memory.archive.merge import turns_of, with_edits, with_turns
 from repoagent.memory.compaction import compact
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.store import memories, resolve
-from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, made_note, read_notes
+from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, make_note, read_notes
 from tests.conftest import GitRepo
 from tests.memory.archive.conftest import SOURCE, Pair, edit_of, fail, fill, state, told, turns
 from tests.memory.conftest import desk_at, edited, text
@@ -219,10 +219,10 @@ def test_a_name_that_is_taken(pair: Pair) -> None:
 def test_notes_that_made_room_do_not_come_back(pair: Pair) -> None:
     theirs = pair.there.remember("a.py")
     add_notes(
-        theirs.notes, [made_note(f"number {n} of them is {n * 7919}", source="m") for n in range(LIMIT + 15)]
+        theirs.notes, [make_note(f"number {n} of them is {n * 7919}", source="m") for n in range(LIMIT + 15)]
     )
     ours = pair.here.remember("a.py")
-    add_notes(ours.notes, [made_note(f"ours {n} is {n * 104729}", source="m") for n in range(40)])
+    add_notes(ours.notes, [make_note(f"ours {n} is {n * 104729}", source="m") for n in range(40)])
     data = pair.packed("a.py")
     assert pair.take(data)[0].outcome == "merged"
     assert len(read_notes(ours.notes)) == LIMIT
@@ -263,10 +263,10 @@ def test_a_mangled_conversation_here_is_left_as_it_is(pair: Pair) -> None:
     ours.conversation.write_text("mangled\n")
     fill(pair.there.remember("a.py"), "theirs")
     said: list[str] = []
-    from repoagent.memory.archive.import_archive import bring
+    from repoagent.memory.archive.import_archive import import_memories
 
     archive = read_archive(io.BytesIO(pair.packed("a.py")), "x")
-    found = bring(pair.here.layout, pair.here.worktree, archive, Import(SOURCE), warn=said.append)
+    found = import_memories(pair.here.layout, pair.here.worktree, archive, Import(SOURCE), warn=said.append)
     assert (found[0].counts.notes, found[0].counts.exchanges) == (1, 0) and len(said) == 1
     assert ours.conversation.read_text() == "mangled\n"
 
@@ -373,7 +373,7 @@ def test_turns_are_put_before_ours(ours: list[Turn], theirs: list[Turn]) -> None
 _TAKE = """
 import io, sys
 from pathlib import Path
-from repoagent.memory.archive.import_archive import Import, bring; from repoagent.memory.archive.format import read_archive
+from repoagent.memory.archive.import_archive import Import, import_memories as bring; from repoagent.memory.archive.format import read_archive
 from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
 archive = read_archive(io.BytesIO(Path(sys.argv[2]).read_bytes()), "x")

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import pytest
 
 from repoagent.llm.conversation import Turn, append, dumps
-from repoagent.memory.conversations import Held, Here, Place, find, here, named
+from repoagent.memory.conversations import (
+    ConversationRef,
+    ConversationResolver,
+    StoredConversation,
+    find,
+    here,
+    named,
+)
 from repoagent.storage.atomic import write_whole
 from tests.memory.conftest import Desk
 
@@ -28,17 +35,17 @@ class Talks:
     """Conversations in the repository of a desk."""
 
     desk: Desk
-    at: Here
+    at: ConversationResolver
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> ConversationRef:
         return named(self.desk.layout, name)
 
-    def make(self, name: str, turns: Sequence[Turn] = TALK, nonce: str = "aaaaaaaa") -> Place:
+    def make(self, name: str, turns: Sequence[Turn] = TALK, nonce: str = "aaaaaaaa") -> ConversationRef:
         place = self.place(name)
         write_whole(place.path, dumps(turns, nonce).encode("utf-8", "surrogateescape"))
         return place
 
-    def find(self, name: str) -> Held:
+    def find(self, name: str) -> StoredConversation:
         return find(self.at, name)
 
 

@@ -11,9 +11,9 @@ import pytest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import Turn, append, loads, read
 from repoagent.memory.compaction import compact
-from repoagent.memory.conversation_changes import Overtaken, branch, change, load, redo, save, undo
-from repoagent.memory.conversation_log import changes, file_of, past_folder
-from repoagent.memory.conversations import Place, about_of, entries, entries_of_files, last_spoken
+from repoagent.memory.conversation_changes import ConcurrentChange, branch, change, load, redo, save, undo
+from repoagent.memory.conversation_log import changes, log_folder, text_file
+from repoagent.memory.conversations import ConversationRef, about_of, entries, entries_of_files, last_spoken
 from repoagent.memory.identity.store import remember, resolve
 from repoagent.memory.notes import add_note, read_notes
 from repoagent.storage.secrets import mask
@@ -24,11 +24,11 @@ from tests.memory.conversations.conftest import TALK, Talks
 MORE = (Turn("user", "and now?", {"edit": "3"}), Turn("assistant", "Now it is done."))
 
 
-def back(talks: Talks, place: Place) -> str:
+def back(talks: Talks, place: ConversationRef) -> str:
     return undo(talks.desk.layout, talks.desk.worktree, place).change.command
 
 
-def again(talks: Talks, place: Place) -> str:
+def again(talks: Talks, place: ConversationRef) -> str:
     return redo(talks.desk.layout, talks.desk.worktree, place).change.command
 
 
@@ -63,7 +63,7 @@ def test_keys_are_masked_in_a_copy(talks: Talks) -> None:
     save(talks.desk.layout, talks.find("keys"), talks.place("copy"))
     assert talks.find("copy").conversation.turns[0].text == f"use {mask(token)}, please"
     assert token.encode() not in b"".join(
-        path.read_bytes() for path in past_folder(talks.desk.layout).rglob("*") if path.is_file()
+        path.read_bytes() for path in log_folder(talks.desk.layout).rglob("*") if path.is_file()
     )
 
 
@@ -138,7 +138,7 @@ def test_what_a_person_has_written_in_the_same_place_stays(talks: Talks) -> None
     with pytest.raises(Refused, match="in the same place on line") as caught:
         back(talks, place)
     assert place.path.read_bytes() == mine
-    kept = file_of(talks.desk.layout, hashlib.sha256(before).hexdigest())
+    kept = text_file(talks.desk.layout, hashlib.sha256(before).hexdigest())
     assert str(kept) in str(caught.value) and kept.read_bytes() == before
 
 
@@ -233,7 +233,7 @@ def test_who_comes_too_late_changes_nothing(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     append(place.path, *MORE)
-    with pytest.raises(Overtaken, match="has changed in the meantime"):
+    with pytest.raises(ConcurrentChange, match="has changed in the meantime"):
         change(talks.desk.layout, place, before, b"", "edit")
     assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.desk.layout) == []
 
@@ -251,7 +251,7 @@ def test_a_past_that_was_tampered_with_is_not_used(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     done = change(talks.desk.layout, place, before, before + b"x\n", "edit")
-    kept = file_of(talks.desk.layout, done.before)
+    kept = text_file(talks.desk.layout, done.before)
     kept.write_bytes(b"something else")
     with pytest.raises(Refused, match="was modified and no longer matches its hash"):
         back(talks, place)
@@ -259,7 +259,7 @@ def test_a_past_that_was_tampered_with_is_not_used(talks: Talks) -> None:
     with pytest.raises(Refused, match="the previous text is gone"):
         back(talks, place)
     assert place.path.read_bytes() == before + b"x\n"
-    (past_folder(talks.desk.layout) / "changes.jsonl").write_text('{"version": 2}\n')
+    (log_folder(talks.desk.layout) / "changes.jsonl").write_text('{"version": 2}\n')
     with pytest.raises(Refused, match="newer repoagent"):
         back(talks, place)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from repoagent.llm.conversation import Turn
 from repoagent.llm.conversation import append
 from repoagent.memory.conversation_changes import change; from repoagent.memory.conversations import named
-from repoagent.memory.conversation_changes import Overtaken
+from repoagent.memory.conversation_changes import ConcurrentChange as Overtaken
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.storage.atomic import read_regular
 

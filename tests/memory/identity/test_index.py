@@ -120,10 +120,10 @@ def test_a_file_that_is_locked_or_read_only_costs_time_only(
 
 
 def test_damage_that_shows_late_is_noticed(desk: Desk) -> None:
-    from repoagent.memory.identity.cache import opened
+    from repoagent.memory.identity.cache import open_cache
 
     warnings: list[str] = []
-    with opened(desk.layout, warnings.append) as shelf:
+    with open_cache(desk.layout, warnings.append) as shelf:
         with sqlite3.connect(file_of(desk)) as other:
             other.execute("DROP TABLE hint")
         other.close()

@@ -20,20 +20,20 @@ from repoagent.memory import notes as notes_module
 from repoagent.memory.notes import (
     COMPACTED,
     LIMIT,
-    PERSON,
     PROGRAM,
+    USER,
     Note,
     add_note,
     add_notes,
+    code_names,
     drop_note,
     entries,
-    gone,
-    made_note,
-    names,
+    make_note,
     older_texts,
     read_notes,
     says_nothing_new,
-    shortened,
+    shorten_note,
+    stale_notes,
     staleness,
 )
 from repoagent.memory.prompt import notes_block
@@ -81,14 +81,14 @@ def test_what_says_something_else(new: str, old: str) -> None:
 def test_a_note_has_date_blob_and_source_and_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     add_note(path, "order\n matters: a lot", blob="3f2a9c1" * 6, day=DAY, source="ollama/qwen: 7b")
-    add_note(path, "said by hand", day=DAY, source=PERSON)
+    add_note(path, "said by hand", day=DAY, source=USER)
     assert path.read_text() == (
         "# Notes\n\n- 2026-11-21 3f2a9c13f2a9 by ollama/qwen 7b: order matters: a lot\n"
         "- 2026-11-21 by person: said by hand\n"
     )
     assert read_notes(path) == (
         Note("order matters: a lot", "2026-11-21", "3f2a9c13f2a9", "ollama/qwen 7b"),
-        Note("said by hand", "2026-11-21", "", PERSON),
+        Note("said by hand", "2026-11-21", "", USER),
     )
 
 
@@ -99,7 +99,7 @@ def test_a_note_has_date_blob_and_source_and_comes_back(tmp_path: Path) -> None:
     st.sampled_from(["", "3f2a9c1"]),
 )
 def test_any_added_note_is_one_line_and_read_as_it_was_made(words: str, source: str, blob: str) -> None:
-    note = made_note(words, blob=blob, source=source, day=DAY)
+    note = make_note(words, blob=blob, source=source, day=DAY)
     line = f"{note}\n".encode()
     assert line.count(b"\n") == 1
     assert [entry.note for entry in entries(b"# Notes\n\n" + line)] == [note]
@@ -130,9 +130,9 @@ def test_a_note_about_other_files_is_not_added_at_each_edit(desk: Desk) -> None:
 
 def test_too_many_are_put_away_stale_ones_first_and_none_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
-    mine = [made_note(f"mine {n}", source=PERSON, day=DAY) for n in range(5)]
-    told = [made_note(f"it happened {n}", source=PROGRAM, day=DAY) for n in range(3)]
-    model = [made_note(f"fact {n} of it", source="m", day=DAY) for n in range(LIMIT - 7)]
+    mine = [make_note(f"mine {n}", source=USER, day=DAY) for n in range(5)]
+    told = [make_note(f"it happened {n}", source=PROGRAM, day=DAY) for n in range(3)]
+    model = [make_note(f"fact {n} of it", source="m", day=DAY) for n in range(LIMIT - 7)]
     add_notes(path, [*mine, *model, *told])
     path.write_bytes(b"words of a person\n\n" + path.read_bytes())
     assert len(read_notes(path)) == LIMIT + 1
@@ -157,7 +157,7 @@ def test_lines_of_compacted_exchanges_have_a_limit_of_their_own(
 ) -> None:
     monkeypatch.setattr(notes_module, "COMPACTED_LIMIT", 3)
     path = tmp_path / "notes.md"
-    add_notes(path, [made_note(f"asked {n}", source=COMPACTED, day=DAY) for n in range(5)])
+    add_notes(path, [make_note(f"asked {n}", source=COMPACTED, day=DAY) for n in range(5)])
     assert [note.text for note in read_notes(path)] == ["asked 2", "asked 3", "asked 4"]
     assert [note.text for note in read_notes(tmp_path / "archive" / "notes.md")] == ["asked 0", "asked 1"]
 
@@ -229,7 +229,7 @@ def test_a_kill_leaves_the_notes_whole(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_note_names(said: str, named: tuple[str, ...]) -> None:
-    assert names(said) == named
+    assert code_names(said) == named
 
 
 FILE = b"def parse(rows):\n    return  sorted(rows,\n        key=len)\n\nclass Box:\n    LIMIT = 3\n"
@@ -252,8 +252,8 @@ FILE = b"def parse(rows):\n    return  sorted(rows,\n        key=len)\n\nclass B
 )
 def test_a_note_about_code_that_is_gone_is_stale(said: str, lost: tuple[str, ...]) -> None:
     note = Note(said, "2026-11-21", "3f2a9c1")
-    assert gone([note], FILE).get(note, ()) == lost
-    assert gone([note], b"\xff\xfe" + FILE.decode().encode("utf-16-le")).get(note, ()) == lost
+    assert stale_notes([note], FILE).get(note, ()) == lost
+    assert stale_notes([note], b"\xff\xfe" + FILE.decode().encode("utf-16-le")).get(note, ()) == lost
 
 
 def test_the_text_it_was_true_of_decides_where_it_is_known() -> None:
@@ -266,9 +266,9 @@ def test_the_text_it_was_true_of_decides_where_it_is_known() -> None:
         asked.append(blobs)
         return {"aaaaaaa": FILE + b"def load(): pass\n"}
 
-    assert gone([one, two], FILE, older) == {two: ("load",)}
+    assert stale_notes([one, two], FILE, older) == {two: ("load",)}
     assert asked == [{"aaaaaaa"}]
-    assert gone([Note("`parse` is fine", "", "aaaaaaa")], FILE, older) == {}
+    assert stale_notes([Note("`parse` is fine", "", "aaaaaaa")], FILE, older) == {}
     assert len(asked) == 1  # nothing in doubt, nobody asked
 
 
@@ -299,13 +299,13 @@ def test_the_prompt_says_which_notes_are_out_of_date(desk: Desk) -> None:
 
 def test_a_persons_notes_come_first_where_room_is_short(desk: Desk) -> None:
     memory = desk.remember("a.py")
-    add_note(memory.notes, "keep the public names", source=PERSON, day=DAY)
-    add_notes(memory.notes, [made_note(f"fact {n} " + "word " * 20, source="m") for n in range(20)])
+    add_note(memory.notes, "keep the public names", source=USER, day=DAY)
+    add_notes(memory.notes, [make_note(f"fact {n} " + "word " * 20, source="m") for n in range(20)])
     told = notes_block(memory, 120).splitlines()
     assert told[1] == "- 2026-11-21 by person: keep the public names"
     assert told[-2].startswith("- ") and "fact 19 " in told[-2]
 
 
 def test_long_notes_are_cut_between_words() -> None:
-    assert len(shortened("word " * 200)) <= 400 and shortened("word " * 200).endswith("word…")
-    assert replace(made_note("x"), day="") == Note("x")
+    assert len(shorten_note("word " * 200)) <= 400 and shorten_note("word " * 200).endswith("word…")
+    assert replace(make_note("x"), day="") == Note("x")

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from repoagent.llm.conversation import Turn, dumps
-from repoagent.memory.search.index import in_memory, sweep, update
+from repoagent.memory.search.index import in_memory, snapshot_files, update
 from repoagent.memory.search.search import Hit, Search, search
 from repoagent.storage.layout import Layout
 
@@ -73,7 +73,7 @@ class Shelf:
     def rebuilt(self) -> Rows:
         """What an index holds that is made now."""
         with closing(in_memory()) as connection:
-            update(connection, self.layout, sweep(self.layout), self.warnings.append)
+            update(connection, self.layout, snapshot_files(self.layout), self.warnings.append)
             return content(connection)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.search import index
-from repoagent.memory.search.index import catch_up, glance
+from repoagent.memory.search.index import catch_up, snapshot_folders
 from repoagent.memory.search.search import Search
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout
@@ -28,7 +28,7 @@ def many(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     for name in ("a", "b", "c"):
         shelf.notes(f"{name}.py", f"the parser of {name}", "one cache")
     settle(shelf)
-    assert shelf.files("parser", QUICK) and glance(shelf.layout) is not None
+    assert shelf.files("parser", QUICK) and snapshot_folders(shelf.layout) is not None
     return shelf
 
 
@@ -42,13 +42,13 @@ def settle(shelf: Shelf) -> None:
 def sweeps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Grows with each look at all files."""
     done: list[None] = []
-    sweep = index.sweep
+    sweep = index.snapshot_files
 
-    def counted(layout: Layout) -> index.Sweep:
+    def counted(layout: Layout) -> index.FileSnapshot:
         done.append(None)
         return sweep(layout)
 
-    monkeypatch.setattr("repoagent.memory.search.index.sweep", counted)
+    monkeypatch.setattr("repoagent.memory.search.index.snapshot_files", counted)
     return done
 
 
@@ -90,9 +90,9 @@ def test_an_appended_edit_shows_in_its_folder(many: Shelf) -> None:
     folder = many.root / "memory" / "a-py-1a2b"
     append_edit(folder / "edits.jsonl", edit_of("one"))
     settle(many)
-    before = glance(many.layout)
+    before = snapshot_folders(many.layout)
     append_edit(folder / "edits.jsonl", edit_of("two"))
-    assert glance(many.layout) != before
+    assert snapshot_folders(many.layout) != before
 
 
 def test_what_was_written_in_place_is_found_by_a_word_that_is_nowhere(

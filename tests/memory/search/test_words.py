@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.memory.search.index import in_memory
-from repoagent.memory.search.ranking import Only, match, parse, ranked
+from repoagent.memory.search.ranking import Filter, match, parse, ranked
 from repoagent.memory.search.search import snippet
 from repoagent.memory.search.tokenize import stem, words_of
 
@@ -79,7 +79,7 @@ def index() -> Iterator[sqlite3.Connection]:
 def test_any_text_is_a_query(index: sqlite3.Connection, text: str) -> None:
     query = parse(text)
     assert query.words or not words_of(text).parts
-    ranked(index, query, Only(("note",), (text,)), date(2026, 1, 1))
+    ranked(index, query, Filter(("note",), (text,)), date(2026, 1, 1))
 
 
 @pytest.mark.parametrize(

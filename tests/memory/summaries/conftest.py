@@ -12,7 +12,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Meter
 from repoagent.memory.file_summaries import FileSummary, plan, summarize
-from repoagent.memory.file_summary_store import File, SummaryCache
+from repoagent.memory.file_summary_store import SourceFile, SummaryCache
 from repoagent.storage.layout import Layout
 
 FUNCTIONS = 36
@@ -72,7 +72,7 @@ class Desk:
         context_tokens: int | None = None,
     ) -> FileSummary:
         """The summary of these bytes, in about as many calls as the plan said."""
-        file, shelf = File(path, data), SummaryCache(self.layout, refresh, warn=pytest.fail)
+        file, shelf = SourceFile(path, data), SummaryCache(self.layout, refresh, warn=pytest.fail)
         todo = plan([file], shelf, words=words, context_tokens=context_tokens)
         before = len(self.model.requests)
         done = summarize(file, shelf, self.model, Meter(), words=words, context_tokens=context_tokens)

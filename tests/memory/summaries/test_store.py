@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.llm.model import printable
 from repoagent.memory.file_summary_store import (
-    Record,
     Summary,
     SummaryCache,
     SummaryPart,
+    SummaryRecord,
     place_of,
     read_record,
     read_summary,
@@ -136,7 +136,7 @@ def test_unchanged_parts_are_found_wherever_they_are(chosen: list[list[bytes]], 
     old = b"".join(pieces)
     starts = [sum(map(len, pieces[:n])) for n in range(len(pieces))]
     parts = tuple(part(start, start + len(piece), old) for start, piece in zip(starts, pieces, strict=True))
-    record = Record("a", "0" * 64, "0" * 64, 150, parts)
+    record = SummaryRecord("a", "0" * 64, "0" * 64, 150, parts)
     assert unchanged(record, old) == dict(enumerate(starts))
     gone = data.draw(st.sets(st.integers(0, len(pieces) - 1)))
     instead = data.draw(LINES)
@@ -150,7 +150,7 @@ def test_unchanged_parts_are_found_wherever_they_are(chosen: list[list[bytes]], 
 def test_looking_for_parts_ends_where_all_lines_are_the_same() -> None:
     old = b"x\n" * 200_000
     starts = range(0, len(old), 16_000)
-    record = Record("a", "0" * 64, "0" * 64, 150, tuple(part(n, n + 16_000, old) for n in starts))
+    record = SummaryRecord("a", "0" * 64, "0" * 64, 150, tuple(part(n, n + 16_000, old) for n in starts))
     started = time.process_time()
     unchanged(record, b"y\n" + b"x\n" * 7_999 + b"z\n" + b"x\n" * 7_000 + b"z\n" + old)
     assert time.process_time() - started < 2
@@ -158,7 +158,7 @@ def test_looking_for_parts_ends_where_all_lines_are_the_same() -> None:
 
 def test_a_record_is_read_back_and_a_spoiled_one_is_nothing(tmp_path: Path) -> None:
     data = b"abcdef"
-    record = Record("src/a b.py", "1" * 64, "2" * 64, 150, (part(0, 2, data), part(2, 6, data)))
+    record = SummaryRecord("src/a b.py", "1" * 64, "2" * 64, 150, (part(0, 2, data), part(2, 6, data)))
     write_record(tmp_path, record)
     assert read_record(tmp_path, "src/a b.py") == record
     assert read_record(tmp_path, "src/a-b.py") is None

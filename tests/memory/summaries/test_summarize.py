@@ -7,7 +7,7 @@ import pytest
 from repoagent.errors import LimitReached, ModelError, Refused
 from repoagent.llm.usage import Limits, Meter, Price
 from repoagent.memory.file_summaries import plan, summarize
-from repoagent.memory.file_summary_store import File, SummaryCache
+from repoagent.memory.file_summary_store import SourceFile, SummaryCache
 from tests.memory.summaries.conftest import BROKEN, Desk, changed, function, large
 
 SMALL = b"def f():\n    return 1\n"
@@ -36,7 +36,7 @@ def test_an_answer_that_says_nothing_is_not_kept(desk: Desk, reply: str) -> None
 
 
 def test_a_join_that_fails_leaves_no_summary_of_the_file(desk: Desk) -> None:
-    parts = plan([File("src/app.py", large())], SummaryCache(desk.layout)).asked
+    parts = plan([SourceFile("src/app.py", large())], SummaryCache(desk.layout)).asked
     desk.says(*[f"It is part {n}." for n in range(parts)], BROKEN)
     with pytest.raises(ModelError):
         desk.ask(large())
@@ -45,7 +45,7 @@ def test_a_join_that_fails_leaves_no_summary_of_the_file(desk: Desk) -> None:
 
 
 def test_limits_hold_before_each_call(desk: Desk) -> None:
-    file, shelf = File("src/app.py", large()), SummaryCache(desk.layout)
+    file, shelf = SourceFile("src/app.py", large()), SummaryCache(desk.layout)
     meter = Meter(Limits(cost=0.0001), lambda spec: Price(1.0, 1.0))
     with pytest.raises(LimitReached):
         summarize(file, shelf, desk.model, meter)
@@ -242,5 +242,5 @@ def test_blank_parts_are_not_asked_about(desk: Desk) -> None:
 
 def test_nothing_is_kept_where_there_is_no_place(desk: Desk) -> None:
     shelf = SummaryCache(None)
-    done = summarize(File("a.py", SMALL), shelf, desk.model, Meter())
+    done = summarize(SourceFile("a.py", SMALL), shelf, desk.model, Meter())
     assert done.summary.place is None and desk.files == []
