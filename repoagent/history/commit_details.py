@@ -1,6 +1,6 @@
-"""Which definitions of a file a change touched: two outlines compared by name and by their own lines.
+"""What each commit did to one file: definitions touched, lines, renames, modes; within limits of work and time.
 
-What each commit did to one file: symbols touched, lines, renames, modes; within bounds of work and time.
+Definitions are compared by name and by their own lines, between the outlines of both versions.
 """
 
 from __future__ import annotations

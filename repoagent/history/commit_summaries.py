@@ -1,10 +1,6 @@
-"""The changes of several commits, with one call of git for all, and their patch ids.
+"""Summarize commits with a model, in batches; each answer is stored as soon as it arrives.
 
-The question to a model about several commits, and its answer, read strictly.
-
-Which summaries there are already: by commit id, by patch, in the notes of the team.
-
-Ask a model about the commits that have no summary yet: in batches, each kept as soon as it is answered.
+Summaries that exist already, by commit id, by patch id or in git notes, are not requested again.
 """
 
 from __future__ import annotations

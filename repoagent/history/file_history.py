@@ -1,9 +1,4 @@
-"""A file's commits as the index has them: all of them at once, with no walk through the history.
-
-Who has worked on a file: by `.mailmap`, how often and when, programs apart.
-
-All of what `repoagent history` shows of one file: its people, its last commits and what each did.
-"""
+"""The history of one file: its authors, commits, and what each did; from the index if it is complete, else from git."""
 
 from __future__ import annotations
 

@@ -1,16 +1,9 @@
-"""Groups of files that change among each other: the Louvain method.
+"""A neighborhood as a graph: nodes, links, clusters and positions.
 
-Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in large networks" (2008). Nodes are visited
-in their order and ties go to the first group, so that the same graph has the same groups.
-
-Names and sentences as a picture shows them: nothing in them acts on a terminal, a page or a reader's eye.
-
-A neighborhood as nodes, links and groups: what every form of the picture shows.
-
-Where everything stands: the asked files in the middle, their neighbors on an ellipse around them, group by group.
-
-Each neighbor has a line of its own on its side of the ellipse and its label points outward, so no label lies on another
-one however many there are.
+Clusters: the Louvain method (Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in large
+networks", 2008), with a fixed order of nodes, so that the same graph has the same clusters. Layout: the queried files
+in the middle, neighbors on an ellipse around them, cluster by cluster, labels pointing outward, one line each, so that
+no two overlap.
 """
 
 from __future__ import annotations

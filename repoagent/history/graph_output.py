@@ -1,15 +1,8 @@
-"""The picture as SVG: one self-contained image, readable on light and on dark, with the evidence on hover.
+"""A graph as SVG, as graphviz source, and as an HTML page. Pure functions of values.
 
-The picture for graphviz.
-
-The picture of a neighborhood: for graphviz, as an image, as a page for the browser. Pure functions of values.
-
-A page that works offline: nothing from outside is loaded, and nothing but its own script and rules counts.
-
-Their hashes stand in its Content-Security-Policy, so that a name or a subject that got through as markup could still do
-nothing.
-
-The picture as a page: the table beside it, and the evidence on hover or focus.
+The SVG is self-contained and readable on light and dark backgrounds, with the commits in tooltips. The page loads
+nothing; its Content-Security-Policy lists the hashes of its script and styles, so that no text from the repository can
+execute.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What `git log -z --raw --numstat` prints for one file, as values.
+"""Read `git log`: the commits of one file, or of the whole history as a stream, within a time limit; and contents of
+blobs.
 
-What each commit did to which paths: one `git log`, read as it comes, one record per commit.
-
-One git call that runs while other work goes on, and is read until its end or until its time is up.
-
-The contents of blobs of several commits, never fetched: what a partial clone lacks is left out.
+Nothing is fetched: what a partial clone lacks is omitted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The map of a repository as a page: a disc of dots for each cluster, lines between discs, labels on the bridges.
+"""The map of a repository as an HTML page: a disc of dots for each cluster, lines between discs, labels on bridges.
 
-The discs are placed one after another, largest first, each where it touches another one, overlaps none and is nearest
-to those that it changes with. A disc's title is inside the circle that it is placed with, so no title lies on another.
+Discs are placed largest first, each touching another one without overlap, nearest to the clusters that it changes with.
 """
 
 from __future__ import annotations

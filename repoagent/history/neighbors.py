@@ -1,8 +1,4 @@
-"""What a path that somebody asks about stands for: a file, a folder's files, a file that is gone, or a name alone.
-
-The whole task: which files change with some files, from the index or, while there is none, from their own last
-commits, or from names alone.
-"""
+"""Which files change with given files: from the index, from their own last commits until it is built, or from names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What a prompt says of a file's history: a `Look`, gathered within a time and a budget while other work goes on, and,
-for an edit, its last changes, which are bounded by commits alone.
+"""The part of a prompt about a file's history.
+
+`HistoryLookup` gathers it within a time limit while other work proceeds; `last_changes` is limited by commits alone, so
+that the same state always gives the same prompt.
 """
 
 from __future__ import annotations

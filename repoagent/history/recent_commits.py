@@ -1,9 +1,7 @@
-"""The last commits that changed one file, within a bound of time, while other work goes on.
+"""The last commits of one file, read by one `git log` within a time limit while other work proceeds.
 
-The quick way: what a file's own last commits say, read by one `git log` within a bound of time.
-
-It is the answer while there is no index yet. The log runs while other work goes on; what it has printed when the time
-is up is what counts. Renames are not followed, and what a neighbor did without the file is not known.
+This is the answer while there is no index: whatever the log has printed when the time is up counts. `QuickLook` derives
+neighbors from it; it does not follow renames and does not know what a neighbor did without the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What is said of a neighborhood, the same in a table and in a picture.
-
-A file's recent commits as text for a prompt, and as data.
-
-The commits behind an answer, as a person reads them: one `git log` for all of them.
-"""
+"""Neighbors, file history and commits as text and data, for tables, pictures and prompts."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""Summaries as files: one for each commit, so that two processes never write the same one at odds.
+"""Summaries of commits as files, one for each commit, and as git notes that a team can share.
 
 `summaries/ab/cdef….json` is the commit abcdef…; `summaries/patches/12/34….json` names the commit that was summarized
-for the patch 1234…, under which a rebased or cherry-picked commit finds it. A commit never changes, and neither does
-what a file was called in it: so a line is kept under commit and path, and outlives every later rename.
-
-Summaries as git notes under refs/notes/repoagent, which a team can fetch and push.
-
-A note has one line of JSON for each model's summary of the commit, keys sorted, so that git's own `cat_sort_uniq`
-merges the notes of two people without a conflict. Notes come from others: they are cleaned and cut.
+for the patch id 1234…, by which a rebased or cherry-picked commit finds it. A line is stored under commit and path, so
+later renames do not affect it. A note under refs/notes/repoagent has one line of JSON for each model's summary, keys
+sorted, so that git's `cat_sort_uniq` merges notes without conflicts. Notes come from others: they are cleaned and cut.
 """
 
 from __future__ import annotations

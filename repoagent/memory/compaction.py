@@ -1,7 +1,7 @@
-"""Old exchanges leave the conversation: whole and byte for byte to the archive, and as a line each to the notes.
+"""Move old exchanges of a conversation to the archive, and leave a line for each in the notes.
 
-`archive/conversation-DAY-HASH.md` is a conversation file of its own, under a name made of what it holds: to do it
-again after a kill writes the same file and the same notes.
+`archive/conversation-DAY-HASH.md` is a conversation file named by a hash of its content: repeating the move after a
+kill writes the same file and the same notes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""The one way in which a command replaces, makes or removes a conversation: under locks, recorded, whole.
+"""Change, copy, undo and redo conversations.
 
-Undo and redo: the last change of a conversation by a command is taken back, byte for byte if nothing came since.
-
-What was said or written since is kept: turns that were added go behind the old text, changes elsewhere are merged as
-git merges (three ways, by lines). Where that can't be done nothing is.
-
-What a rewritten conversation must keep: it is one still, its turns follow each other as they may, and nobody has put
-words into the person's mouth.
-
-Copies of conversations: saved under a name, loaded for a file, branched off at a turn.
+Each change by a command is made under locks, recorded in the log, and written whole. Undo restores the previous text
+byte for byte if nothing was written since; otherwise it keeps later turns and merges other changes by lines, or
+refuses. `check` states what a rewritten conversation must preserve.
 """
 
 from __future__ import annotations

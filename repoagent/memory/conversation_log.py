@@ -1,12 +1,10 @@
-"""What conversations were: every text that a command has replaced or made, by its hash, and a line for each change.
+"""The log of changes to conversations, and the exchanges of a conversation.
 
     .repoagent/conversations/.past/changes.jsonl     which conversation, which command, from which text to which
     .repoagent/conversations/.past/3f2a9c….md        a text, named by the SHA-256 of its bytes
 
-Both are written before the conversation itself: a change that is recorded and did not come to be (a kill in between) is
-known by the text that is still there.
-
-The exchanges about a file: each request with the turns that followed it and what came of it.
+Both are written before the conversation itself: after a kill in between, the unchanged text shows that the recorded
+change did not happen. An exchange is a request with the turns that followed it and its outcome.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a model said of a conversation, kept under the hash of what was summarized: no text is paid for twice.
+"""Summarize a conversation with a model; summaries are cached under a hash of the summarized turns.
 
-A long conversation is read in pieces of whole turns, each with what was said of all before it. The pieces are cut from
-the beginning, so that a conversation that has only grown pays for its end alone.
+A long conversation is read in pieces of whole turns, each with the summary of all before it. Pieces are cut from the
+beginning, so that a conversation that has only grown pays for its new turns alone.
 """
 
 from __future__ import annotations

@@ -1,17 +1,10 @@
-"""The names of conversations: which may be given, which there are.
+"""Conversations: their names, where they are stored, and what they contain.
 
-`.repoagent/conversations/NAME.md` holds the conversation NAME. Names of a reserved form belong to conversations of the
-program's own: of edits at work, and of tasks.
-
-What a person names on the command line: a conversation by its name, or that of a file as `file:PATH`.
-
-Which file a copy is about: one line between the first line of a conversation file and its first turn.
+`.repoagent/conversations/NAME.md` holds the conversation NAME; `file:PATH` names the conversation of a file, which is
+in the memory of that file. Names with a reserved prefix belong to edits and tasks in progress. A copy of a file's
+conversation names the file in a line before the first turn, which the conversation format ignores:
 
     about: "src/app.py"
-
-The format knows no such line: what stands before the first turn is text, and every reader of conversations passes it.
-
-What conversations there are, at a glance: what each is, how long, when it was spoken in, which file it is about.
 """
 
 from __future__ import annotations
@@ -206,13 +199,13 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | 
 
 @dataclass(frozen=True)
 class ConversationResolver:
-    """Where a person stands: what a word that they write for a conversation means. `why_not` says why a file is not to
-    be read, "" for one that may be."""
+    """Resolves the names of conversations that a user types in the folder `cwd`. `why_not` says why a file may not be
+    read, "" if it may."""
 
     layout: Layout
     worktree: WorkTree
     cwd: Path
-    why_not: Callable[[str], str]
+    why_not: Callable[[str], str] = lambda path: ""
     warn: Warn = to_stderr
 
     def place(self, text: str, *, own: bool = False) -> ConversationRef:
@@ -240,18 +233,6 @@ class ConversationResolver:
         if reason := self.why_not(inside):
             raise Refused(reason)
         return of_file(self.layout, self.worktree, inside, make=make, warn=self.warn)
-
-
-def here(
-    layout: Layout,
-    worktree: WorkTree,
-    cwd: Path,
-    *,
-    why_not: Callable[[str], str] = lambda path: "",
-    warn: Warn = to_stderr,
-) -> ConversationResolver:
-    """How words for conversations are read in the folder `cwd`."""
-    return ConversationResolver(layout, worktree, cwd, why_not, warn)
 
 
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:

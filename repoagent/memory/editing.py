@@ -1,6 +1,7 @@
-"""A text of a memory that a person has changed in an editor: checked, and joined with what others wrote meanwhile.
+"""Edit, clear and restore the texts of a memory.
 
-Parts of a memory are put away in its archive, and brought back from there: nothing is deleted.
+An edited text is checked, then merged with what others wrote in the meantime. Cleared parts move to the archive of the
+memory and can be restored from there; nothing is deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the file of a memory is: at its path, elsewhere, or gone. Nothing is written down by looking."""
+"""Locate the file of a memory: at its path, moved, or gone. Nothing is written."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The questions to a model, and what of its answers may be kept.
+"""Summarize files with a model: part by part, then joined.
 
-A file on its way to a summary: part by part, then joined. Who answers what is not known yet is given to it.
-
-What summarizing some files would take, and having it done.
-
-What prompts get of the summaries: those that still say what stands in the file.
+`plan` estimates the calls, `summarize` makes them, and `summary_block` and `purpose` give prompts the summaries that
+still match the file.
 """
 
 from __future__ import annotations

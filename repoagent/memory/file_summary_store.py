@@ -1,4 +1,4 @@
-"""What a model said of a text, as a file that a person can read and correct: one for each text, found by its hash.
+"""Summaries as files that users can read and correct, one for each summarized text, named by its hash.
 
     version: 1
     about: src/app.py, lines 1-310
@@ -8,15 +8,9 @@
 
     Reads the configuration and starts the server. …
 
-Below the first empty line all is the summary. `written` is the hash of what the model wrote: where it is not that of
-what stands there, a person has corrected it, and nothing overwrites that.
-
-A file as it is summarized: whole, or the segments that are asked about one by one; and what was known of it last.
-
-What was known last stands in one JSON file for each path: which summary it has, and where it was cut. The cuts that an
-edit left alone are kept, so that only the segments that it touched are new ones.
-
-What is known before anybody is asked, and what is kept of what was paid for.
+The summary follows the first empty line. `written` is the hash of the model's text: if it does not match, a user has
+corrected the summary, and nothing overwrites it. A JSON file for each path records its summary and where the file was
+cut, so that only the parts that an edit touched are summarized again.
 """
 
 from __future__ import annotations

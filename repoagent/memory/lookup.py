@@ -1,10 +1,6 @@
-"""Which memory a person means: by the path of a file, by a path that is gone, by the name or the id of the memory.
+"""Resolve what a user names to a memory, list memories, and collect what is known about one or all of them.
 
-The rows of a list of memories: only what is shown is looked at closely.
-
-All that is known about one file, put together to be shown.
-
-All memories together: how much there is, what is set aside, who holds a lock, whether locks work at all.
+A list looks closely only at the rows that it shows.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Whether one short sentence says anything that another does not. When in doubt it does: a note that is there twice
-costs a line, one that was not taken is lost.
-
-`notes.md`: what was learned about a file, one bullet each, for people to edit.
+"""`notes.md`: what was learned about a file, one bullet each, for people to edit.
 
     # Notes
 
     - 2026-11-21 3f2a9c1 by anthropic/claude-sonnet-5-5: callers rely on the order of the result
 
-Any bullet is a note, with or without date, blob and source; indented lines go on with it, and a paragraph is a
-note too. What says nothing new is not added. Of too many notes those that count least go to `archive/notes.md`.
-
-Whether the code that a note is about is still there: by the names and the quoted code in it.
-
-A note that a person makes about a file, as it is now.
+Any bullet is a note, with or without date, blob and source; indented lines continue it, and a paragraph is a note too.
+A note that repeats another one is not added; when in doubt it is, because a duplicate costs a line and a missing note
+is lost. Above a limit the least important notes move to `archive/notes.md`. A note is stale when the code that it names
+is gone from the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What of a memory goes into a prompt: the notes, which stay the same from one request to the next, and apart from
-them what was asked before.
+"""What a prompt contains of a memory: the notes, the last edits, and the earlier exchanges relevant to the request.
 
-What was said in an exchange, in a few lines: words, reasons and failures, no code.
-
-Which earlier exchanges a request is shown: those that share its rare words and names, and the last ones.
+Notes stay the same from one request to the next, which keeps prompt caches valid. Exchanges are shown in a few lines
+without code: those that share rare words and names with the request, and the last ones.
 """
 
 from __future__ import annotations

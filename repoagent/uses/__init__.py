@@ -1,1 +1,3 @@
-"""Where a symbol is defined and used. Read find.py first."""
+"""Where symbols are used, by name: query.py (what is asked), find.py (the search), report.py (the answer),
+request_symbols.py.
+"""

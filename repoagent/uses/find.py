@@ -1,10 +1,7 @@
-"""The files of a work tree that hold a name: `git grep` over the tracked ones, and those that git does not know yet.
+"""Find where symbols are defined and used, file by file.
 
-What the files that hold a name have of it: read, and parsed as far as the bounds allow.
-
-Which occurrences of a name are uses of a symbol: by what the symbol is, and by the file that they are in.
-
-Where symbols are defined and used, file by file: the files that hold their names, read and told apart.
+`git grep` lists the files that contain a name, untracked ones are read directly; each file is parsed as far as the
+limits allow. An occurrence is a use by what the symbol is and by the file that it is in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The answer as plain values: where a symbol is defined and used.
-
-What a text asks for: `NAME`, `Class.method`, `FILE:NAME`, or a FILE with all that it defines.
-"""
+"""A query for uses (`NAME`, `Class.method`, `FILE:NAME`, or a FILE) and its answer as plain values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The whole question: what a text asks for, and its uses, ranked by what changes with the file that defines it.
-
-What is said of uses, the same in a terminal, in a prompt and by MCP.
+"""Answer a query for uses, ranked by what changes with the defining file, and describe it for terminals, prompts and
+MCP.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Which words of a request are names of code, by how they are written.
+"""The symbols that a request names, with where they are used and tested, in a few lines of a prompt.
 
-The symbols that a request names, and a few lines of a prompt that say where else they are used, and in which tests.
-
-No index, no history and no clock: the same request of the same files has the same lines.
-
-Where the names of a request are defined, and which tests have them, read off one `git grep`. Nothing is parsed, so
-that it costs next to nothing before the first request of a run.
+Names are recognized by how they are written, definitions and tests by one `git grep`; nothing is parsed, and no index,
+history or clock is read, so the same request on the same files gives the same lines.
 """
 
 from __future__ import annotations

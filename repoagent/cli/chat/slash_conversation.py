@@ -83,7 +83,7 @@ def save(chat: Chat, words: str) -> None:
 def load(chat: Chat, words: str) -> None:
     """Continue a copy of a saved conversation; the saved one does not change."""
     from repoagent.memory.conversation_changes import branch
-    from repoagent.memory.conversations import find, here, named
+    from repoagent.memory.conversations import ConversationResolver, find, named
 
     if not words:
         raise UsageError("missing name: use /load NAME; `repoagent conversation list` shows the names")

@@ -118,7 +118,7 @@ class ConversationContext:
 def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> ConversationContext:
     """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
-    from repoagent.memory.conversations import here
+    from repoagent.memory.conversations import ConversationResolver
 
     cwd = Path.cwd()
     worktree = open_worktree(cwd)
@@ -130,7 +130,7 @@ def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> Co
 
         return gate(worktree.top, [path])(path) or ""
 
-    at = here(place, worktree, cwd, why_not=why_not, warn=terminal.warn)
+    at = ConversationResolver(place, worktree, cwd, why_not=why_not, warn=terminal.warn)
     return ConversationContext(worktree, place, at, settings, terminal)
 
 

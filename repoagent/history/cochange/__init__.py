@@ -1,1 +1,1 @@
-"""Score which files change together, from commits alone. Read score.py first."""
+"""Which files change together: score.py ranks neighbors, missing.py finds a usual partner that a change lacks."""

@@ -1,12 +1,11 @@
 """A usual partner is missing: which files nearly always changed along with a set of changed files, and did not now.
 
 A past commit counts by how near it is to "the set and one file more". If it shares `a` of the set's `q` files and has
-`n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, for then it speaks against every
-partner. Its weight is the cube of that, less for older commits and more for those of the same author, whose habit it
-is to put such files into one commit or into two. The confidence in a partner is the weight of the commits with it
-over the weight of all, drawn towards zero while there is little evidence.
-
-From which confidence on to warn in this repository: read off its own newest commits.
+`n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, which is evidence against every
+partner. Its weight is the cube of that, less for older commits and more for those of the same author, whose habit it is
+to put such files into one commit or into two. The confidence in a partner is the weight of the commits with it over the
+weight of all, drawn towards zero while there is little evidence. The confidence at which to warn is calibrated on the
+newest commits of the repository itself.
 """
 
 from __future__ import annotations

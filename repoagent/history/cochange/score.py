@@ -1,19 +1,9 @@
-"""How surely files change with others, out of the commits that they share: directly, and by way of their partners.
+"""Which files change together with given files, the surest first.
 
-What the name of a file says about its kin: `src/core/parser.c`, `core/parser.h`, `tests/test_parser.py`.
-
-The present paths of candidates: only of those that may be among the best, for most of a long past are not.
-
-Which files change together with some files, the surest first.
-
-The score of a file is 1 - exp(-x), where x is the sum of what each kind of evidence says: its share of the commits of
-the asked files (newer and smaller commits weigh more), how often it changes with their partners, whether it was part of
-the work of the last commits, and how much of its name it shares with the asked ones, where that is rare. The weights
-were chosen by replaying the history of public repositories (docs/benchmarks.md).
-
-A commit as the co-change kernel sees it.
-
-What the co-change kernel asks of a history: the commits of a file, names, folders, and what is alive.
+The score of a file is 1 - exp(-x), where x sums the evidence: its share of the commits of the queried files (newer and
+smaller commits weigh more), how often it changes with their partners, whether it was part of the work of the last
+commits, and how much of its name it shares with them, where that is rare (`src/core/parser.c`, `tests/test_parser.py`).
+The weights were chosen by replaying the history of public repositories (docs/benchmarks.md).
 """
 
 from __future__ import annotations

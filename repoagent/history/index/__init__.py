@@ -1,1 +1,1 @@
-"""The index of the history in SQLite, brought up to HEAD on use. Read index.py first."""
+"""The history index, `.repoagent/history.db`: schema.py, renames.py, miner.py (write), reader.py (read), index.py."""

@@ -1,8 +1,6 @@
-"""The index of one repository: open it, bring it up to date, read it as a revision sees it.
+"""The history index of one repository: open it, update it (also in the background), and read it as of a revision.
 
-Bring the index up to date: its new commits, then the older ones that are still to be mined, then what is alive.
-
-Build the index while the person goes on.
+An update adds new commits, then older ones that are not indexed yet, then the paths of the present tree.
 """
 
 from __future__ import annotations

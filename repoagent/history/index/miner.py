@@ -1,7 +1,4 @@
-"""Write a batch of commits into the index, in one transaction.
-
-Fill the index: back from the commit that it began with, and forward by the commits that are new.
-"""
+"""Fill the index in batches, each one transaction: backwards from its first commit, forwards by new commits."""
 
 from __future__ import annotations
 

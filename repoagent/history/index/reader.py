@@ -1,9 +1,7 @@
-"""Reading the index as one revision sees it: the `View` that the co-change kernel asks.
+"""Read the index as of one revision: the `View` that the co-change score queries.
 
-Which numbers of the index a commit reaches.
-
-`bounds` are sorted numbers: begin, end, begin, end …; each end is outside. What is still to be mined below the base of
-the index is reached by an open begin, LOWEST, unless the tip lacks some of it.
+The commits that a revision reaches are sorted bounds of commit numbers: begin, end, begin, end …; each end is
+exclusive. An open begin, LOWEST, covers what is not indexed yet below the base, unless the tip lacks some of it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""Why there is no index to ask.
-
-The tables of the index, and opening the file that holds them.
+"""The tables of the history index, and opening its file: a damaged or foreign one is renamed and reported.
 
 A commit has a number, and a larger number is a newer commit: mining goes back from BASE, updates go up from it. Its row
 is found by its `age`, AGES - number: rows that are appended fill their pages, rows put in front of others half of them.
-A file has a number through all of its names. `touch` says which commits changed a file, a sorted array of numbers for
-each stretch; `name` says which file had a path, with the newest and the oldest commit that says so; `tip` which numbers
-a commit reaches.
-
-The file of the index: opened if it is ours and whole, else put out of the way, said in one line.
-
-What changes the history that git shows without changing a commit: a shallow boundary, grafts, replaced commits.
+A file has one number through all of its names. `touch` says which commits changed a file, a sorted array of numbers for
+each stretch; `name` says which file had a path, with the newest and the oldest commit that says so; `tip` says which
+numbers a commit reaches. A fingerprint of the shallow boundary, grafts and replaced commits shows when git's view of
+the history has changed.
 """
 
 from __future__ import annotations

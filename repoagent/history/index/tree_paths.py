@@ -1,4 +1,4 @@
-"""Which paths are in a revision's tree: noted in the index for one of them, asked of git for others."""
+"""Which paths are in a revision's tree: stored in the index for one revision, read from git for others."""
 
 from __future__ import annotations
 

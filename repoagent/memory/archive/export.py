@@ -1,8 +1,6 @@
-"""Which memories go into an archive, and the archive of them.
+"""Export memories to an archive, and the scratch folder that import and gc share.
 
-Where memories are made ready before they are moved to their place, and where they go before they are removed.
-
-One command at a time has it, so that what is found there when it is taken was left by one that was killed.
+One command at a time holds the scratch folder; what it finds there was left by one that was killed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""The lines of an `edits.jsonl` that may come from anybody.
+"""The archive format: memories in a .tar.gz; the same memories give the same bytes.
 
-The archive: memories in one .tar.gz, which the same memories make with the same bytes.
+    manifest.json                    version, kind, and the list of memories
+    memory/NAME/identity.json        path, earlier paths and versions; nothing about the exporting machine
+    memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
 
-    manifest.json                    version, kind, and which memories are in it
-    memory/NAME/identity.json        path, earlier paths and versions; nothing of the machine it comes from
-    memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as they stand in `.repoagent`
-
-An archive that `repoagent memory gc` has made is `whole`: it has the identity as it was, with what was last seen of
-the file. An archive may come from anybody. It is read to its end before anything is done with it, in bounds of size and
-number, and refused as a whole when a part of it is not what it should be.
-
-A memory folder as a parcel: read under its locks, and what is secret in it masked.
+An archive written by `repoagent memory gc` is `whole`: it keeps the full identity and the last seen content. An archive
+may come from anyone: it is read to its end first, within limits of size and number, and refused as a whole if any part
+is invalid. Exported texts are read under the locks of the memory, with secrets masked.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Put away the memories that have lost their file for good: each as an archive that `memory import` brings back.
+"""Garbage collection: archive memories whose file is gone, and forget conversations older than
+`conversations.keep_days`.
 
-How long what was said is kept (`conversations.keep_days`): then a line of each request stays, and its words go.
-
-Of the conversation of a file the exchanges that are too old are folded into notes as compacting does, and what is in
-the archive leaves it when all of it is too old. The conversations of edits that were never ended, or could not be
-remembered, are removed, and so are the copies of what a command has changed, which were kept to take that back; of past
-runs what was said and what their commands wrote. Those that a person has saved by name stay, and so do notes and the
-list of edits.
+Old exchanges about a file are compacted into notes, and archived conversations are removed when all of their exchanges
+are too old. Conversations of unfinished edits, the copies kept for undo, and the text and output of past runs are
+removed too. Named conversations, notes and the list of edits stay.
 """
 
 from __future__ import annotations

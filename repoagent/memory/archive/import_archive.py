@@ -1,8 +1,7 @@
-"""Which memory and which file here an arriving memory belongs to: those at its path that share a version with it.
+"""Import memories: find the file that each belongs to, then create a new memory or merge it into an existing one.
 
-An archive does not say what a file held, but which versions it had, by their hashes.
-
-Memories of an archive come in: new ones as a folder that is moved to its place whole, others united with ours.
+A memory matches the file at its path if they share a version. An archive does not contain the content of files, only
+the hashes of their versions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What arrives and what is here, without doubles: functions on notes, edits and conversations, which write nothing.
+"""Merge an imported memory into an existing one, without duplicates.
 
-What arrives from somebody else says so wherever it stands: a note by its source ("person, imported from team.tar.gz"),
-a turn and an edit by a field `imported`. That is no part of what they say: who imports the same once more adds nothing.
-
-What arrives is written into a memory that is here: each file whole and under its lock.
+Imported items are marked: a note by its source ("person, imported from team.tar.gz"), a turn and an edit by a field
+`imported`. The mark does not count when items are compared, so importing twice adds nothing. Each file is written
+whole, under its lock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Which memories have lost their file: in this work tree and every other, and in what any branch has at its tip.
-
-What past runs of tasks have left, as far as it is too old to be kept: the words go, `run.json` says in a line each
-what was asked and how it ended. A run that is alive is left alone.
-"""
+"""Find memories whose file is gone from all work trees, branches and stashes, and old runs whose text can go."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""The file `memory.db`: opened, made where it is missing, told from what is not ours.
+"""`memory.db`: the hints of many memories in SQLite, derived from the identity files and rebuilt when it is missing.
 
-`memory.db`: the hints of many memories, in SQLite.
-
-It is derived from the identity files: delete it and it is made again. A folder that came, went or was renamed shows
-in the time of the memory folder, and then the names are listed; a time as young as the listing is not trusted, as git
-does not trust one in its index. An identity that was edited in place shows when a hint leads to it, and else when all
-times are compared (`look_again`).
+A folder that appeared, vanished or was renamed changes the modification time of the memory folder, and the names are
+listed again; a time as recent as the listing is not trusted, as in git's index. An identity edited in place shows when
+a hint leads to it, or when all stamps are compared (`look_again`).
 """
 
 from __future__ import annotations

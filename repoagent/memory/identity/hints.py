@@ -1,11 +1,9 @@
-"""Find memories without reading all of them.
+"""Find candidate memories without reading all of them.
 
-The identity files are the truth. What stands here are hints: which memory folders may have to do with a path, a
-key or a blob. A hint too many costs one small read, for who asks loads the identity and looks; a hint that is
-missing would make a known file a stranger. So the hints of what will be are written before the identity is, beside
-those of what was, and a kill in between does no harm.
-
-A few memories are simply read. Many have their hints in `memory.db` (cache.py).
+The identity files are authoritative. Hints only say which memory folders may belong to a path, a key or a blob: a
+superfluous hint costs one small read, a missing one would make a known file look new. So hints are written before the
+identity, and old ones are kept until after it. A few memories are simply read; many have their hints in `memory.db`
+(cache.py).
 """
 
 from __future__ import annotations

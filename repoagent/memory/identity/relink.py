@@ -1,4 +1,4 @@
-"""Tie a memory to a file by hand: where nothing could tell, or to take back what was told wrong."""
+"""Link a memory to another file by hand, and undo such links."""
 
 from __future__ import annotations
 

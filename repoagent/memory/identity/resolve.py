@@ -1,17 +1,12 @@
-"""What git knows of a file's descent: asked only where path, inode and content leave the question open.
+"""Which memory belongs to a file? Content decides; paths and inodes only suggest candidates.
 
-What is known of a file and of the memories that may be its own: facts, from which `resolve` decides.
-
-Which memory belongs to a file? Content decides; paths and inodes are only where to look.
-
-In this order: the same path with the same content; an inode that is known for another file, with exactly the content
-that is here, or content that is clearly more alike than what the path had (that is how two swapped names are told
-apart); a path with content that is alike, or was worked over; a path that the file had before; what git knows; content
-like that of a file whose path is gone, or has another file by now; a file that was rewritten in place, or replaced by a
-new one that keeps some of it. git is believed of what it has: the memory saw what git had at the old name, and the file
-is what git has at the new one, or has the inode. Where a file elsewhere has the inode and the content, that one is it;
-where nothing tells two apart, none of them is. Paths are those of this work tree: in another one a file may have
-another name.
+In this order: the same path with the same content; an inode known for another file, with exactly this content, or with
+content clearly more similar than that of the path's own memory (which tells swapped names apart); a path with similar
+or reworked content; an earlier path; what git knows of renames; content similar to that of a file whose path is gone or
+now has another file; a file rewritten in place, or replaced by a new one that keeps some of its lines. git is believed
+only where the memory saw what git had at the old name, and the file is what git has at the new one or has the inode. If
+a file elsewhere has the inode and the content, the memory is that file's; if nothing tells two apart, neither matches.
+Paths are those of this work tree, because a file may have another name in another one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""How alike two versions of a file are, as git measures it for a rename; and whether a file was worked over.
+"""How similar two versions of a file are, as git measures it for renames, and whether a file was reworked.
 
-The content that a memory last saw of its file, for comparing: `seen.z`, one more for each linked work tree.
-
-It is kept here and not looked up among git's objects: it is the raw bytes of the work tree, which need not be an object
-at all (filters, line endings, uncommitted work), and an object may be gone when it is needed most (an undone edit
-after `git gc`). Of a large file a sample of its lines is kept, chosen by their content, so that the same lines are
-chosen again in the next version.
+`seen.z` keeps the content that a memory last saw, one more for each linked work tree: raw bytes, because the work tree
+may differ from any git object (filters, line endings, uncommitted work), and objects may be gone after `git gc`. For a
+large file a sample of lines is kept, chosen by their content, so that the next version yields the same lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tie files to memories: look one up, make one, keep its keys fresh. All writes are under one lock.
-
-Memories that a crash has left half made.
-"""
+"""Look up, create and update memories. All writes happen under one lock."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Full-text search over memories. Read search.py first."""
+"""Full-text search over the memory: tokenize.py, passages.py, index.py (SQLite FTS5), ranking.py, search.py."""

@@ -1,13 +1,8 @@
-"""The index, `.repoagent/recall.db`: derived from the files, so it is made again whenever it can't be used.
+"""The search index, `.repoagent/recall.db`: SQLite FTS5, derived from the files, rebuilt whenever it is unusable.
 
-`source` are the files that were read, with the stamp that they had; `passage` what is in them; `words` the same as the
-words that are searched, one row for each passage. Words are ours already (words.py): SQLite only splits at spaces.
-
-The files that are searched, and by what one sees that they have changed: nothing is opened.
-
-Bring the index up to date: only files whose stamp is another one are read, only new passages written.
-
-An index that is up to date: the one on disk, brought there; put away and made again where it is broken.
+`source` lists the indexed files with their stamps, `passage` their passages, `words` the tokens of each passage (split
+by tokenize.py; SQLite only splits at spaces). An update reads only files whose stamp has changed and writes only new
+passages. With many memories, the modification times of folders decide whether all files are checked.
 """
 
 from __future__ import annotations

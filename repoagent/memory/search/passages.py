@@ -1,4 +1,4 @@
-"""What is found: the notes, turns, edits and summaries under `.repoagent`, as passages with their lines."""
+"""The searchable passages of notes, conversations, edits and summaries, with their lines."""
 
 from __future__ import annotations
 

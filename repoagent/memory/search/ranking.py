@@ -1,6 +1,6 @@
-"""What a person types, as what is asked of the index. Any text is a query; none of it is syntax but quotation marks.
+"""Turn query text into an FTS5 query, and rank passages: BM25 with column weights, then the file and age of a passage.
 
-Which passages answer a query best: BM25 with a weight for each column, and what the passage's file and age say.
+Any text is a query; quotation marks for phrases are the only syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The part of a passage that shows why it was found.
-
-The search: the index is brought up to date and asked, and what it finds is shown with its place.
-"""
+"""Search the memory: update the index, query it, and show each hit with the part of the passage that matched."""
 
 from __future__ import annotations
 

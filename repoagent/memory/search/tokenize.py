@@ -1,7 +1,7 @@
-"""Text as the words that are searched for: plain ones by their stem, names of code by their parts and as a whole.
+"""Split text into search words: stems of plain words, and names of code by their parts and as a whole.
 
-`readConfig`, `read_config` and `read-config` are the words "read" and "config", and the name "readconfig". So one is
-found by the other, by its parts, and best of all by itself.
+`readConfig`, `read_config` and `read-config` are the words "read" and "config", and the name "readconfig": each
+spelling finds the others, the parts find it, and the exact name ranks best.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from repoagent.memory.conversations import (
     ConversationResolver,
     StoredConversation,
     find,
-    here,
     named,
 )
 from repoagent.storage.atomic import write_whole
@@ -54,4 +53,4 @@ def talks(desk: Desk) -> Talks:
     memory = desk.resolve("a.py")
     assert memory is not None
     append(memory.conversation, *TALK)
-    return Talks(desk, here(desk.layout, desk.worktree, desk.worktree.top))
+    return Talks(desk, ConversationResolver(desk.layout, desk.worktree, desk.worktree.top))
