@@ -236,7 +236,7 @@ class Queries:
 
     def history(
         self, file: str | os.PathLike[str], *, revision: str | Revision = "HEAD", limit: int = 20
-    ) -> Past:
+    ) -> HistoryReport:
         """Who works on a file or folder, and what each of its last `limit` commits did to it, newest first.
 
         Raises NothingDone for a path without commits, UsageError for one that never existed.

@@ -297,13 +297,13 @@ def _date(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int = 20) -> Past:
-    """The history of a file, with the commit summaries that exist. Raises what `history.file_history.past` does. No
-    model is called."""
+def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int = 20) -> HistoryReport:
+    """The history of a file, with the commit summaries that exist. Raises what `history.file_history.read_history`
+    does. No model is called."""
     from repoagent.git.worktree import layout
     from repoagent.history.file_history import read_history, with_summaries
 
-    history = past(worktree, path, revision=check_revision(revision), limit=limit)
+    history = read_history(worktree, path, revision=check_revision(revision), limit=limit)
     paths = layout(worktree)
     if not paths.summaries.is_dir():
         return history

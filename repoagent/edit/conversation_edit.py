@@ -38,7 +38,7 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 class RewriteRequest:
     """A request to rewrite the conversation `original`; `user_turns`: turns of the user may change too."""
 
-    original: Held
+    original: StoredConversation
     request: str
     user_turns: bool = False
 
@@ -82,7 +82,7 @@ NO_CHANGE = "no changes: before and after are the same"
 class RewriteResult:
     """A rewritten conversation: its bytes before and after, the diff as git would show it, and the model's remarks."""
 
-    original: Held
+    original: StoredConversation
     after: bytes
     diff: str
     words: str = ""
@@ -136,7 +136,7 @@ def rewrite(
     raise problem
 
 
-def rewrite_in_editor(original: Held, text: str) -> RewriteResult:
+def rewrite_in_editor(original: StoredConversation, text: str) -> RewriteResult:
     """The change that the user made in an editor, where their own turns may change too. Raises Refused if the text
     is no longer a conversation, NothingDone if it is the same."""
     if text == original.text:
@@ -145,15 +145,15 @@ def rewrite_in_editor(original: Held, text: str) -> RewriteResult:
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
-    """Write a rewritten conversation. If the file has changed since it was read, save the diff and raise Overtaken
-    with its path. Raises as `change`."""
+    """Write a rewritten conversation. If the file has changed since it was read, save the diff and raise
+    ConcurrentChange with its path. Raises as `change`."""
     place = done.original.place
     try:
         return change(layout, place, done.original.data, done.after, "edit")
-    except Overtaken as error:
+    except ConcurrentChange as error:
         kept = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(kept, done.diff.encode("utf-8", "surrogateescape"))
-        raise Overtaken(
+        raise ConcurrentChange(
             f"{place.name} has changed, so nothing was done: the diff is saved as {kept}; run the command again"
         ) from error
 
@@ -172,7 +172,9 @@ def _taken(rewrite_request: RewriteRequest, reply: Reply) -> RewriteResult:
     return _checked(original, change.after, user_turns=rewrite_request.user_turns, words=_words(answer))
 
 
-def _checked(original: Held, after: bytes, *, user_turns: bool, words: str = "") -> RewriteResult:
+def _checked(
+    original: StoredConversation, after: bytes, *, user_turns: bool, words: str = ""
+) -> RewriteResult:
     text = mask(after.decode("utf-8", "surrogateescape"))
     after = text.encode("utf-8", "surrogateescape")
     if after == original.data:

@@ -58,11 +58,12 @@ def model_notes(
     """The model's notes about `path`; `contents` has all changed files."""
     for note in notes[:MOST]:
         if path in files_of_note(note, contents) or path not in contents:
-            yield Lesson(shortened(note), model)
+            yield Lesson(shorten_note(note), model)
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those that it names, else those with most of the code that it names, else all."""
+    """The files that a note is about: those that it code_names, else those with most of the code that it code_names,
+    else all."""
     called = {path for path in contents if PurePosixPath(path).name in note}
     if called:
         return called
@@ -79,7 +80,7 @@ def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model:
     reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
     for reason in reasons:
         after = "; later accepted another version" if landed else ""
-        yield Lesson(shortened(f"rejected a proposed change: {reason} (request: {asked}{after})"), PERSON)
+        yield Lesson(shorten_note(f"rejected a proposed change: {reason} (request: {asked}{after})"), USER)
     failures = [failure for turn in turns if (failure := failure_of(turn))]
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
@@ -87,13 +88,13 @@ def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model:
             shorten_note(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
         )
     elif failures and landed:
-        yield Lesson(shortened(f"the first attempt at {asked} failed its check: {failures[0]}"), PROGRAM)
+        yield Lesson(shorten_note(f"the first attempt at {asked} failed its check: {failures[0]}"), PROGRAM)
     if state == "refused":
         # what `is_overtaken` knows again
         why = ", ".join(refused_for(turns)) or cut(answer, _ASKED)
-        yield Lesson(shortened(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
+        yield Lesson(shorten_note(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
     elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
-        yield Lesson(shortened(f"rejected the proposed change for {asked}"), PERSON)
+        yield Lesson(shorten_note(f"rejected the proposed change for {asked}"), USER)
     elif state == "rejected" and answer.strip():
         yield Lesson(shorten_note(f"declined to do {asked}: {answer}"), model)
 
@@ -113,7 +114,7 @@ def is_overtaken(note: Note, request: str) -> bool:
 
 def undo_lesson(request: str) -> Lesson:
     """The note about an edit that the user undoes; `redo` drops it again."""
-    return Lesson(shortened(f'undid the edit "{cut(request, _ASKED)}"'), PERSON)
+    return Lesson(shorten_note(f'undid the edit "{cut(request, _ASKED)}"'), USER)
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def remember_changes(
     for change in done.changes if done is not None and done.written else ():
         old = memories.get(change.old_path or "")
         told |= {change.old_path, change.path}
-        if SYMLINK in {change.mode, change.old_mode}:  # what it names has a memory of its own
+        if SYMLINK in {change.mode, change.old_mode}:  # what it code_names has a memory of its own
             continue
         record = _record(worktree, story, done, change)
         if change.path is None or change.after is None:
@@ -293,7 +294,7 @@ def _blob(worktree: WorkTree, data: bytes | None) -> str:
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None for no file, and for a link: the file that it names has the memory."""
+    """The bytes of a file; None for no file, and for a link: the file that it code_names has the memory."""
     return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
 
 

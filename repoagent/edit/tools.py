@@ -255,7 +255,7 @@ class ToolContext:
     why_not: WhyNot
     placements: list[Placement] = field(default_factory=list)
     form: Form = "diff"
-    short: bool = False  # the model is asked without the protocol: what it is told must be short too
+    short: bool = False  # the model is asked without the protocol: what it is answer_text must be short too
     windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     fits: bool = False  # the files are short enough to be asked for as a whole
     read_limit: int = READ_LIMIT
@@ -444,7 +444,9 @@ def history_tool(tool_context: ToolContext) -> Tool:
         check_path(path)
         if reason := tool_context.why_not(path):
             return Observation("history", reason, ok=False)
-        with Look(tool_context.worktree, path, 20, summaries=layout(tool_context.worktree).summaries) as look:
+        with HistoryLookup(
+            tool_context.worktree, path, 20, summaries=layout(tool_context.worktree).summaries
+        ) as look:
             block = look.block()
         return Observation("history", fence(block, "history") if block else f"No commits of {path}.")
 
@@ -485,7 +487,7 @@ def uses_tool(tool_context: ToolContext) -> Tool:
         wanted = ":".join(filter(None, map(str.strip, named)))
         if not wanted:
             return Observation("uses", 'Specify symbol="NAME" or path="FILE".', ok=False)
-        text = told(answer(tool_context.worktree, wanted, tool_context.why_not, limit=USES_SHOWN))
+        text = answer_text(answer(tool_context.worktree, wanted, tool_context.why_not, limit=USES_SHOWN))
         return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
 
     text = '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.'
@@ -503,7 +505,7 @@ def recall_tool(tool_context: ToolContext) -> Tool:
         found = search_memories(
             layout(tool_context.worktree), query, how=Search(without=tool_context.conversation)
         )
-        lines = [told(hit) for hit in found if not (hit.file and tool_context.why_not(hit.file))]
+        lines = [hit_line(hit) for hit in found if not (hit.file and tool_context.why_not(hit.file))]
         return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
 
     return Tool(

@@ -69,13 +69,13 @@ def mode(chat: Chat, words: str) -> None:
 def save(chat: Chat, words: str) -> None:
     """Save a copy under a name."""
     from repoagent.memory.conversation_changes import save as save_conversation
-    from repoagent.memory.conversations import find, here, named
+    from repoagent.memory.conversations import ConversationResolver, find, named
 
     if not words:
         raise UsageError("missing name: use /save NAME")
     if not open_state(chat.run_dir.conversation).turns:
         raise NothingDone("nothing to save: the conversation is empty")
-    at = here(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
+    at = ConversationResolver(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
     save_conversation(chat.layout, find(at, chat.name), named(chat.layout, words, own=True))
     chat.terminal.note(f"saved as {words}; /load {words} continues from there")
 
@@ -87,7 +87,7 @@ def load(chat: Chat, words: str) -> None:
 
     if not words:
         raise UsageError("missing name: use /load NAME; `repoagent conversation list` shows the names")
-    at = here(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
+    at = ConversationResolver(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
     found = find(at, words)
     name = new_name("chat")
     branch(chat.layout, found, named(chat.layout, name))

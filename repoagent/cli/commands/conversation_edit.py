@@ -88,7 +88,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
     _answer(context, done, commit_rewrite(context.layout, done), ready, as_json=options.as_json)
 
 
-def _request(options: SimpleNamespace, context: ConversationContext, found: Held) -> str:
+def _request(options: SimpleNamespace, context: ConversationContext, found: StoredConversation) -> str:
     """The request, "" for the editor. Raises UsageError if no terminal can answer."""
     text = options.request
     if text == "-":
@@ -138,7 +138,7 @@ def _again(context: ConversationContext, why: str, note: Any, label: Any) -> Non
         label("asking again")
 
 
-def _by_hand(context: ConversationContext, found: Held) -> RewriteResult:
+def _by_hand(context: ConversationContext, found: StoredConversation) -> RewriteResult:
     from repoagent.edit.conversation_edit import rewrite_in_editor
 
     text = found.text
@@ -286,7 +286,9 @@ def summarize_command(session: Session, /, **values: Any) -> None:
     _ask(context, found, todo, options)
 
 
-def _ask(context: ConversationContext, found: Held, todo: Plan, options: SimpleNamespace) -> None:
+def _ask(
+    context: ConversationContext, found: StoredConversation, todo: Plan, options: SimpleNamespace
+) -> None:
     from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
     from repoagent.llm.model import display_name
     from repoagent.memory.conversation_summary import estimated, summarize

@@ -76,7 +76,7 @@ def command(session: Session, /, **values: Any) -> None:
     if options.summarize and not options.model and (model := settings.text_or_none("summary.model")):
         settings, terminal = session.open(layout(worktree), {**flags, "model": model})
     path = relative(worktree, options.file, Path.cwd())
-    found = past(worktree, path, revision=options.revision, limit=options.limit)
+    found = read_history(worktree, path, revision=options.revision, limit=options.limit)
     asks = bool(options.model or options.summarize)
     share = options.share or settings.switch("summary.share")
     if not (asks or share or layout(worktree).summaries.is_dir()):
@@ -106,7 +106,7 @@ def command(session: Session, /, **values: Any) -> None:
 
 
 def _show(
-    found: Past, options: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None = None
+    found: HistoryReport, options: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None = None
 ) -> None:
     if options.as_json:
         from repoagent.history.render import to_dict
@@ -133,7 +133,7 @@ BAR = 12
 _ASCII = str.maketrans("█−…", "#-.")  # one column each, as they are
 
 
-def show(past: Past, terminal: Terminal) -> None:
+def show(past: HistoryReport, terminal: Terminal) -> None:
     """Print the history, with notes about what is missing on standard error."""
     wide = max(LEAST, min(MOST, terminal.width if terminal.shows else PIPE_WIDTH))
     lines = [*_people(past, wide, terminal.color), "", *_steps(past.steps, past.path, wide, terminal.color)]

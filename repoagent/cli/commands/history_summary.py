@@ -40,7 +40,7 @@ class Summarizing:
     outcome: Outcome = field(default_factory=Outcome)
     _known: KnownSummaries = field(default_factory=lambda: KnownSummaries({}, {}, {}))
 
-    def known(self, found: Past, *, thorough: bool) -> Past:
+    def known(self, found: HistoryReport, *, thorough: bool) -> HistoryReport:
         """`found` with the summaries that are saved or in the notes."""
         if self.share:
             try:
@@ -55,7 +55,7 @@ class Summarizing:
         )  # fmt: skip
         return self.told(found)
 
-    def ask(self, found: Past) -> tuple[Past, dict[str, object] | None]:
+    def ask(self, found: HistoryReport) -> tuple[HistoryReport, dict[str, object] | None]:
         """`found` with the missing summaries written by the model, and what that cost (None: none was missing).
 
         Raises UsageError if the cost cannot be confirmed, NothingDone if it is declined, and what the model and the
@@ -87,7 +87,7 @@ class Summarizing:
         self._report(todo, ready)
         return self.told(found), self._paid(ready)
 
-    def told(self, found: Past) -> Past:
+    def told(self, found: HistoryReport) -> HistoryReport:
         """`found` with all summaries so far."""
         return with_summaries(found, as_lines(self._all(), found.steps))
 

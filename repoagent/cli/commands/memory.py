@@ -98,9 +98,9 @@ class Here(NamedTuple):
     terminal: Terminal
     cwd: Path
 
-    def named(self, name: str, *, rekey: bool = False) -> Named:
-        """The memory that `name` names; see `memory.lookup.named`."""
-        from repoagent.memory.lookup import named
+    def named(self, name: str, *, rekey: bool = False) -> MemoryTarget:
+        """The memory that `name` names; see `find_target`."""
+        from repoagent.memory.lookup import find_target
 
         return find_target(self.layout, self.worktree, name, self.cwd, warn=self.terminal.warn, rekey=rekey)
 
@@ -359,7 +359,7 @@ def _relink(here: Here, memory: Memory, path: str, options: dict[str, Any], *, s
     return Exit.DONE
 
 
-def _show(here: Here, found: Named, options: dict[str, Any]) -> int:
+def _show(here: Here, found: MemoryTarget, options: dict[str, Any]) -> int:
     """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.relink import last_step, steps
     from repoagent.memory.lookup import require_memory

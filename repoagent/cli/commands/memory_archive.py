@@ -186,7 +186,7 @@ _STYLES = {"new": "green", "merged": "green", "orphaned": "yellow", "replaced": 
 @pass_session
 def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode, as_json: bool) -> int:
     """Import the memories of an archive, each for the file that it is about."""
-    from repoagent.memory.archive.import_archive import Import, bring
+    from repoagent.memory.archive.import_archive import Import, import_memories
     from repoagent.memory.archive.merge import called
 
     here = opened(session)

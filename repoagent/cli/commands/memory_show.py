@@ -112,7 +112,7 @@ def page(told: FileMemory, here: Here) -> str:
     return text if has_utf8(os.environ) else text.replace("…", "...").replace("→", "->")
 
 
-def conversation_text(told: Known, terminal: Terminal) -> str:
+def conversation_text(told: FileMemory, terminal: Terminal) -> str:
     """The conversation, turn by turn, without terminal control characters."""
     parts = []
     for turn in told.turns:
@@ -249,7 +249,7 @@ class _Page:
         return paint(text, *styles) if self._color else text
 
 
-def _word(told: Known) -> str:
+def _word(told: FileMemory) -> str:
     """The name of this memory for a command."""
     import shlex
 

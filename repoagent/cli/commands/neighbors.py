@@ -231,7 +231,7 @@ def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> No
 VERSION = 1
 
 
-def render_json(found: Neighborhood, told: Mapping[str, Told]) -> str:
+def render_json(found: Neighborhood, told: Mapping[str, CommitHeader]) -> str:
     """Paths keep bytes that are not UTF-8 as surrogate escapes; commits are full ids, or objects if `told` has them."""
     rows = [
         {

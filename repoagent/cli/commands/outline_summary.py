@@ -47,13 +47,17 @@ def show_summary(session: Session, options: SimpleNamespace) -> None:
         raise NothingDone("nothing to summarize")
     shelf = SummaryCache(place, options.refresh, terminal.warn)
     if plan(files, shelf, words=options.words).calls == 0:
-        _show([known(file, shelf, words=options.words) for file in files], options, terminal, None)
+        _show([cached_summary(file, shelf, words=options.words) for file in files], options, terminal, None)
         return
     _ask(files, shelf, options, settings, terminal)
 
 
 def _ask(
-    files: list[File], shelf: SummaryCache, options: SimpleNamespace, settings: Settings, terminal: Terminal
+    files: list[SourceFile],
+    shelf: SummaryCache,
+    options: SimpleNamespace,
+    settings: Settings,
+    terminal: Terminal,
 ) -> None:
     """Summarize what is not cached. Raises what the model and the limits raise, after showing the files that are
     done."""
@@ -140,7 +144,7 @@ def _worktree() -> WorkTree | None:
         return None
 
 
-def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
+def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[SourceFile]:
     """The files to summarize, each once. Raises UsageError for a missing file, Refused for a binary one or one that
     must not be sent."""
     from repoagent.edit.guards.scope import holds_secrets
