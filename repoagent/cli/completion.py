@@ -115,21 +115,19 @@ def _refs(begin: str) -> Found:
 
 def models(incomplete: str) -> Found:
     """Aliases, what is configured, models that we know of, and the other ways to name one."""
-    for kind in ("local/", "replay:"):
-        if incomplete.startswith(kind):
-            yield from ((f"{kind}{name}", "") for name, _ in files(incomplete.removeprefix(kind)))
-            return
+    from repoagent.llm.provider import PROVIDERS, parse_spec
+
+    provider, name, path = parse_spec(incomplete)
+    if provider.argument == "file":
+        begin = f"{name}{provider.separator}"
+        yield from ((f"{begin}{file}", "") for file, _ in files(path))
+        return
     from repoagent.config.layers import load
     from repoagent.errors import RepoagentError
     from repoagent.llm.catalog import names
 
     found = names()
-    found |= {
-        "manual": "any chat, by hand",
-        "command:": "a program",
-        "local/": "a file",
-        "replay:": "a recording",
-    }
+    found |= {f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary}
     try:
         settings = load(None)  # to find what the repository itself says would take as long as all the rest
         found |= dict.fromkeys(settings.family("models"), "yours")

@@ -15,8 +15,9 @@ from pathlib import Path
 from repoagent import __version__
 from repoagent.display_text import redact
 from repoagent.errors import RepoagentError
+from repoagent.llm.provider import SDKS
 
-LIBRARIES = ("anthropic", "click", "rich", "tree-sitter", "unidiff")
+LIBRARIES = (*SDKS, "click", "rich", "tree-sitter", "unidiff")
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:

@@ -13,11 +13,15 @@ from dataclasses import asdict, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.model import Model, OnText, Reply, Request, Stop, Usage, display_name, render
+from repoagent.llm.provider import Backend, ModelOptions, Status
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
 
 VERSION = 1
 
@@ -158,3 +162,13 @@ def _flat(key: str) -> dict[str, Any]:
         else:
             flat[name] = content
     return flat
+
+
+class ReplayBackend(Backend):
+    """Cassettes."""
+
+    def open_model(self, model: str, options: ModelOptions) -> Model:
+        return Replay(Path(model).expanduser())
+
+    def check(self, settings: Settings, model: str) -> Status:
+        return Status(problem="" if Path(model).expanduser().is_file() else "no such file")

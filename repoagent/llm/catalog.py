@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import ModelError, UsageError
+from repoagent.errors import UsageError
+from repoagent.llm.provider import parse_spec, provider_of
 from repoagent.llm.usage import Price
 
 Format = Literal["diff", "search", "whole", "function"]
@@ -30,7 +31,6 @@ SMALL, MIDDLE = (
     8.0,
     100.0,
 )  # billions of parameters: up to the first whole files, up to the second search/replace
-_FREE = ("local/", "replay:")
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
 _VARIANTS = frozenset({"mini", "nano", "lite"})
 _MEDIA = frozenset({"image", "pdf"})
@@ -155,17 +155,8 @@ def parameters(spec: str) -> float | None:
     where a model file says it."""
     if found := _SIZE.search(_base(spec)):
         return float(found[2]) * int(found[1] or 1)
-    return _in_file(spec.removeprefix("local/")) if spec.startswith("local/") else None
-
-
-@cache
-def _in_file(path: str) -> float | None:
-    from repoagent.llm.providers.gguf import read
-
-    try:
-        return read(Path(path).expanduser()).parameters
-    except ModelError:  # the first call will say what is wrong with it
-        return None
+    parsed = parse_spec(spec)
+    return parsed.backend.parameters(parsed.model) if parsed.provider.model_file else None
 
 
 def format_by_size(billions: float) -> Format:
@@ -185,7 +176,7 @@ def _format(spec: str) -> tuple[Format, str]:
     if size is not None:
         return format_by_size(size), by_size
     # What no name tells anything about is small if it runs from a file, else most likely large.
-    return ("function", "a model file") if spec.startswith("local/") else ("diff", "by default")
+    return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
 
 
 def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
@@ -205,7 +196,7 @@ def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple
         return _read_price(spec, mine), "configured"
     if _PRICES & ours.keys():
         return _read_price(spec, ours), f"as of {data_date()}"
-    if spec == "manual" or spec.startswith(_FREE):
+    if provider_of(spec).free:
         return Price(), "free"
     return None, "unknown"
 
@@ -230,20 +221,18 @@ def _row(spec: str, table: Table) -> Mapping[str, Any]:
 
 
 def _listed_as(spec: str) -> str:
-    """The name under which the list has a model of Anthropic's that is reached through a cloud."""
-    provider = spec.partition("/")[0]
-    if provider not in {"bedrock", "vertex"}:
-        return spec
-    return f"anthropic/{family_name(spec.partition('/')[2])}"
+    """The name under which models.toml has a model that is reached through a cloud."""
+    provider, _, model = parse_spec(spec)
+    return f"{provider.listed_as}/{family_name(model)}" if provider.listed_as else spec
 
 
 def _base(spec: str) -> str:
-    """The model's own name, in lower case: without provider, folders and the ending of a file; of a command all that
-    follows, where a model may be named."""
-    if spec.startswith("command:"):
-        return spec.removeprefix("command:").strip().lower()
-    name = spec.removeprefix("local/").rpartition("/")[2].lower()
-    return name.removesuffix(".gguf")
+    """The model's own name in lower case, without provider, folders and file ending. Of a command it is the whole
+    command, since that may name a model."""
+    provider, _, model = parse_spec(spec)
+    if provider.argument == "command":
+        return model.strip().lower()
+    return spec.rpartition("/")[2].lower().removesuffix(".gguf")
 
 
 @cache

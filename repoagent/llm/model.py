@@ -15,10 +15,11 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
+from repoagent.llm.provider import parse_spec
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -29,25 +30,24 @@ _REPORTED = re.compile(
 
 
 def display_name(spec: str) -> str:
-    """A spec as it may be shown to its user and written into conversations: without what looks like a key."""
-    if not spec.startswith("command:"):
+    """`spec` for the user and for conversations: without keys."""
+    provider, name, model = parsed = parse_spec(spec)
+    if provider.argument != "command":
         return spec
-    from repoagent.llm.providers.command_agents import named
-
-    return f"command:{named(spec.removeprefix('command:'))}"
+    return f"{name}{provider.separator}{parsed.backend.display_name(model)}"
 
 
 def public(spec: str) -> str:
-    """A model as a commit may name it: of a command the program alone (and the model that it says it is), of a
-    file its name without folders."""
-    if spec.startswith("local/"):
-        return f"local/{spec.rpartition('/')[2]}"
-    kind, colon, rest = spec.partition(":")
-    if kind not in {"command", "replay"} or not colon:
+    """`spec` for a commit: a file without its folders, a command without its arguments (but with the model that it
+    reports)."""
+    provider, name, model = parse_spec(spec)
+    reported = None
+    if provider.argument == "command":
+        reported = _REPORTED.search(model)
+        model = next((word for word in model.split() if "=" not in word), "")
+    elif provider.argument != "file":
         return spec
-    reported = _REPORTED.search(rest) if kind == "command" else None
-    word = next((word for word in rest.split() if "=" not in word), "") if kind == "command" else rest
-    return f"{kind}:{word.rpartition('/')[2]}{reported[0] if reported else ''}"
+    return f"{name}{provider.separator}{model.rpartition('/')[2]}{reported[0] if reported else ''}"
 
 
 Role = Literal["user", "assistant"]
@@ -246,6 +246,15 @@ class Model(Protocol):
 
         Raises Retryable for what may pass by itself, ModelError for what will not.
         """
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A model whose provider counts tokens."""
+
+    def count_tokens(self, request: Request) -> int | None:
+        """How many tokens the input of `request` has; None where the server does not count. Raises ModelError."""
         ...
 
 

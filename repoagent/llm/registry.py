@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from typing import TypeGuard
 
+from repoagent.config.options import DEFAULT_MODEL
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
 from repoagent.llm.client import ignore
-from repoagent.llm.model import Model, OnText, Reply, Request, Wishes
-from repoagent.llm.providers.anthropic import Platform
+from repoagent.llm.model import CountsTokens, Model, OnText, Reply, Request, Wishes
+from repoagent.llm.provider import (
+    PROVIDERS,
+    SERVERS,
+    ModelOptions,
+    Provider,
+    parse_spec,
+    provider_names,
+    provider_of,
+)
 from repoagent.llm.providers.errors import WAYS
-
-DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
-CLAUDES: tuple[Platform, ...] = ("anthropic", "bedrock", "vertex")
-_KINDS = "anthropic/NAME, openai/NAME, ollama/NAME, local/PATH.gguf, command:CMD, manual, replay:FILE"
 
 
 class NoModel(ModelError):
@@ -110,9 +113,10 @@ def open_model(
                 f"{first} is asked: {choice.origin.removeprefix('file:')}, which comes with the repository, names it"
             )
     wishes = wishes_of(settings)
-    others = () if first.startswith(("replay:", "manual")) else settings.texts("fallback")
+    others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
     specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
-    models = [_open(settings, one, wishes, reply, on_progress) for one in specs]
+    options = ModelOptions(settings, wishes, reply, on_progress)
+    models = [_open(spec, options) for spec in specs]
     for unused in _unused(wishes, models[0]):
         say(f"{models[0].spec} has no use for {unused}: ignored")
     model = models[0]
@@ -130,9 +134,7 @@ def open_model(
 def counted(model: Model, request: Request) -> int | None:
     """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
     to it for that. Raises ModelError when it can't be asked."""
-    from repoagent.llm.providers.anthropic import AnthropicModel, count_tokens
-
-    return count_tokens(model, request) if isinstance(model, AnthropicModel) else None
+    return model.count_tokens(request) if isinstance(model, CountsTokens) else None
 
 
 def wishes_of(settings: Settings) -> Wishes:
@@ -154,30 +156,12 @@ def preload(spec: str | None) -> None:
     """Start, in a thread, what takes long about `spec`; never fails, does nothing for what is quick."""
     if spec is None and not _has_default():
         return
-    name = spec or DEFAULT_MODEL
-    provider, _, rest = catalog.named(name).partition("/")
-    if is_claude(provider):
-        from repoagent.llm.providers.anthropic import preload as preload_anthropic
-
-        preload_anthropic(provider, rest)
-        return
-    from repoagent.llm.providers.endpoints import endpoint, names
-
-    if provider in names() and (found := endpoint(provider, {})):
-        from repoagent.llm.providers.openai import preload as preload_openai
-
-        preload_openai(found)
-
-
-def is_claude(provider: str) -> TypeGuard[Platform]:
-    """Whether a provider is one of those that Anthropic's own package speaks to."""
-    return provider in CLAUDES
+    parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
+    parsed.backend.preload(parsed.model)
 
 
 def _has_default() -> bool:
-    from repoagent.llm.providers.anthropic import has_profile, key_origin
-
-    return bool(key_origin("anthropic")) or has_profile()
+    return parse_spec(DEFAULT_MODEL).backend.has_credentials()
 
 
 def _unused(wishes: Wishes, model: Model) -> list[str]:
@@ -193,77 +177,43 @@ def _shown(value: object) -> str:
     return ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
 
 
-def _open(
-    settings: Settings,
-    spec: str,
-    wishes: Wishes,
-    reply: Path | None,
-    on_progress: Callable[[str, float], None],
-) -> Model:
-    provider, _, name = spec.partition("/")
-    kind, _, rest = spec.partition(":")
-    seconds = settings.number("timeout")
-    if kind == "command" and rest.strip():
-        from repoagent.llm.providers.command import CommandModel
-
-        return CommandModel(rest, seconds)
-    if kind == "replay" and rest:
-        from repoagent.llm.cassettes import Replay
-
-        return Replay(Path(rest).expanduser())
-    if spec == "manual":
-        from repoagent.llm.providers.manual import ManualModel
-
-        return ManualModel(reply=reply)
-    if is_claude(provider) and name:
-        from repoagent.llm.providers.anthropic import AnthropicModel
-
-        return AnthropicModel(name, wishes, seconds, provider)
-    if provider == "local" and name:
-        from repoagent.llm.providers.llamacpp import LocalModel
-
-        loading, reading = (
-            partial(on_progress, doing) for doing in ("loading the model", "the model is reading the prompt")
-        )
-        return LocalModel(name, wishes, known(settings, spec).context, loading, reading)
-    if name and (model := _compatible(settings.family("providers"), provider, name, wishes, seconds)):
-        return model
-    raise ModelError(_unknown(settings, spec))
-
-
-def _compatible(
-    own: Mapping[str, Mapping[str, object]], provider: str, name: str, wishes: Wishes, seconds: float
-) -> Model | None:
-    from repoagent.llm.providers.endpoints import endpoint
-
-    if (found := endpoint(provider, own)) is None:
-        return None
-    from repoagent.llm.providers.openai import OpenAIModel
-
-    return OpenAIModel(found, name, wishes, seconds)
+def _open(spec: str, options: ModelOptions) -> Model:
+    parsed = parse_spec(spec)
+    model = None
+    if parsed.model.strip() or not parsed.provider.separator:
+        model = parsed.backend.open_model(parsed.model, options)
+    if model is None:
+        raise ModelError(_unknown(options.settings, spec))
+    return model
 
 
 def _unknown(settings: Settings, spec: str) -> str:
-    """A sentence about a spec that names no model, with what was probably meant."""
-    from repoagent.llm.providers.endpoints import names
-
-    provider, slash, name = spec.partition("/")
-    aliases = {**catalog.aliases(), **catalog.families(), **settings.names("alias")}
-    providers = [*CLAUDES, *names(), *settings.family("providers")]
+    """The error for a spec that names no model, with what was probably meant."""
+    provider, slash, model = spec.partition("/")
+    providers = provider_names(settings)
+    usage = [entry.usage for entry in (*PROVIDERS.values(), SERVERS)]
     if not slash and ":" not in spec:
         if len(several := catalog.family(spec)) > 1:
-            return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: name one of them"
+            return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: use one of these names"
         if maker := catalog.maker(spec):
-            return f"there is no model or alias {spec!r}; if {maker} has it, use {maker}/{spec}"
-        near = get_close_matches(spec, [*aliases, *providers, "manual"], n=1, cutoff=0.7)
-        hint = f"; did you mean {near[0]}{'/NAME' if near and near[0] in providers else ''}?" if near else ""
-        if spec == "local":
-            hint = " yet: set it with `git config --global repoagent.alias.local local/PATH.gguf`"
-        return f"there is no model or alias {spec!r}{hint or ': known are ' + _KINDS}"
-    near = get_close_matches(provider, providers, n=1) if name else []
+            return f"no model or alias {spec!r}; if {maker} has it, use {maker}/{spec}"
+        if spec in PROVIDERS and PROVIDERS[spec].model_file:
+            return f"no model or alias {spec!r} yet: {file_alias(PROVIDERS[spec])}"
+        aliases = {**catalog.aliases(), **catalog.families(), **settings.names("alias")}
+        whole = [name for name, entry in PROVIDERS.items() if not entry.separator]
+        near = get_close_matches(spec, [*aliases, *providers, *whole], n=1, cutoff=0.7)
+        if near:
+            return f"no model or alias {spec!r}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
+        return f"no model or alias {spec!r}: use {', '.join(usage)}"
+    near = get_close_matches(provider, providers, n=1) if model else []
     if near:
-        return f"there is no provider {provider!r}: did you mean {near[0]}/{name}?"
+        return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
     return (
-        f"there is no model {spec!r}: known are {_KINDS}. A server that speaks OpenAI's protocol is reached with "
-        f"providers.{provider or 'NAME'}.base_url in your configuration, anything else with command:CMD"
+        f"no model {spec!r}: use {', '.join(usage)}. To use a server that speaks OpenAI's protocol, set "
+        f"providers.{provider or 'NAME'}.base_url in your configuration"
     )
+
+
+def file_alias(provider: Provider) -> str:
+    """How to make the name of `provider` an alias for one model file."""
+    return f"set it with `git config --global repoagent.alias.{provider.name} {provider.usage}`"

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, RepoagentError, UsageError
 from repoagent.llm.model import Request, Usage, display_name
+from repoagent.llm.provider import provider_of
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Warn, to_stderr
 
@@ -258,7 +259,7 @@ class SpendLog:
 
     def add(self, spec: str, usage: Usage, cost: float | None) -> None:
         """Write one attempt down. Raises Refused or Busy where it can't be, if a limit depends on it."""
-        if spec.startswith("replay:"):
+        if provider_of(spec).answered_by == "recording":
             return
         now = datetime.now().astimezone()
         entry = Spent(

@@ -36,14 +36,14 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree
+from repoagent.llm.provider import PROVIDERS, SDKS, SERVERS
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout
 from repoagent.storage.locks import held_by
 
 if TYPE_CHECKING:
-    from repoagent.config.settings import Settings
-    from repoagent.llm.providers.anthropic import Platform
+    pass
 
 Level = Literal["ok", "warning", "error"]
 
@@ -236,10 +236,9 @@ def _runs(bwrap: str) -> bool:
 OLDEST_PYTHON = (3, 10)
 # what an extra adds: the modules that tell that it is installed
 EXTRAS = {
-    "openai": ("openai",),
-    "bedrock": ("boto3",),
-    "vertex": ("google.auth",),
-    "local": ("xllamacpp",),
+    **{
+        provider.extra: provider.requires[:1] for provider in (SERVERS, *PROVIDERS.values()) if provider.extra
+    },
     "languages": ("tree_sitter_ruby", "tree_sitter_language_pack", "tree_sitter_languages"),
     "mcp": ("mcp",),
     "python": ("jupyter_client",),
@@ -261,16 +260,17 @@ def check_program() -> Iterator[Check]:
 
 
 def without_bytecode() -> str:
-    """What to do where each start compiles the package `anthropic` again, as in images that set
-    PYTHONDONTWRITEBYTECODE; "" where that is not so."""
-    spec = find_spec("anthropic")
-    if spec is None or spec.origin is None or os.path.exists(cache_from_source(spec.origin)):  # noqa: PTH110
-        return ""
-    packages = os.path.dirname(os.path.dirname(spec.origin))  # noqa: PTH120
-    command = f"PYTHONDONTWRITEBYTECODE= {sys.executable} -m compileall -q {packages}"
-    return (
-        f"about 2 s of each are spent on compiling the package anthropic; run `{command}` once to save them"
-    )
+    """What to do where each start compiles the SDK of a provider again, as in images that set
+    PYTHONDONTWRITEBYTECODE; "" where none does."""
+    for sdk in SDKS:
+        spec = find_spec(sdk)
+        if spec and spec.origin and not os.path.exists(cache_from_source(spec.origin)):  # noqa: PTH110
+            packages = os.path.dirname(os.path.dirname(spec.origin))  # noqa: PTH120
+            command = f"PYTHONDONTWRITEBYTECODE= {sys.executable} -m compileall -q {packages}"
+            return (
+                f"each start compiles the package {sdk} for about 2 s; run `{command}` once to save that time"
+            )
+    return ""
 
 
 def check_git() -> Check:
@@ -500,6 +500,7 @@ def check_models(layout: Layout | None) -> Iterator[Check]:
     from repoagent.config.layers import load
     from repoagent.errors import ModelError
     from repoagent.llm.model import display_name
+    from repoagent.llm.provider import Diagnosis, parse_spec
     from repoagent.llm.registry import chosen, resolve
 
     settings = load(layout)
@@ -517,11 +518,15 @@ def check_models(layout: Layout | None) -> Iterator[Check]:
     for name in settings.texts("fallback"):
         specs.setdefault(resolve(settings, name), "fallback")
     for spec, role in specs.items():
-        problem_or_key = _of(settings, spec)
-        if isinstance(problem_or_key, str):
-            yield ok(role, f"{display_name(spec)}{', ' if problem_or_key else ''}{problem_or_key}")
+        parsed = parse_spec(spec)
+        try:
+            diagnosis = parsed.backend.diagnose(settings, parsed.model)
+        except RepoagentError as problem:
+            diagnosis = Diagnosis(*halves(str(problem)))
+        if diagnosis.advice:
+            yield error(role, f"{display_name(spec)}: {diagnosis.found}", diagnosis.advice)
         else:
-            yield error(role, f"{display_name(spec)}: {problem_or_key[0]}", problem_or_key[1])
+            yield ok(role, ", ".join(filter(None, (display_name(spec), diagnosis.found))))
 
 
 def check_addresses(layout: Layout | None) -> Iterator[Check]:
@@ -529,9 +534,8 @@ def check_addresses(layout: Layout | None) -> Iterator[Check]:
     from repoagent.config.layers import load
     from repoagent.llm.providers.endpoints import shown
 
-    addresses = {}
-    if base := os.environ.get("ANTHROPIC_BASE_URL"):
-        addresses["ANTHROPIC_BASE_URL"] = base
+    variables = {name for provider in PROVIDERS.values() for name in provider.address_variables}
+    addresses = {name: os.environ[name] for name in sorted(variables) if os.environ.get(name)}
     for name, row in load(layout).family("providers").items():
         if row.get("base_url"):
             addresses[f"providers.{name}.base_url"] = str(row["base_url"])
@@ -559,8 +563,8 @@ def check_online(layout: Layout | None) -> Iterator[Check]:
 
     asked: dict[str, str] = {}
     for row in configured(load(layout)):
-        if row.spec and row.standing.tried and row.name in ("edit", "summary", "fallback"):
-            asked.setdefault(row.spec, row.standing.problem)
+        if row.spec and row.status.tried and row.name in ("edit", "summary", "fallback"):
+            asked.setdefault(row.spec, row.status.problem)
     for spec, problem in asked.items():
         from repoagent.llm.model import display_name
 
@@ -570,54 +574,6 @@ def check_online(layout: Layout | None) -> Iterator[Check]:
             yield ok("online", f"{display_name(spec)} can be reached")
     if not asked:
         yield ok("online", "no configured model is reached over the network")
-
-
-def _of(settings: Settings, spec: str) -> str | tuple[str, str]:
-    """Where the key of a model is, by name; or what is wrong and what to do. A command that prints a key is not run:
-    it may ask for a finger or a PIN."""
-    from repoagent.errors import RepoagentError, install_extra
-    from repoagent.llm.availability import standing
-    from repoagent.llm.registry import is_claude
-
-    provider, _, name = spec.partition("/")
-    if is_claude(provider):
-        return _of_claude(provider)
-    if provider == "local" and not is_installed("xllamacpp"):
-        return "its library is not installed", install_extra("local")
-    if provider == "local" or ":" in spec.partition("/")[0] or spec == "manual":
-        problem = standing(settings, spec).problem
-        return (problem, "name another one, or put that right") if problem else ""
-    from repoagent.llm.providers.endpoints import endpoint, needs_key
-
-    try:
-        found = endpoint(provider, settings.family("providers"))
-    except RepoagentError as problem_there:
-        return halves(str(problem_there))
-    if found is None or not name:
-        return "there is no such provider", "see `repoagent models` for those there are"
-    if not is_installed("openai"):
-        return "its library is not installed", install_extra("openai")
-    if variable := next((one for one in found.key_variables if os.environ.get(one)), ""):
-        return f"key in the environment variable {variable}"
-    if found.key_command:
-        return "key by a command (not run)"
-    if needs_key(found):
-        variables = " or ".join(found.key_variables) or f"providers.{provider}.api_key_env"
-        return "no key", f"set {variables}"
-    return "needs no key"
-
-
-def _of_claude(provider: Platform) -> str | tuple[str, str]:
-    from repoagent.llm.providers.anthropic import key_origin
-    from repoagent.llm.providers.anthropic_clouds import missing
-
-    if provider != "anthropic" and (sentence := missing(provider)):
-        return halves(sentence)
-    if origin := key_origin(provider):
-        return f"key in the environment variable {origin.removeprefix('environment ')}"
-    if provider == "anthropic" and not (Path.home() / ".config" / "anthropic").is_dir():
-        return "no key", "set ANTHROPIC_API_KEY"
-    return "credentials of its own tools, not looked at"
 
 
 def _is_option(key: str) -> bool:

@@ -18,6 +18,7 @@ from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn, imitation
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
+from repoagent.llm.provider import provider_of
 from repoagent.storage.jsonl import now
 from repoagent.tasks.context import RunContext
 from repoagent.tasks.prompt import ENVIRONMENT
@@ -50,7 +51,7 @@ class Sending:
         context = self.context
         request = self._request(state, self.window.turns(state))
         context.ui.note(f"asking {display_name(context.model_setup.model.spec)}")
-        if context.model_setup.model.spec == "manual":  # it is the person who is asked now
+        if provider_of(context.model_setup.model.spec).answered_by == "user":
             context.ui.quiet()
         return (request,)
 

@@ -36,7 +36,9 @@ def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert re.search(r"^edit +no model is configured$", done.stdout, re.MULTILINE)
     assert re.search(
-        r"^local +not set: git config --global repoagent\.alias\.local", done.stdout, re.MULTILINE
+        r"^local +no model file yet: set it with `git config --global repoagent\.alias\.local",
+        done.stdout,
+        re.MULTILINE,
     )
     assert "no key: set ANTHROPIC_API_KEY" in done.stdout
     assert "without a key or a running server: anthropic, " in done.stderr
@@ -57,7 +59,7 @@ def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Pa
     )
     assert any(line.startswith("quick ") and "(environment REPOAGENT_ALIAS__QUICK)" in line for line in lines)
     assert found["edit"]["price"]["source"].startswith("as of 20")
-    assert found["fallback"]["problem"] == "there is no program no-such-program on PATH"
+    assert found["fallback"]["problem"] == "no program no-such-program on PATH"
     assert found["anthropic"] == {
         "name": "anthropic",
         "key": "environment ANTHROPIC_API_KEY",
@@ -73,8 +75,8 @@ def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Pa
         ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}, "can't be reached"),
         ({"ANTHROPIC_BASE_URL": "no url"}, "can't be reached"),
         ({"REPOAGENT_MODEL": "local/missing.gguf"}, "missing.gguf can't be read"),
-        ({"REPOAGENT_MODEL": "replay:missing.jsonl"}, "there is no such file"),
-        ({"REPOAGENT_MODEL": "acme/some"}, "there is no provider acme"),
+        ({"REPOAGENT_MODEL": "replay:missing.jsonl"}, "no such file"),
+        ({"REPOAGENT_MODEL": "acme/some"}, "no provider acme"),
         ({"REPOAGENT_MODEL": "openai/gpt-x"}, "no key: set OPENAI_API_KEY"),
     ],
 )

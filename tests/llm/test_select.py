@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import load
+from repoagent.config.options import DEFAULT_MODEL
 from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
 from repoagent.llm.cassettes import Recorder
 from repoagent.llm.client import Fallback
 from repoagent.llm.model import Wishes
-from repoagent.llm.registry import DEFAULT_MODEL, chosen, known, open_model, preload, resolve, wishes_of
+from repoagent.llm.registry import chosen, known, open_model, preload, resolve, wishes_of
 
 GGUF = "local/~/models/qwen.gguf"
 
@@ -83,7 +84,7 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
         ("fats", "did you mean fast"),
         ("ollama", "did you mean ollama/NAME"),
         ("opneai/gpt-x", "did you mean openai/gpt-x"),
-        ("nope", "no model or alias 'nope': known are"),
+        ("nope", "no model or alias 'nope': use anthropic/NAME, "),
         ("acme/some", r"providers\.acme\.base_url"),
         ("local", r"repoagent\.alias\.local"),
     ],

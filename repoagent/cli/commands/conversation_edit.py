@@ -28,6 +28,7 @@ from repoagent.cli.options import (
 )
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import ModelError, NothingDone, Refused, UsageError
+from repoagent.llm.provider import provider_of
 
 if TYPE_CHECKING:
     from repoagent.cli.commands.conversation import ConversationContext
@@ -119,7 +120,7 @@ def _by_model(
         ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
-        if ready.model.spec == "manual":  # it is the person who is asked now
+        if provider_of(ready.model.spec).answered_by == "user":
             working.quiet()
         listening = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,
@@ -214,10 +215,11 @@ def _answer(
 
 def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json: bool) -> None:
     from repoagent.cli.commands.context import Block, Shown, show_texts
+    from repoagent.config.options import DEFAULT_MODEL
     from repoagent.edit.conversation_edit import first_request
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
-    from repoagent.llm.registry import DEFAULT_MODEL, chosen
+    from repoagent.llm.registry import chosen
     from repoagent.llm.usage import estimate_tokens
 
     try:

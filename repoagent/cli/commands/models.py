@@ -58,8 +58,8 @@ def show(session: Session, as_json: bool) -> None:
         return
     name_width = max(display_width(row.name) for row in [*rows, *others])
     terminal.styled("".join(_model_lines(row, name_width, terminal) for row in rows))
-    ready = [row for row in others if row.standing.tried and not row.standing.problem]
-    broken = [row for row in others if row.standing.key and row.standing.problem]
+    ready = [row for row in others if row.status.tried and not row.status.problem]
+    broken = [row for row in others if row.status.key and row.status.problem]
     if ready or broken:
         terminal.styled(f"\n{paint('providers', 'bold') if terminal.color else 'providers'}\n")
         terminal.styled("".join(_provider_line(row, name_width, terminal) for row in [*ready, *broken]))
@@ -142,12 +142,12 @@ def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
         return f"{head}{_state(row, terminal)}\n"
     origin = f"  ({_short(row.origin)})" if row.origin else ""
     first = f"{head}{clean(display_name(row.spec))}{paint(clean(origin), 'dim') if terminal.color else clean(origin)}\n"
-    runs = f"{pad}runs: {clean(row.standing.runs)}\n" if row.standing.runs else ""
+    runs = f"{pad}runs: {clean(row.status.runs)}\n" if row.status.runs else ""
     return first + _filled([_state(row, terminal), *_facts(row)], len(pad), terminal) + runs
 
 
 def _state(row: Row, terminal: Terminal) -> str:
-    how = row.standing
+    how = row.status
     text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
     if not how.problem and not how.tried:
         text, style = "not tried", "dim"
@@ -180,13 +180,13 @@ def _facts(row: Row) -> list[str]:
             f"${price.input:g} in, ${price.output:g} out" + (" (yours)" if source == "configured" else "")
         )
     facts.append(f"asked for {row.known.format}")
-    if row.standing.key:
-        facts.append(f"key: {row.standing.key}")
+    if row.status.key:
+        facts.append(f"key: {row.status.key}")
     return facts
 
 
 def _provider_line(row: Row, width: int, terminal: Terminal) -> str:
-    pieces = [_state(row, terminal), *([f"key: {row.standing.key}"] if row.standing.key else [])]
+    pieces = [_state(row, terminal), *([f"key: {row.status.key}"] if row.status.key else [])]
     return row.name + _filled(pieces, width + 2, terminal)[len(row.name) :]
 
 
@@ -201,10 +201,10 @@ def _model_object(row: Row) -> dict[str, object]:
         "name": row.name,
         "model": display_name(row.spec) or None,
         "origin": row.origin or None,
-        "key": row.standing.key or None,
+        "key": row.status.key or None,
         "reachable": _reachable(row),
-        "problem": row.standing.problem or None,
-        "runs": row.standing.runs or None,
+        "problem": row.status.problem or None,
+        "runs": row.status.runs or None,
         "context": row.context,
         "max_output": row.known.max_output,
         "format": row.known.format if row.spec else None,
@@ -223,14 +223,14 @@ def _model_object(row: Row) -> dict[str, object]:
 def _provider_object(row: Row) -> dict[str, object]:
     return {
         "name": row.name,
-        "key": row.standing.key or None,
+        "key": row.status.key or None,
         "reachable": _reachable(row),
-        "problem": row.standing.problem or None,
+        "problem": row.status.problem or None,
     }
 
 
 def _reachable(row: Row) -> bool | None:
     """None where nobody was asked."""
-    if row.standing.problem:
+    if row.status.problem:
         return False
-    return True if row.standing.tried else None
+    return True if row.status.tried else None

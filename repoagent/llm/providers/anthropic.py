@@ -40,10 +40,22 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm import catalog
-from repoagent.llm.catalog import family_name, refuse_unknown_effort, thinks
+from repoagent.llm.catalog import refuse_unknown_effort, thinks
 from repoagent.llm.conversation import bare
 from repoagent.llm.media import MediaLimits, refuse_over
-from repoagent.llm.model import Blocks, Message, OnText, Part, Reply, Request, Retryable, Wishes, wire_text
+from repoagent.llm.model import (
+    Blocks,
+    Message,
+    Model,
+    OnText,
+    Part,
+    Reply,
+    Request,
+    Retryable,
+    Wishes,
+    wire_text,
+)
+from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 from repoagent.llm.providers import anthropic_clouds as clouds
 from repoagent.llm.providers.anthropic_clouds import SIGNS, missing
 from repoagent.llm.providers.anthropic_stream import (
@@ -70,6 +82,7 @@ from repoagent.llm.providers.errors import (
 if TYPE_CHECKING:
     from anthropic.types import DocumentBlockParam, ImageBlockParam
 
+    from repoagent.config.settings import Settings
     from repoagent.llm.media import Media
 
 _LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages go into one request
@@ -397,8 +410,6 @@ def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[st
     return [secret for secret in whole if isinstance(secret, str) and secret]
 
 
-__all__ = ["AnthropicModel", "count_tokens", "family_name", "refuse_unknown_effort", "thinks"]
-
 THINKING_ROOM = 32_000  # tokens; thinking counts against `max_tokens` and must not eat up the reply
 MUTE = 10  # times `read_seconds`: how long a server may do nothing but ping, as it does while a model thinks
 _THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
@@ -495,34 +506,33 @@ class AnthropicModel:
                 except clouds.stream_errors(door) as error:
                     raise broken_stream(error, self.read_seconds, received.usage(request)) from error
 
-
-def count_tokens(model: AnthropicModel, request: Request) -> int | None:
-    """How many tokens the input of `request` is, by the server's count; None where it does not count. Raises
-    ModelError when it can't be asked."""
-    door = door_of(model.platform, model.name)
-    if door == "bedrock":
-        return None
-    client = connect(door)
-    import anthropic
-
-    prompt = prompt_of(request, model.wishes.cache, model.spec, model.refused)
-    try:
-        with _in_plain_words(model, door, client, request, Received()):
-            counted = client.messages.count_tokens(
-                model=model.name,
-                system=prompt.system or anthropic.omit,
-                tools=prompt.tools or anthropic.omit,
-                messages=prompt.messages,
-                thinking={"type": "adaptive"} if thinks(model.name) else anthropic.omit,
-                timeout=anthropic.Timeout(model.read_seconds, connect=CONNECT_SECONDS),
-            )
-    except ModelError as error:
-        cause = error.__cause__
-        if isinstance(cause, anthropic.APIStatusError) and cause.status_code in {400, 404, 405, 501}:
+    def count_tokens(self, request: Request) -> int | None:
+        """How many tokens the input of `request` is, by the server's count; None where it does not count. Raises
+        ModelError when it can't be asked."""
+        door = door_of(self.platform, self.name)
+        if door == "bedrock":
             return None
-        raise
-    tokens = getattr(counted, "input_tokens", None)
-    return tokens if isinstance(tokens, int) else None
+        client = connect(door)
+        import anthropic
+
+        prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
+        try:
+            with _in_plain_words(self, door, client, request, Received()):
+                counted = client.messages.count_tokens(
+                    model=self.name,
+                    system=prompt.system or anthropic.omit,
+                    tools=prompt.tools or anthropic.omit,
+                    messages=prompt.messages,
+                    thinking={"type": "adaptive"} if thinks(self.name) else anthropic.omit,
+                    timeout=anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
+                )
+        except ModelError as error:
+            cause = error.__cause__
+            if isinstance(cause, anthropic.APIStatusError) and cause.status_code in {400, 404, 405, 501}:
+                return None
+            raise
+        tokens = getattr(counted, "input_tokens", None)
+        return tokens if isinstance(tokens, int) else None
 
 
 @contextmanager
@@ -582,23 +592,52 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHR
 SECONDS = 5.0
 
 
-def key_origin(platform: Platform) -> str:
-    """Where the credentials of `platform` most likely come from, "" where nothing tells."""
-    names = KEYS if platform == "anthropic" else SIGNS[platform]
-    found = next((name for name in names if os.environ.get(name)), "")
-    return f"environment {found}" if found else ""
+class AnthropicBackend(Backend):
+    """Claude, of Anthropic's own API and of each cloud that has it."""
 
+    @property
+    def platform(self) -> Platform:
+        return cast("Platform", self.name)
 
-def reach(platform: Platform) -> tuple[str, bool]:
-    """Why the platform can't be used, in a few words, "" where nothing is known against it; and whether it was
-    asked. A cloud is not asked: that would take its libraries, and its credentials may need a person."""
-    if platform != "anthropic":
-        problem = "" if key_origin(platform) else missing(platform) or "no credentials in the environment"
-        return problem, False
-    key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
-    if not (key or token):
-        return ("", False) if any_sign() else ("no key: set ANTHROPIC_API_KEY", False)
-    return _ask(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com", key, token), True
+    def open_model(self, model: str, options: ModelOptions) -> Model:
+        return AnthropicModel(model, options.wishes, options.seconds, self.platform)
+
+    def preload(self, model: str) -> None:
+        preload(self.platform, model)
+
+    def has_credentials(self) -> bool:
+        return bool(self._key_origin()) or has_profile()
+
+    def check(self, settings: Settings, model: str) -> Status:
+        """A cloud is not asked: that would take its libraries, and its credentials may need the user."""
+        origin = self._key_origin()
+        if self.platform != "anthropic":
+            problem = "" if origin else missing(self.platform) or "no credentials in the environment"
+            return Status(origin, problem, tried=False)
+        key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
+        if not (key or token):
+            return Status(origin, "" if any_sign() else "no key: set ANTHROPIC_API_KEY", tried=False)
+        return Status(
+            origin, _ask(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com", key, token)
+        )
+
+    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
+        if not PROVIDERS[self.name].is_installed:
+            return not_installed(PROVIDERS[self.name])
+        if origin := self._key_origin():
+            return Diagnosis(f"key in the environment variable {origin.removeprefix('environment ')}")
+        if self.platform == "anthropic" and not (Path.home() / ".config" / "anthropic").is_dir():
+            return Diagnosis("no key", "set ANTHROPIC_API_KEY")
+        return Diagnosis("credentials of its own tools, not checked")
+
+    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
+        return media_limits(self.platform, context)
+
+    def _key_origin(self) -> str:
+        """Where the credentials most likely come from, "" where nothing tells."""
+        names = KEYS if self.platform == "anthropic" else SIGNS[self.platform]
+        found = next((name for name in names if os.environ.get(name)), "")
+        return f"environment {found}" if found else ""
 
 
 def _ask(base_url: str, key: str | None, token: str | None) -> str:

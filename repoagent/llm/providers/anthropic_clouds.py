@@ -12,11 +12,11 @@ import os
 import warnings
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import ModelError, install_extra
 from repoagent.llm.model import Retryable, Usage
+from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers.anthropic_stream import rejected
 from repoagent.llm.providers.errors import brief, unusable_key
 
@@ -170,7 +170,6 @@ SIGNS = {
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
     "vertex": ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS"),
 }
-_NEEDED = {"bedrock": ("boto3",), "vertex": ("google.auth", "requests")}
 _BASE_URLS = {
     "bedrock": "ANTHROPIC_BEDROCK_BASE_URL and AWS_REGION",
     "mantle": "ANTHROPIC_BEDROCK_MANTLE_BASE_URL and AWS_REGION",
@@ -179,12 +178,9 @@ _BASE_URLS = {
 
 
 def missing(platform: str) -> str:
-    """The sentence for a platform whose libraries are not installed, "" when they are."""
-    try:
-        if all(find_spec(module) for module in _NEEDED[platform]):
-            return ""
-    except ModuleNotFoundError:  # of the package above
-        pass
+    """The error for a platform whose libraries are not installed, "" when they are."""
+    if PROVIDERS[platform].is_installed:
+        return ""
     return f"models of {platform}/ need more packages: {install_extra(platform)}"
 
 

@@ -10,19 +10,21 @@ import contextlib
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.git.process import uninterrupted
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, render
+from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
+from repoagent.llm.provider import Backend, ModelOptions, Status
 from repoagent.llm.providers.command_agents import (
     Events,
     Plain,
@@ -34,9 +36,13 @@ from repoagent.llm.providers.command_agents import (
     named,
     plain,
     program,
+    simple_words,
     without_keys,
 )
 from repoagent.llm.usage import estimate_tokens
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
 
 _CANT_RUN = 126  # and 127, of every shell: there is no such program
 _NOT_FOUND = 127
@@ -298,3 +304,20 @@ def _heard(run: _Run) -> Iterator[str]:
                 break
             yield decoder.decode(data)
     yield decoder.decode(b"", final=True)
+
+
+class CommandBackend(Backend):
+    """Programs on this machine."""
+
+    def open_model(self, model: str, options: ModelOptions) -> Model:
+        return CommandModel(model, options.seconds)
+
+    def check(self, settings: Settings, model: str) -> Status:
+        words = simple_words(model)
+        if words and shutil.which(words[0]) is None:
+            return Status(problem=f"no program {words[0]} on PATH")
+        where = ", in an empty folder" if apart(model) else ""
+        return Status(runs=named(completed(model)) + where if completed(model) != model else "")
+
+    def display_name(self, model: str) -> str:
+        return named(model)

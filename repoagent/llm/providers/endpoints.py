@@ -14,11 +14,17 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
+from repoagent.llm.provider import SERVERS, Backend, Diagnosis, ModelOptions, Status, not_installed
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
+    from repoagent.llm.media import MediaLimits
+    from repoagent.llm.model import Model
 
 
 @dataclass(frozen=True)
@@ -247,3 +253,62 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+class ServerBackend(Backend):
+    """Servers that speak OpenAI's protocol: those of endpoints.toml, and the user's."""
+
+    def open_model(self, model: str, options: ModelOptions) -> Model | None:
+        if (found := self._endpoint(options.settings)) is None:
+            return None
+        from repoagent.llm.providers.openai import OpenAIModel
+
+        return OpenAIModel(found, model, options.wishes, options.seconds)
+
+    def preload(self, model: str) -> None:
+        if self.name in names() and (found := endpoint(self.name, {})):
+            from repoagent.llm.providers.openai import preload
+
+            preload(found)
+
+    def check(self, settings: Settings, model: str) -> Status:
+        from repoagent.llm.providers.openai_models import context_of, reach
+
+        if (found := self._endpoint(settings)) is None:
+            return Status(problem=f"no provider {self.name}")
+        key = find_key(found)
+        if key is None and needs_key(found):
+            return Status(problem=f"no key: set {self._key_settings(found)}", tried=False)
+        problem = reach(found)
+        context = context_of(found, model) if model and found.local and not problem else None
+        return Status(key.origin if key else "", problem, context=context)
+
+    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
+        found = self._endpoint(settings)
+        if found is None or not model:
+            return Diagnosis("there is no such provider", "run `repoagent models` to list the providers")
+        if not SERVERS.is_installed:
+            return not_installed(SERVERS)
+        if variable := next((name for name in found.key_variables if os.environ.get(name)), ""):
+            return Diagnosis(f"key in the environment variable {variable}")
+        if found.key_command:
+            return Diagnosis("key by a command (not run)")
+        if needs_key(found):
+            return Diagnosis("no key", f"set {self._key_settings(found)}")
+        return Diagnosis("needs no key")
+
+    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
+        from repoagent.llm.providers.openai_parameters import media_limits
+
+        found = self._endpoint(settings)
+        return media_limits(found) if found else None
+
+    def extracts_pdf_text(self, settings: Settings) -> bool:
+        found = self._endpoint(settings)
+        return found is not None and "pdf_as_text" in found.traits
+
+    def _endpoint(self, settings: Settings) -> Endpoint | None:
+        return endpoint(self.name, settings.family("providers"))
+
+    def _key_settings(self, found: Endpoint) -> str:
+        return " or ".join(found.key_variables) or f"providers.{self.name}.api_key_env"

@@ -24,19 +24,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError, install_extra
 from repoagent.git.process import uninterrupted
+from repoagent.llm import catalog
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import OnText, Reply, Request, Retryable, Stop, Usage, Wishes, wire_text
-from repoagent.llm.providers.gguf import Found, Plan, available_memory, cores, find, make_plan
+from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Stop, Usage, Wishes, wire_text
+from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
+from repoagent.llm.providers.gguf import Found, Plan, available_memory, cores, find, make_plan, read
 from repoagent.llm.usage import estimate, estimate_tokens
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
+
+    from repoagent.config.settings import Settings
 
 OnProgress = Callable[[float], None]
 
@@ -382,3 +387,32 @@ def _usage(event: dict[str, Any]) -> Usage | None:
         return None
     cached = counted.get("prompt_tokens_details", {}).get("cached_tokens", 0)
     return Usage(counted["prompt_tokens"] - cached, counted["completion_tokens"], cached)
+
+
+class LocalBackend(Backend):
+    """Model files on this machine."""
+
+    def open_model(self, model: str, options: ModelOptions) -> Model:
+        loading, reading = (
+            partial(options.on_progress, doing)
+            for doing in ("loading the model", "the model is reading the prompt")
+        )
+        context = self._context(options.settings, model)
+        return LocalModel(model, options.wishes, context, loading, reading)
+
+    def check(self, settings: Settings, model: str) -> Status:
+        return Status(context=window_of(model, self._context(settings, model)))
+
+    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
+        provider = PROVIDERS[self.name]
+        return super().diagnose(settings, model) if provider.is_installed else not_installed(provider)
+
+    def parameters(self, model: str) -> float | None:
+        try:
+            return read(Path(model).expanduser()).parameters
+        except ModelError:  # the first call will say what is wrong with it
+            return None
+
+    def _context(self, settings: Settings, model: str) -> int | None:
+        """The window that is configured."""
+        return catalog.known(f"{self.name}/{model}", settings.family("models")).context

@@ -21,13 +21,17 @@ from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar, NoReturn, TextIO
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TextIO
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import OnText, Reply, Request, Usage, render
+from repoagent.llm.model import Model, OnText, Reply, Request, Usage, render
+from repoagent.llm.provider import Backend, ModelOptions, Status
 from repoagent.llm.usage import estimate_tokens
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
 
 END = "."  # alone on a line it ends a reply
 _EOT = "\x04"  # ^D
@@ -355,3 +359,13 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:
         raise ModelError(f"the reply in {path} can't be read: {error.strerror}") from error
+
+
+class ManualBackend(Backend):
+    """The user."""
+
+    def open_model(self, model: str, options: ModelOptions) -> Model:
+        return ManualModel(reply=options.reply)
+
+    def check(self, settings: Settings, model: str) -> Status:
+        return Status(tried=False)

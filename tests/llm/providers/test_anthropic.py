@@ -18,7 +18,7 @@ from repoagent.errors import ModelError, UsageError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers import anthropic as anthropic_api
-from repoagent.llm.providers.anthropic import KEYS, AnthropicModel, any_sign, count_tokens, has_profile
+from repoagent.llm.providers.anthropic import KEYS, AnthropicModel, any_sign, has_profile
 from repoagent.llm.providers.errors import retry_after
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import (
@@ -649,12 +649,12 @@ def test_what_a_name_tells(name: str, family: str, context: int | None) -> None:
 
 def test_tokens_are_counted_by_the_server(server_with: Start) -> None:
     server = server_with(status(404))
-    assert count_tokens(MODEL, ask()) is None  # it has no such endpoint
+    assert MODEL.count_tokens(ask()) is None  # it has no such endpoint
     server.count = 42
-    assert count_tokens(MODEL, ask()) == 42
+    assert MODEL.count_tokens(ask()) == 42
     assert not server.requests
 
 
 def test_tokens_can_not_be_counted_without_a_key() -> None:
     with pytest.raises(ModelError, match="no key"):
-        count_tokens(MODEL, ask())
+        MODEL.count_tokens(ask())

@@ -7,14 +7,16 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
+from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers import anthropic_clouds
-from repoagent.llm.providers.anthropic import AnthropicModel, count_tokens, door_of, preload
+from repoagent.llm.providers.anthropic import AnthropicModel, door_of, preload
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,
@@ -174,11 +176,11 @@ def test_a_bare_name_goes_to_the_messages_api(bedrock: Start, monkeypatch: pytes
     assert "/eu-north-9/bedrock-mantle/aws4_request" in server.requests[0].headers["authorization"]
     assert "may not use bedrock/anthropic.claude-sonnet-5-5 (not yours)" in str(refused(model=BARE))
     server.count = 5
-    assert count_tokens(BARE, ask()) == 5
+    assert BARE.count_tokens(ask()) == 5
 
 
 def test_tokens_are_not_counted_by_the_other_door(nowhere: None) -> None:
-    assert count_tokens(MODEL, ask()) is None
+    assert MODEL.count_tokens(ask()) is None
 
 
 def test_missing_usage_is_estimated(bedrock: Start) -> None:
@@ -386,10 +388,12 @@ def test_the_connection_is_opened_early(bedrock: Start) -> None:
 
 
 def test_without_the_extra(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(anthropic_clouds._NEEDED, "bedrock", ("no_such_module",))
+    monkeypatch.setitem(PROVIDERS, "bedrock", replace(PROVIDERS["bedrock"], requires=("no_such_module",)))
     monkeypatch.setenv("AWS_REGION", "eu-north-8")  # a client is made once for one environment
     assert "pip install 'git-repoagent[bedrock]'" in str(refused())
-    monkeypatch.setitem(anthropic_clouds._NEEDED, "bedrock", ("no_such_package.module",))
+    monkeypatch.setitem(
+        PROVIDERS, "bedrock", replace(PROVIDERS["bedrock"], requires=("no_such_package.module",))
+    )
     assert anthropic_clouds.missing("bedrock") != ""
     monkeypatch.undo()
     assert anthropic_clouds.missing("bedrock") == ""

@@ -6,14 +6,15 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
-from repoagent.llm.providers import anthropic_clouds
-from repoagent.llm.providers.anthropic import AnthropicModel, count_tokens
+from repoagent.llm.provider import PROVIDERS
+from repoagent.llm.providers.anthropic import AnthropicModel
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     SECRETS,
@@ -132,9 +133,9 @@ def test_the_project_of_the_credentials(vertex: Start, monkeypatch: pytest.Monke
 
 def test_tokens_are_counted_by_the_server(vertex: Start) -> None:
     server = vertex("ok")
-    assert count_tokens(MODEL, ask()) is None
+    assert MODEL.count_tokens(ask()) is None
     server.count = 42
-    assert count_tokens(MODEL, ask()) == 42
+    assert MODEL.count_tokens(ask()) == 42
 
 
 def test_missing_usage_is_estimated(vertex: Start) -> None:
@@ -294,5 +295,7 @@ def test_a_wrong_address(vertex: Start, monkeypatch: pytest.MonkeyPatch, address
 
 
 def test_without_the_extra(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(anthropic_clouds._NEEDED, "vertex", ("google.no_such_module",))
+    monkeypatch.setitem(
+        PROVIDERS, "vertex", replace(PROVIDERS["vertex"], requires=("google.no_such_module",))
+    )
     assert "pip install 'git-repoagent[vertex]'" in str(refused())
