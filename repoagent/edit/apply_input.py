@@ -19,7 +19,7 @@ from repoagent.edit.request import EditRequest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.files import Content, FileChange, Source, blob_hash
 from repoagent.git.index import Entry
-from repoagent.git.merge import Conflict, merge, say_lines
+from repoagent.git.merge import Conflict, lines_text, merge
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree

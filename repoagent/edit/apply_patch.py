@@ -43,10 +43,10 @@ from repoagent.git.file_writer import (
     Step,
     new_folders,
     refuse_moved,
+    revert_step,
     steps_of,
-    take,
-    take_back,
     with_permissions,
+    write_step,
 )
 from repoagent.git.files import FileChange, Source, blob_hash, check_path, look
 from repoagent.git.process import git, uninterrupted
@@ -349,7 +349,7 @@ def write_files(
     result = None
     try:
         for step in steps:
-            take(top, step)
+            write_step(top, step)
         if request.check:
             result = run_proposal_check(
                 request.check, WorkTree(top, top / ".git", top / ".git"), proposal, ui

@@ -14,10 +14,10 @@ from repoagent.edit.request import Draft, EditRequest
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.facts import head_blobs
 from repoagent.git.index import read_entries
-from repoagent.git.objects import check_new
+from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import git_output
 from repoagent.git.transaction.locks import lock_path
-from repoagent.git.transaction.plan import left_out, refuse_no_branch
+from repoagent.git.transaction.plan import refuse_no_branch, sparse_advice
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.secrets import without_secrets
 
@@ -165,7 +165,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
         return
     refuse_no_branch(worktree)
     if request.commit.branch is not None:
-        check_new(worktree, request.commit.branch)
+        refuse_invalid_branch(worktree, request.commit.branch)
     if request.commit.fixup is not None:
         _refuse_unknown(worktree, request.commit.fixup)
     _refuse_nobody(worktree)
@@ -209,7 +209,7 @@ def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> 
 def _missing(worktree: WorkTree, path: str) -> str:
     entry = read_entries(worktree, [path]).get(path)
     if entry is not None and entry.skip_worktree:
-        return left_out(path)
+        return sparse_advice(path)
     return (
         f"{path} is missing from the work tree but is in the last commit: restore it with "
         f"`git restore {shlex.quote(path)}`, or commit its removal first"

@@ -24,13 +24,7 @@ from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.git.files import FileChange
 from repoagent.git.index import read_status
 from repoagent.git.process import git
-from repoagent.git.transaction.results import (
-    CommitResult,
-    HookFailed,
-    InPlace,
-    and_as_it_was,
-    said_of_restored,
-)
+from repoagent.git.transaction.results import CommitResult, HookFailed, InPlace, and_unchanged, restored_notes
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.locate.exact import Placement
@@ -153,7 +147,9 @@ def commit(
     except SentBack as setback:
         if transaction is None:
             raise
-        if setback.kind == "check" and (left := transaction.meanwhile.left):  # not all is as the setback says
+        if setback.kind == "check" and (
+            left := transaction.other_changes.left
+        ):  # not all is as the setback says
             said = str(setback).removesuffix(_ADVICE)
             raise Refused(f"another program has changed {', '.join(left)}; {said}") from setback
         if transaction.left:

@@ -49,7 +49,7 @@ from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, Nothin
 from repoagent.git.files import FileChange
 from repoagent.git.process import GitError
 from repoagent.git.transaction.finish import edit_folder
-from repoagent.git.transaction.results import Unsettled
+from repoagent.git.transaction.results import UnfinishedTransaction
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage, display_name
@@ -258,7 +258,16 @@ class _Run:
                 if objection is None:
                     break
                 self.state = outcome.state.with_turn(objection)
-        except (OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, Unsettled):
+        except (
+            OutOfScope,
+            ModelError,
+            Busy,
+            NotNow,
+            NoCommit,
+            GitError,
+            SystemFailed,
+            UnfinishedTransaction,
+        ):
             raise
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":

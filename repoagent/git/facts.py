@@ -1,4 +1,4 @@
-"""Small facts of a repository, for prompts and checks. `gather` gets them all with three calls of git."""
+"""HEAD, remotes, languages and the operation in progress. `gather_facts` gets them all with three calls of git."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Facts(NamedTuple):
     unmerged: tuple[str, ...]
 
 
-def gather(worktree: WorkTree) -> Facts:
+def gather_facts(worktree: WorkTree) -> Facts:
     """All of it. Raises GitError when git can't read the repository."""
     newest, subjects = _log(worktree, _SUBJECTS)
     listing = _listing(worktree)

@@ -1,14 +1,8 @@
-"""Swap two files in one step (renameat2 of Linux, renameatx_np of macOS): what was replaced is never lost.
+"""Replace one file of the work tree: whole or not at all, with its metadata, and without losing another program's save.
 
-What can keep a file from being written: somebody else has written it too, or it can't be replaced.
-
-Owner, mode, ACL and extended attributes of a file, and its executable bit as git sees it.
-
-Swap a file for a new one with all that belonged to the old one, or write into it where that can't be done.
-
-Give one file of the work tree new content: whole or not at all, its metadata kept, nobody's save lost.
-
-The writes of a transaction: one file at a time, each of which can be taken back.
+The new bytes go to a temporary file that is exchanged with the old one in one system call (renameat2 on Linux,
+renameatx_np on macOS). What comes out is compared with what the edit expected, and exchanged back if it differs.
+A file that cannot be exchanged (hard links, mount points) is overwritten in place. A `Step` is one such write.
 """
 
 from __future__ import annotations
@@ -26,7 +20,17 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange, Place, look, open_place, same, torn
+from repoagent.git.files import (
+    EXECUTABLE,
+    REGULAR,
+    Content,
+    FileChange,
+    FileLocation,
+    look,
+    open_location,
+    same,
+    torn,
+)
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.layout import to_stderr
 
@@ -64,29 +68,31 @@ class Moved(Refused):
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current
         names = ", ".join(sorted(current))
-        super().__init__(f"{names} was changed meanwhile and is left as it is: run the edit again")
+        super().__init__(f"{names} changed on disk and was left unchanged: run the edit again")
 
 
 class CannotReplace(OSError):
     """The file can't be swapped for a new one without losing something: it must be written in place."""
 
 
-def expect(place: Place, old: Content | None) -> None:
+def refuse_unless(location: FileLocation, old: Content | None) -> None:
     """Raises Moved unless the file holds `old`."""
-    found = place.look(place.name)
+    found = location.look(location.name)
     if not same(found, old):
-        raise Moved({place.path: found})
+        raise Moved({location.path: found})
 
 
-def saved_again(place: Place) -> Moved:
+def keep_earlier_save(location: FileLocation) -> Moved:
     """For a file that was saved once more while an earlier save was being put back; that one stays beside it."""
     number = 1
-    while place.look(beside := f"{place.temporary}-saved-{number}") is not None:
+    while location.look(beside := f"{location.temporary}-saved-{number}") is not None:
         number += 1
-    place.rename(place.temporary, beside)
-    path = (Path(place.path).parent / beside).as_posix()
-    to_stderr(f"{place.path} was saved twice while it was being written: the earlier save is kept in {path}")
-    return Moved({place.path: place.look(place.name)})
+    location.rename(location.temporary, beside)
+    path = (Path(location.path).parent / beside).as_posix()
+    to_stderr(
+        f"{location.path} was saved twice while it was being written: the earlier save is kept in {path}"
+    )
+    return Moved({location.path: location.look(location.name)})
 
 
 def permissions_of(top: Path, path: str) -> int | None:
@@ -98,9 +104,9 @@ def permissions_of(top: Path, path: str) -> int | None:
     return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
-def copy_metadata(place: Place, model: int) -> None:
+def copy_metadata(location: FileLocation, model: int) -> None:
     """Give the temporary file all of this that the open file `model` has. Raises CannotReplace where we may not."""
-    copy = place.open(place.temporary, os.O_RDONLY)
+    copy = location.open(location.temporary, os.O_RDONLY)
     try:
         status, mine = os.fstat(model), os.fstat(copy)
         if (status.st_uid, status.st_gid) != (mine.st_uid, mine.st_gid):
@@ -129,118 +135,118 @@ def _copy_attributes(model: int, copy: int) -> None:
         os.setxattr(copy, name, value)
 
 
-def set_executable(place: Place, *, executable: bool) -> None:
+def set_executable(location: FileLocation, *, executable: bool) -> None:
     """Turn the executable bits on for those who may read, or off for all, as git does."""
-    permissions = stat.S_IMODE(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode)
+    permissions = stat.S_IMODE(os.stat(location.name, dir_fd=location.folder, follow_symlinks=False).st_mode)
     permissions &= ~0o111
     if executable:
         permissions |= (permissions & 0o444) >> 2
-    os.chmod(place.name, permissions, dir_fd=place.folder)
+    os.chmod(location.name, permissions, dir_fd=location.folder)
 
 
-SECOND = ".old"  # of the name of a temporary file, for one that keeps what it replaces
+BACKUP_SUFFIX = ".old"  # of the name of a temporary file, for one that keeps what it replaces
 # A rename is refused for a mount point, a temporary file for a folder that we may not write to.
 _NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
 _WRITERS_SECONDS = 0.5  # a save takes some milliseconds
 _POLL_SECONDS = 0.001
 
 
-def make(place: Place, new: Content, permissions: int | None = None) -> None:
+def create_temporary(location: FileLocation, new: Content, permissions: int | None = None) -> None:
     """The temporary file: with `new`, and with `permissions`, by default what the umask says."""
     if new.is_link:
-        os.symlink(new.data, os.fsencode(place.temporary), dir_fd=place.folder)
+        os.symlink(new.data, os.fsencode(location.temporary), dir_fd=location.folder)
         return
     if permissions is None:
         permissions = 0o777 if new.mode == EXECUTABLE else 0o666
-    descriptor = place.open(place.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
+    descriptor = location.open(location.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(new.data)
             file.flush()
             os.fsync(descriptor)
     except BaseException:
-        place.remove(place.temporary)
+        location.remove(location.temporary)
         raise
 
 
-def make_like(place: Place, old: Content, new: Content) -> None:
+def create_temporary_like(location: FileLocation, old: Content, new: Content) -> None:
     """The temporary file: with the bytes of `new`, and everything else of the file that is there."""
-    model = place.open(place.name, os.O_RDONLY)
+    model = location.open(location.name, os.O_RDONLY)
     try:
         if os.fstat(model).st_nlink > 1:
             raise CannotReplace(errno.EMLINK, "it has several names")
-        expect(place, old)
+        refuse_unless(location, old)
         try:
-            make(place, new, 0o600)
+            create_temporary(location, new, 0o600)
         except OSError as error:
             if error.errno in _NOT_REPLACEABLE:
                 raise CannotReplace(error.errno, error.strerror) from error
             raise
         try:
-            copy_metadata(place, model)
+            copy_metadata(location, model)
         except BaseException:
-            place.remove(place.temporary)
+            location.remove(location.temporary)
             raise
     finally:
         os.close(model)
 
 
-def swap(place: Place, old: Content, new: Content) -> None:
+def swap(location: FileLocation, old: Content, new: Content) -> None:
     """Put the temporary file in place. Whatever was there comes out as the temporary one: if that is not
     `old`, somebody saved in the last moment, and it goes back."""
     try:
-        swapped = exchange(place.folder, place.temporary, place.name)
+        swapped = exchange(location.folder, location.temporary, location.name)
     except OSError as error:
-        raise _failed_to_replace(place, error) from error
+        raise _failed_to_replace(location, error) from error
     if not swapped:
-        _replace(place, old)
+        _replace(location, old)
         return
-    wait_for_writers(place, place.temporary)
-    found = place.look(place.temporary)
+    wait_for_writers(location, location.temporary)
+    found = location.look(location.temporary)
     if not same(found, old):
-        exchange(place.folder, place.temporary, place.name)
-        wait_for_writers(place, place.temporary)
-        if not same(place.look(place.temporary), new):  # that is a later save
-            exchange(place.folder, place.temporary, place.name)
-            raise saved_again(place)
-    place.remove(place.temporary)
+        exchange(location.folder, location.temporary, location.name)
+        wait_for_writers(location, location.temporary)
+        if not same(location.look(location.temporary), new):  # that is a later save
+            exchange(location.folder, location.temporary, location.name)
+            raise keep_earlier_save(location)
+    location.remove(location.temporary)
     if not same(found, old):
-        raise Moved({place.path: found})
+        raise Moved({location.path: found})
 
 
-def _replace(place: Place, old: Content) -> None:
+def _replace(location: FileLocation, old: Content) -> None:
     """Without an exchange: a second name keeps what is replaced until it has been looked at."""
-    kept = place.temporary + SECOND
+    kept = location.temporary + BACKUP_SUFFIX
     try:
-        place.link(place.name, kept)
+        location.link(location.name, kept)
     except OSError as error:
-        place.remove(place.temporary)
+        location.remove(location.temporary)
         raise CannotReplace(error.errno, error.strerror) from error
     try:
-        place.rename(place.temporary, place.name)
+        location.rename(location.temporary, location.name)
     except OSError as error:
-        place.remove(kept)
-        raise _failed_to_replace(place, error) from error
-    wait_for_writers(place, kept)
-    found = place.look(kept)
+        location.remove(kept)
+        raise _failed_to_replace(location, error) from error
+    wait_for_writers(location, kept)
+    found = location.look(kept)
     if not same(found, old):
-        place.rename(kept, place.name)
-        raise Moved({place.path: found})
-    place.remove(kept)
+        location.rename(kept, location.name)
+        raise Moved({location.path: found})
+    location.remove(kept)
 
 
-def _failed_to_replace(place: Place, error: OSError) -> OSError:
-    place.remove(place.temporary)
+def _failed_to_replace(location: FileLocation, error: OSError) -> OSError:
+    location.remove(location.temporary)
     return CannotReplace(error.errno, error.strerror) if error.errno in _NOT_REPLACEABLE else error
 
 
-def wait_for_writers(place: Place, name: str) -> None:
+def wait_for_writers(location: FileLocation, name: str) -> None:
     """Wait until nobody has the file open to write it, as whoever had opened it before it was replaced: what they
     write goes with it. Only Linux can tell; a file that is held open for long is not waited for."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return
     try:
-        descriptor = place.open(name, os.O_RDONLY)
+        descriptor = location.open(name, os.O_RDONLY)
     except OSError:  # a link, or gone
         return
     try:
@@ -266,14 +272,14 @@ def _lease(descriptor: int, kind: int) -> None:
         return
 
 
-def write_in_place(place: Place, old: Content, new: Content) -> None:
+def write_in_place(location: FileLocation, old: Content, new: Content) -> None:
     """Front to back, cut last: a kill leaves a beginning of `new` and the rest of `old`, see `torn`."""
-    with os.fdopen(place.open(place.name, os.O_RDWR), "r+b", buffering=0) as file:
+    with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
         if hasattr(fcntl, "F_SETLEASE"):
             _lease(file.fileno(), fcntl.F_WRLCK)
         found = file.readall()
         if found != old.data:
-            raise Moved({place.path: Content(found, old.mode)})
+            raise Moved({location.path: Content(found, old.mode)})
         file.seek(0)
         view = memoryview(new.data)
         while view:
@@ -282,7 +288,7 @@ def write_in_place(place: Place, old: Content, new: Content) -> None:
         os.fsync(file.fileno())
 
 
-def put(
+def write_file(
     top: Path,
     path: str,
     old: Content | None,
@@ -301,18 +307,16 @@ def put(
     SystemFailed when the system says no.
     """
     try:
-        with open_place(top, path, temporary, create=old is None) as place:
+        with open_location(top, path, temporary, create=old is None) as location:
             if old is not None and new is not None:
-                _change(place, old, new)
+                _change(location, old, new)
             elif new is not None:
-                _create(place, new, permissions)
+                _create(location, new, permissions)
             elif old is not None:
-                _take_away(place, old)
-            os.fsync(place.folder)
+                _delete(location, old)
+            os.fsync(location.folder)
     except OSError as error:
-        raise SystemFailed(
-            f"{path} could not be written: {error.strerror}; put that right and try again"
-        ) from error
+        raise SystemFailed(f"cannot write {path}: {error.strerror}; fix that and try again") from error
     if new is None:
         _remove_empty_parents(top, path)
 
@@ -335,52 +339,52 @@ def _remove_empty_parents(top: Path, path: str) -> None:
             return
 
 
-def _create(place: Place, new: Content, permissions: int | None) -> None:
-    make(place, new)
+def _create(location: FileLocation, new: Content, permissions: int | None) -> None:
+    create_temporary(location, new)
     try:
         if permissions is not None and not new.is_link:
-            os.chmod(place.temporary, permissions, dir_fd=place.folder)
+            os.chmod(location.temporary, permissions, dir_fd=location.folder)
         try:
-            place.link(place.temporary, place.name)
+            location.link(location.temporary, location.name)
         except FileExistsError:
-            raise Moved({place.path: place.look(place.name)}) from None
+            raise Moved({location.path: location.look(location.name)}) from None
         except OSError:  # a file system without hard links
-            expect(place, None)
-            place.rename(place.temporary, place.name)
+            refuse_unless(location, None)
+            location.rename(location.temporary, location.name)
     finally:
-        place.remove(place.temporary)
+        location.remove(location.temporary)
 
 
-def _take_away(place: Place, old: Content) -> None:
-    expect(place, old)
-    place.rename(place.name, place.temporary)
-    wait_for_writers(place, place.temporary)
-    found = place.look(place.temporary)
+def _delete(location: FileLocation, old: Content) -> None:
+    refuse_unless(location, old)
+    location.rename(location.name, location.temporary)
+    wait_for_writers(location, location.temporary)
+    found = location.look(location.temporary)
     if not same(found, old):
         try:
-            place.link(place.temporary, place.name)
+            location.link(location.temporary, location.name)
         except FileExistsError:
-            raise saved_again(place) from None
-    place.remove(place.temporary)
+            raise keep_earlier_save(location) from None
+    location.remove(location.temporary)
     if not same(found, old):
-        raise Moved({place.path: found})
+        raise Moved({location.path: found})
 
 
-def _change(place: Place, old: Content, new: Content) -> None:
+def _change(location: FileLocation, old: Content, new: Content) -> None:
     if same(old, new):
-        expect(place, old)
+        refuse_unless(location, old)
     elif old.is_link or new.is_link:
-        make(place, new)
-        swap(place, old, new)
+        create_temporary(location, new)
+        swap(location, old, new)
         return
     else:
         try:
-            make_like(place, old, new)
-            swap(place, old, new)
+            create_temporary_like(location, old, new)
+            swap(location, old, new)
         except CannotReplace:
-            write_in_place(place, old, new)
+            write_in_place(location, old, new)
     if old.mode != new.mode:
-        set_executable(place, executable=new.mode == EXECUTABLE)
+        set_executable(location, executable=new.mode == EXECUTABLE)
 
 
 @dataclass(frozen=True)
@@ -459,17 +463,17 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
     return tuple(sorted(set(found), key=len, reverse=True))
 
 
-def take(top: Path, step: Step) -> None:
+def write_step(top: Path, step: Step) -> None:
     """Write the file. Raises Moved, with the file as it is, when it is not what the step expects."""
-    put(top, step.path, step.old, step.new, step.temporary, permissions=step.permissions)
+    write_file(top, step.path, step.old, step.new, step.temporary, permissions=step.permissions)
 
 
-def take_back(top: Path, step: Step) -> bool:
+def revert_step(top: Path, step: Step) -> bool:
     """Put the file back to `old` if it holds just what the step wrote; False if somebody else wrote it.
 
     A save of somebody else that a kill has left beside our bytes, which had taken its place, takes theirs.
     """
-    theirs = _clear_away(top, step)
+    theirs = _remove_temporaries(top, step)
     found = look(top, step.path)
     if theirs is not None and same(found, step.new) and found is not None:
         theirs.replace(top / step.path)
@@ -480,16 +484,16 @@ def take_back(top: Path, step: Step) -> bool:
     if not same(found, step.new) and not torn(found, step.old, step.new):
         return False
     try:
-        put(top, step.path, found, step.old, step.temporary, permissions=step.permissions)
+        write_file(top, step.path, found, step.old, step.temporary, permissions=step.permissions)
     except Moved:
         return False
     return True
 
 
-def _clear_away(top: Path, step: Step) -> Path | None:
+def _remove_temporaries(top: Path, step: Step) -> Path | None:
     """Remove what a kill left of ours beside the file; what we do not know is somebody's save, and is returned."""
     theirs = None
-    for name in (step.temporary, step.temporary + SECOND):
+    for name in (step.temporary, step.temporary + BACKUP_SUFFIX):
         path = (Path(step.path).parent / name).as_posix()
         found = look(top, path)
         if found is None:

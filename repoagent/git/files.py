@@ -1,11 +1,7 @@
-"""Which paths may name a file of a work tree, and which of them git tracks or ignores.
+"""The files of a work tree: which paths are allowed, what a file holds, and the change of one file.
 
-The change of one file of the work tree: the noun that patch/, repo/ and edit/ share.
-
-What a file of the work tree holds, and its place: found without following a symbolic link.
-
-Read a file of the work tree the way an edit needs it: its raw bytes, mode and blob, and never a
-stranger's.
+`look` opens each folder on the way without following symbolic links. `read_source` also refuses everything that is
+not a regular file of this repository.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ def check_path(path: str) -> None:
     Names that other file systems take for `.git` are refused too, as git does (core.protectHFS, protectNTFS).
     """
     if not path or path.startswith("/") or "\0" in path or _unnameable(path):
-        raise Refused(f"{path!r} is no path inside the work tree: give one relative to its top")
+        raise Refused(f"{path!r} is not a path inside the work tree: use one relative to its top")
     for name in path.split("/"):
         if name in ("", ".", ".."):
             raise Refused(f"{path} is not a plain path inside the work tree: write it without {name!r}")
@@ -143,7 +139,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Place:
+class FileLocation:
     """The file `path`: its open folder, its name there, and a name beside it that is ours."""
 
     folder: int
@@ -174,7 +170,7 @@ class Place:
             return Content(file.read(), EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR)
 
     def _special(self) -> Refused:
-        return Refused(f"{self.path} is not a regular file: repoagent leaves it alone")
+        return Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
 
     def open(self, name: str, flags: int, permissions: int = 0o600) -> int:
         return os.open(name, flags | _FILE_FLAGS, permissions, dir_fd=self.folder)
@@ -191,7 +187,9 @@ class Place:
 
 
 @contextmanager
-def open_place(top: Path, path: str, temporary: str = "", *, create: bool = False) -> Iterator[Place]:
+def open_location(
+    top: Path, path: str, temporary: str = "", *, create: bool = False
+) -> Iterator[FileLocation]:
     """The place of `path` (relative to `top`); with `create`, folders are made where they are missing."""
     *folders, name = path.split("/")
     here = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -203,7 +201,7 @@ def open_place(top: Path, path: str, temporary: str = "", *, create: bool = Fals
             inner = os.open(folder, _FOLDER, dir_fd=here)
             os.close(here)
             here = inner
-        yield Place(here, name, path, temporary)
+        yield FileLocation(here, name, path, temporary)
     finally:
         os.close(here)
 
@@ -211,8 +209,8 @@ def open_place(top: Path, path: str, temporary: str = "", *, create: bool = Fals
 def look(top: Path, path: str) -> Content | None:
     """What is at `path` (relative to `top`), or None. Raises Refused for a folder or a special file."""
     try:
-        with open_place(top, path) as place:
-            return place.look(place.name)
+        with open_location(top, path) as location:
+            return location.look(location.name)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -327,8 +325,8 @@ def _no_folder(worktree: WorkTree, path: str, so_far: str, error: OSError) -> Re
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         if (worktree.top / so_far).is_symlink():
             return _behind_link(worktree, path, so_far)
-        return Refused(f"{path} can't be a file: {so_far} is not a folder")
-    return Refused(f"{path} can't be read: {error.strerror}")
+        return Refused(f"cannot open {path}: {so_far} is not a folder")
+    return Refused(f"cannot read {path}: {error.strerror}")
 
 
 def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
@@ -376,7 +374,7 @@ def _read(worktree: WorkTree, path: str, parent: int, name: str) -> tuple[bytes,
             raise _behind_link(worktree, path, path) from error
         if error.errno == errno.ENXIO:
             raise Refused(f"{path} is a special file: repoagent edits only regular files") from error
-        raise Refused(f"{path} can't be read: {error.strerror}") from error
+        raise Refused(f"cannot read {path}: {error.strerror}") from error
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):

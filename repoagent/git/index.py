@@ -1,7 +1,4 @@
-"""Read and write index files: the entries that are staged, and entries put into a copy of the index.
-
-`git status`: which commit and branch HEAD is on, and the user's work in tracked files, and beside them.
-"""
+"""Read and write index files, and read `git status`."""
 
 from __future__ import annotations
 
@@ -43,8 +40,8 @@ def index_path(worktree: WorkTree) -> Path:
     other = os.environ.get("GIT_INDEX_FILE")
     if other and os.path.realpath(worktree.top / other) != os.path.realpath(path):
         raise Refused(
-            f"GIT_INDEX_FILE names another index than the one of this work tree ({other}): "
-            "run repoagent outside of git hooks and unset it, or use --no-commit to only write the files"
+            f"GIT_INDEX_FILE is not the index of this work tree ({other}): "
+            "unset it and run repoagent outside of git hooks, or use --no-commit to only write the files"
         )
     return path
 

@@ -1,7 +1,4 @@
-"""git's three-way merge of texts, and where it fails.
-
-Carry a change of one version of a file over to another version of it, as entries of a tree or index.
-"""
+"""Three-way merges by `git merge-file`, of bytes and of entries of a tree or index, and where they conflict."""
 
 from __future__ import annotations
 
@@ -174,7 +171,7 @@ def _inclusive(lines: _Lines) -> _Lines:
     return first, max(first, end - 1)
 
 
-def say_lines(lines: Sequence[tuple[int, int]]) -> str:
+def lines_text(lines: Sequence[tuple[int, int]]) -> str:
     """ "line 3 and lines 7-9", for a message."""
     said = [f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines]
     return " and ".join(said)

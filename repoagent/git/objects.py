@@ -1,9 +1,4 @@
-"""Between the bytes of the work tree and the blobs of the repository, through the file's own filters.
-
-Commits that are there: which one HEAD is on, and what a commit changed.
-
-A new branch for a commit, and back from it when the commit does not come about.
-"""
+"""Blobs, commits and branches: store and read them, and convert between the work tree and the repository."""
 
 from __future__ import annotations
 
@@ -70,7 +65,7 @@ def _store(worktree: WorkTree, data: bytes, how: str, settings: tuple[str, ...] 
         if "filter" not in reason and "encode" not in reason:
             raise
         raise Refused(
-            f"git can't store the file ({reason}): put that right, or use --no-commit to only write the file"
+            f"git cannot store the file ({reason}): fix that, or use --no-commit to only write the file"
         ) from error
 
 
@@ -165,7 +160,7 @@ def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
     return found.returncode == 0
 
 
-def check_new(worktree: WorkTree, name: str) -> None:
+def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
     """Raises Refused unless a branch `name` can be made, and left again where no commit comes about."""
     ref = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).strip()
     here = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
@@ -176,11 +171,11 @@ def check_new(worktree: WorkTree, name: str) -> None:
         git_output(worktree.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).returncode
         or name[0] == "-"
     ):
-        raise Refused(f"{name} is no valid name for a branch: give another one")
+        raise Refused(f"{name} is not a valid branch name: use another one")
     for other in _in_the_way(worktree, name):
         if other == name:
-            raise Refused(f"the branch {name} exists already: give a new name, or switch to it first")
-        raise Refused(f"there can't be a branch {name} beside the branch {other}: give another name")
+            raise Refused(f"the branch {name} already exists: use another name, or switch to it first")
+        raise Refused(f"the branch {name} conflicts with the branch {other}: use another name")
 
 
 def _in_the_way(worktree: WorkTree, name: str) -> list[str]:
@@ -218,12 +213,12 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
     elif branch is not None:
         git(worktree.top, "symbolic-ref", "HEAD", f"refs/heads/{branch}", read_only=False)
     elif head is not None:
-        set_back(worktree, "--no-deref", "HEAD", head)
+        reset_ref(worktree, "--no-deref", "HEAD", head)
     if head is not None:
-        set_back(worktree, "-d", ref, head)
+        reset_ref(worktree, "-d", ref, head)
 
 
-def set_back(worktree: WorkTree, *arguments: str) -> None:
+def reset_ref(worktree: WorkTree, *arguments: str) -> None:
     """`git update-ref` that takes back what is our own. A hook of reference transactions is asked, but can't hold
     us to what it has let us only half do. Raises GitError where the reference is not what it should be."""
     try:

@@ -1,4 +1,4 @@
-"""The one door to git: a subprocess, bytes in and bytes out, output settings pinned."""
+"""Run git: a subprocess, bytes in and bytes out, with settings that keep its output stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that was named and is not there, and the files of the repository that were probably meant."""
+"""The error for a missing file, with the files of the repository that were probably meant."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
     paths = list(dict.fromkeys(os.fsdecode(entry) for entry in listed.split(b"\0") if entry))
     missing = os.fspath(path.relative_to(top))
     if missing in paths:
-        restore = f"`git restore {shlex.quote(os.path.relpath(path))}` brings it back"
+        restore = f"`git restore {shlex.quote(os.path.relpath(path))}` restores it"
         return NoSuchFile(
             path, top, reason="which git still tracks", remedy=f"{restore}{remedy and f'; {remedy}'}"
         )

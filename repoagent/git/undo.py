@@ -1,12 +1,7 @@
-"""What the files of an edit become when it is taken back or made again, with all that was done to them since.
+"""Undo and redo an edit: only its own changes move, in files and index; other work stays.
 
-The messages of the commits that take an edit back, or make it again.
-
-A change of files that ends with HEAD on a commit that is there already, instead of making one.
-
-A change that was left uncommitted is taken back, where the person has staged it since.
-
-Take an edit back, or make it again: only its own bytes move, in files and index, other work stays.
+Where the commit of the edit is the tip of its branch and on no other ref, the branch moves to the parent
+(`MoveTransaction`). Otherwise a new commit reverts it. An edit without a commit is reverted in the files and unstaged.
 """
 
 from __future__ import annotations
@@ -23,18 +18,18 @@ from repoagent.git.facts import current_branch
 from repoagent.git.file_writer import Step
 from repoagent.git.files import Content, FileChange, look
 from repoagent.git.index import Entry, Status, read_entries, read_status
-from repoagent.git.merge import Conflict, carry, project, say_lines
+from repoagent.git.merge import Conflict, carry, lines_text, project
 from repoagent.git.objects import Commit, has_object, head_commit, read_commit, to_blob
 from repoagent.git.process import GitError, git, uninterrupted
-from repoagent.git.transaction.commit import Listen, encode
+from repoagent.git.transaction.base import BaseTransaction
+from repoagent.git.transaction.commit import OnOutput, encode
 from repoagent.git.transaction.finish import archive
-from repoagent.git.transaction.journal import COMMITTING, Planned, Record, save
-from repoagent.git.transaction.locks import remove_left_locks
-from repoagent.git.transaction.other_files import give_index
-from repoagent.git.transaction.plan import Plan, Versions, refuse_operation, say_where
-from repoagent.git.transaction.results import Options, said_of_restored
+from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record, save
+from repoagent.git.transaction.locks import remove_stale_ref_locks
+from repoagent.git.transaction.other_files import update_user_index
+from repoagent.git.transaction.plan import Plan, Versions, conflict_lines, refuse_operation
+from repoagent.git.transaction.results import Options, restored_notes
 from repoagent.git.transaction.transaction import Transaction
-from repoagent.git.transaction.writing import Writing
 from repoagent.git.undo_log import Edit, commit_of, edit_record, find_edit, is_as_stored, is_shared, is_whole
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.journal import Journal
@@ -78,8 +73,8 @@ def _renaming(
     if now is None and there is not None:
         return  # somebody has done it already
     if now is None or there is not None:
-        missing = f"{path} is gone" if now is None else f"there is a file {to} now"
-        raise Refused(f"{missing}: put it right by hand, or use `git revert`")
+        missing = f"{path} was deleted" if now is None else f"{to} exists again"
+        raise Refused(f"{missing}: fix it by hand, or use `git revert`")
     yield _change(path, now, to, _carry(worktree, path, now, was, becomes))
 
 
@@ -102,9 +97,9 @@ def _carry(
     if not isinstance(target, Conflict):
         return target
     if any(one is None or one.is_link for one in (now, was, becomes)):
-        raise Refused(f"{path} is not what the edit left: put it right by hand, or use `git revert`")
-    where = f" ({say_lines(target.lines)} of what it was then)" if target.lines else ""
-    raise Refused(f"{path} has later changes on the same lines{where}: put them right by hand")
+        raise Refused(f"{path} changed after the edit: fix it by hand, or use `git revert`")
+    where = f" ({lines_text(target.lines)} of that version)" if target.lines else ""
+    raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
 
 
 def revert_message(worktree: WorkTree, edit: Edit, commit: str, *, whole: bool) -> bytes:
@@ -115,7 +110,7 @@ def revert_message(worktree: WorkTree, edit: Edit, commit: str, *, whole: bool) 
     return encode(worktree, text, "replace")
 
 
-def message_again(worktree: WorkTree, edit: Edit, record: Record) -> bytes:
+def redo_message(worktree: WorkTree, edit: Edit, record: Record) -> bytes:
     """The message of the commit as it was in the end, with what hooks and people had made of it."""
     if edit.commit and has_object(worktree, edit.commit):
         text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
@@ -124,7 +119,7 @@ def message_again(worktree: WorkTree, edit: Edit, record: Record) -> bytes:
 
 
 @dataclass(frozen=True)
-class Way:
+class HeadMove:
     """Of HEAD, from the commit `start` to the commit `to` ("": to none, the branch is unborn), which has
     `becomes` where `start` has `was`.
 
@@ -140,11 +135,11 @@ class Way:
     staged: Mapping[str, tuple[Entry | None, Entry | None]]
 
 
-class Move(Writing):
+class MoveTransaction(BaseTransaction):
     """Write the files, then set the branch of HEAD."""
 
     def __init__(
-        self, worktree: WorkTree, changes: Sequence[FileChange], way: Way, event: str, edit_id: str
+        self, worktree: WorkTree, changes: Sequence[FileChange], way: HeadMove, event: str, edit_id: str
     ) -> None:
         super().__init__(worktree, changes, event, edit_id, commits=True)
         self._way = way
@@ -172,9 +167,9 @@ class Move(Writing):
             git(self._worktree.top, "update-ref", "-m", reason, *where, record.head or "", read_only=False)
         except GitError as error:
             if error.returncode < 0:  # it was killed, perhaps when it had done it
-                remove_left_locks(self._worktree, record)
+                remove_stale_ref_locks(self._worktree, record)
             if (head_commit(self._worktree) or "") != self._way.to:
-                raise Busy(f"the branch can't be set just now, try again: {error.stderr}") from error
+                raise Busy(f"cannot update the branch, try again: {error.stderr}") from error
 
     def _find_commit(self) -> Commit | None:
         return None
@@ -182,19 +177,19 @@ class Move(Writing):
     def _finish(self, journal: Journal, made: Commit | None) -> None:
         record = self._record
         if record.state == COMMITTING and (head_commit(self._worktree) or "") == self._way.to:
-            give_index(self._worktree, journal, record, {})
+            update_user_index(self._worktree, journal, record, {})
             archive(self._worktree, journal, record)
         else:
             super()._finish(journal, made)
 
 
-def _plan(worktree: WorkTree, status: Status, way: Way) -> Plan:
+def _plan(worktree: WorkTree, status: Status, way: HeadMove) -> Plan:
     """The plan where HEAD moves along `way`: only the index is left to be planned.
 
     Raises Refused when something else is staged on the same lines, Busy when HEAD is not where it begins.
     """
     if status.head != way.start:
-        raise Busy("HEAD was moved by another program just now: look at `git log` and try again")
+        raise Busy("another program moved HEAD: check `git log` and try again")
     paths = [*way.was, *(path for path in way.staged if path not in way.was)]
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty=False)
     as_left = all(versions.staged(path) == left for path, (left, _) in way.staged.items())
@@ -208,13 +203,13 @@ def _plan(worktree: WorkTree, status: Status, way: Way) -> Plan:
             stage = way.staged[path][1]
         if isinstance(stage, Conflict):
             raise Refused(
-                f"{path} has other staged changes{say_where(stage)}: commit, stash or unstage them first"
+                f"{path} has other staged changes{conflict_lines(stage)}: commit, stash or unstage them first"
             )
-        planned.append(Planned(path, old, staged, old, new, new, stage, versions.index.get(path)))
+        planned.append(PlannedPath(path, old, staged, old, new, new, stage, versions.index.get(path)))
     return Plan(status.head, status.branch, tuple(planned), tuple(status.changed))
 
 
-def _stage_moved(versions: Versions, way: Way, path: str) -> Entry | Conflict | None:
+def _stage_moved(versions: Versions, way: HeadMove, path: str) -> Entry | Conflict | None:
     """What is staged at `path` with the change of HEAD; other staged work follows a rename."""
     if path in way.renamed.values():
         return None
@@ -229,7 +224,7 @@ def _is_there(worktree: WorkTree, entry: Entry | None) -> bool:
     return entry is None or has_object(worktree, entry.oid)
 
 
-def taken_out(
+def unstage_changes(
     worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
 ) -> bool:
     """Write `changes`, which take `steps` back, and take out of the index what is staged of those, all else kept; in a
@@ -245,7 +240,7 @@ def taken_out(
     return True
 
 
-class _Unstage(Move):
+class _Unstage(MoveTransaction):
     """Write the files, then the index."""
 
     _is_for_head = False
@@ -259,17 +254,17 @@ class _Unstage(Move):
         edit_id: str,
     ) -> None:
         head = head_commit(worktree)
-        super().__init__(worktree, changes, Way(head, head or "", {}, {}, {}, {}), event, edit_id)
+        super().__init__(worktree, changes, HeadMove(head, head or "", {}, {}, {}, {}), event, edit_id)
         self._back = back
 
     def _make_plan(self, status: Status) -> Plan:
         if status.head != self._way.start:
-            raise Busy("HEAD was moved by another program just now: look at `git log` and try again")
+            raise Busy("another program moved HEAD: check `git log` and try again")
         planned = tuple(_planned(self._worktree, status, self._back))
         return Plan(status.head, status.branch, planned, tuple(status.changed))
 
 
-def _planned(worktree: WorkTree, status: Status, back: Sequence[Step]) -> Iterator[Planned]:
+def _planned(worktree: WorkTree, status: Status, back: Sequence[Step]) -> Iterator[PlannedPath]:
     """The entries of the index that are to be others. What HEAD has of a step too is not staged, but committed."""
     steps = {step.path: step for step in back if step.path in status.changed}
     index = read_entries(worktree, steps) if steps else {}
@@ -287,7 +282,7 @@ def _planned(worktree: WorkTree, status: Status, back: Sequence[Step]) -> Iterat
         if isinstance(stage, Conflict):  # the person has staged something else on these lines: it is theirs
             continue
         if stage != staged or announced:
-            yield Planned(path, head, staged, head, head, head, stage, index.get(path))
+            yield PlannedPath(path, head, staged, head, head, head, stage, index.get(path))
 
 
 def _blob(versions: Versions, path: str, content: Content | None) -> Entry | None:
@@ -313,7 +308,7 @@ def undo(
     edit_id: str | None = None,
     options: Options | None = None,
     *,
-    listen: Listen | None = None,
+    listen: OnOutput | None = None,
 ) -> UndoResult:
     """Take back the edit, by default the last one that is not taken back.
 
@@ -327,7 +322,7 @@ def undo(
     record = edit_record(worktree, edit)
     changes = tuple(changes_of(worktree, record, undo=True))
     if edit.no_commit:
-        if taken_out(worktree, changes, record.steps, "undo", edit.id):
+        if unstage_changes(worktree, changes, record.steps, "undo", edit.id):
             return UndoResult(edit, None, False, edit.paths)
         return _without_commit(worktree, edit, changes, "undo")
     commit = commit_of(worktree, edit)
@@ -341,9 +336,9 @@ def undo(
     ):
         back = {old: new for new, old in renamed_by(record).items()}
         staged = {planned.path: (planned.stage, planned.staged_here) for planned in record.planned}
-        way = Way(commit, made.parent or "", made.changed, made.was, back, staged)
+        way = HeadMove(commit, made.parent or "", made.changed, made.was, back, staged)
         return _move(worktree, edit, changes, way, "undo")
-    transaction = Transaction(worktree, _some(changes), options, edit.id, event="undo", listen=listen)
+    transaction = Transaction(worktree, _refuse_empty(changes), options, edit.id, event="undo", listen=listen)
     return _with_commit(edit, transaction, revert_message(worktree, edit, commit, whole=whole))
 
 
@@ -352,7 +347,7 @@ def redo(
     edit_id: str | None = None,
     options: Options | None = None,
     *,
-    listen: Listen | None = None,
+    listen: OnOutput | None = None,
 ) -> UndoResult:
     """Make the edit again, by default the last one that was taken back. Raises as `undo` does.
 
@@ -369,14 +364,14 @@ def redo(
     if edit.commit and head_commit(worktree) == edit.parent and has_object(worktree, edit.commit):
         made = read_commit(worktree, edit.commit)
         staged = {planned.path: (planned.staged_here, planned.stage) for planned in record.planned}
-        way = Way(edit.parent, made.oid, made.was, made.changed, renamed_by(record), staged)
+        way = HeadMove(edit.parent, made.oid, made.was, made.changed, renamed_by(record), staged)
         return _move(worktree, edit, changes, way, "redo")
-    transaction = Transaction(worktree, _some(changes), options, edit.id, event="redo", listen=listen)
-    return _with_commit(edit, transaction, message_again(worktree, edit, record))
+    transaction = Transaction(worktree, _refuse_empty(changes), options, edit.id, event="redo", listen=listen)
+    return _with_commit(edit, transaction, redo_message(worktree, edit, record))
 
 
-def _move(worktree: WorkTree, edit: Edit, changes: Changes, way: Way, event: str) -> UndoResult:
-    with Move(worktree, changes, way, event, edit.id) as move:
+def _move(worktree: WorkTree, edit: Edit, changes: Changes, way: HeadMove, event: str) -> UndoResult:
+    with MoveTransaction(worktree, changes, way, event, edit.id) as move:
         move.write()
         move.move()
     return UndoResult(edit, way.to or None, True, edit.paths)
@@ -393,14 +388,12 @@ def _with_commit(edit: Edit, transaction: Transaction, message: bytes) -> UndoRe
     with transaction:
         transaction.write()
         result = transaction.commit(message, at_once=True)
-    for sentence in (*result.notes, *said_of_restored(result.restored)):
+    for sentence in (*result.notes, *restored_notes(result.restored)):
         to_stderr(sentence)
     return UndoResult(edit, result.commit, False, edit.paths)
 
 
-def _some(changes: Changes) -> Changes:
+def _refuse_empty(changes: Changes) -> Changes:
     if not changes:
-        raise NothingDone(
-            "the files are in that state already, there is nothing to commit: name another edit"
-        )
+        raise NothingDone("nothing to commit: the files are already in that state; choose another edit")
     return changes

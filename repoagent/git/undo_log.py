@@ -1,7 +1,4 @@
-"""The edits of the past in this work tree: what each changed, and whether it is taken back.
-
-The commit of an edit in the history of HEAD, and whether it can be left without anybody noticing.
-"""
+"""The edits of this work tree: what each changed, whether it is undone, and which commit has it."""
 
 from __future__ import annotations
 
@@ -60,15 +57,15 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
     if edit_id is None:
         fitting = [edit for edit in edits if edit.undone == undone]
         if not fitting:
-            raise NothingDone("there is no edit to make again" if undone else "there is no edit to take back")
+            raise NothingDone("no edit to redo" if undone else "no edit to undo")
         return fitting[-1]
     for edit in edits:
         if edit.id == edit_id:
             if edit.undone != undone:
-                raise Refused(f"the edit {edit_id} is {'not taken back' if undone else 'taken back already'}")
+                raise Refused(f"the edit {edit_id} is {'not undone' if undone else 'already undone'}")
             return edit
     raise Refused(
-        f"no edit {edit_id} is known here: its id stands in its commit as Repoagent-Edit (`git log`)"
+        f"no edit {edit_id} is known here: its id is the Repoagent-Edit trailer of its commit (`git log`)"
     )
 
 
@@ -77,9 +74,7 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
     folder = edit_folder(worktree, edit.id)
     record = load(folder) if folder.is_dir() else None
     if record is None:
-        raise Refused(
-            f"the bytes of the edit {edit.id} are not kept any more: use `git revert` for its commit"
-        )
+        raise Refused(f"the files of the edit {edit.id} are no longer kept: use `git revert` on its commit")
     return record
 
 
@@ -163,15 +158,15 @@ def _not_here(worktree: WorkTree, edit: Edit) -> str:
     if edit.branch != here and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
         return (
             f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch "
-            f"(it was made on {edit.branch}), or name another edit"
+            f"({edit.branch}), or choose another edit"
         )
     more = " any more" if edit.branch == here else ""
     others = reversed([one for one in list_edits(worktree) if not one.undone and one.id != edit.id])
     there = next((one for one in others if one.commit and contains(worktree, "HEAD", one.commit)), None)
     offer = "" if there is None else f"; the last edit that is: `repoagent undo {there.id}`"
     return (
-        f"the commit of the edit {edit.id} is not in the history of {here or 'HEAD'}{more}, so there is none to take "
-        f"back; what is left of it in your files is uncommitted (`git diff HEAD`){offer}"
+        f"the commit of the edit {edit.id} is not in the history of {here or 'HEAD'}{more}, so there is nothing to "
+        f"undo; what is left of it in your files is uncommitted (`git diff HEAD`){offer}"
     )
 
 

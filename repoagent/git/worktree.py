@@ -115,7 +115,7 @@ def _ask(cwd: Path) -> tuple[list[str], str | None]:
     except FileNotFoundError as error:
         if cwd.is_dir():
             raise UsageError(f"git was not found: install git {OLDEST_GIT} or newer") from error
-        raise UsageError(f"there is no folder {cwd}") from error
+        raise UsageError(f"no such folder: {cwd}") from error
     except NotADirectoryError as error:
         raise UsageError(f"{cwd} is not a folder") from error
     lines = os.fsdecode(done.stdout).split("\n")[:-1]
@@ -132,7 +132,7 @@ def _ask(cwd: Path) -> tuple[list[str], str | None]:
     head = lines.pop() if is_full_id(lines[-1]) else None
     if len(lines) > len(questions) + 1:
         raise UsageError(
-            f"the path of the repository at {cwd} holds a line break, which git can't report: rename it"
+            f"the path of the repository at {cwd} contains a line break, which git cannot report: rename it"
         )
     return lines, head
 
@@ -149,9 +149,9 @@ def _reason(cwd: Path, stderr: bytes) -> UsageError:
         return UsageError(f"git refuses this repository: {first}; if you trust it, run: {allow[1]}")
     if first.startswith("not a git repository (or any"):
         return NoWorkTree(
-            f"{cwd} is in no git work tree: run repoagent inside one, or make one with `git init`"
+            f"{cwd} is not in a git work tree: run repoagent inside one, or create one with `git init`"
         )
-    return UsageError(f"git can't open the repository at {cwd}: {first}")
+    return UsageError(f"git cannot open the repository at {cwd}: {first}")
 
 
 def _build(top: Path, git_dir: Path, common_dir: Path, object_format: str) -> WorkTree:

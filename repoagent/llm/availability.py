@@ -1,7 +1,4 @@
-"""Which models are at hand: what is configured, where each key comes from, what can be reached, and why not.
-
-Whether a model can be shown what is attached, as far as its name tells: asked before anything is sent.
-"""
+"""Which models can be used: where keys come from, what can be reached, which models take images and PDFs."""
 
 from __future__ import annotations
 

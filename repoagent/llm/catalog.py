@@ -1,10 +1,6 @@
-"""What is known of models: prices, windows, the edit format they do best. Data in models.toml, which a user extends.
+"""What is known of models: prices, windows, the edit format that suits them. Data in models.toml, which a user extends.
 
-The names that models.toml has, read as lines: for completion, which can't wait for a parser of TOML.
-
-A test holds it to what `catalogue` makes of the same file.
-
-What the name of a Claude model tells about it, in whatever form a platform writes it.
+The last part reads the names of Claude models, which each platform writes differently.
 """
 
 from __future__ import annotations

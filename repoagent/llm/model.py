@@ -1,10 +1,7 @@
-"""A model's name where others may read it: what stands in a command may be a key, where a file lies is private.
+"""The interface of a model, text in and text out, and the types of requests and replies.
 
-The smallest useful primitive: text in, text out. All that knows a provider stands behind `Model`.
-
-Text that goes into a prompt as data, and what a reply holds beside its answer.
-
-A request as one text: for a program, a person, a cassette.
+All that knows a provider is behind `Model`. The last part quotes text for prompts and renders a request as one text,
+for programs, people and cassettes.
 """
 
 from __future__ import annotations

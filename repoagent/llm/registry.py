@@ -1,4 +1,4 @@
-"""From what the user wrote after --model to a model."""
+"""From what the user wrote after --model, or configured, to a model."""
 
 from __future__ import annotations
 

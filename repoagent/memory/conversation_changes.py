@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.merge import Conflict, merge, say_lines
+from repoagent.git.merge import Conflict, lines_text, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import (
     BrokenConversation,
@@ -230,7 +230,7 @@ def _without(
         )
     merged = merge(worktree, present, after, before)
     if isinstance(merged, Conflict):
-        where = f" on {say_lines(merged.lines)}" if merged.lines else ""
+        where = f" on {lines_text(merged.lines)}" if merged.lines else ""
         raise Refused(
             f"{place.name} has changed since its last {last.command} in the same place{where}; fix it by hand{kept}"
         )

@@ -138,7 +138,7 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float, held: by
         regular(descriptor, path)
         if not flock_until(descriptor, deadline, path):
             raise Busy(
-                f"{path} is being written by another process for more than {_APPEND_TIMEOUT:g} s: try again"
+                f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
             )
         if not still_at(descriptor, parent, path.name):
             return False
@@ -203,7 +203,7 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     finally:
         os.close(descriptor)
     if most is not None and len(data) > most:
-        raise Refused(f"{path} has more than {most // 1024} KiB, too much for such a file: make it smaller")
+        raise Refused(f"{path} has more than {most // 1024} KiB, too much for this file: make it smaller")
     return data
 
 

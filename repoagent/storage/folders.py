@@ -1,8 +1,7 @@
-"""Open a folder to work in, so that a hostile repository can't lead us out of it.
+"""Open folders so that a hostile repository cannot redirect them.
 
-Everything at and below a component named `.repoagent` may be repository content: there each component is
-opened by its parent's descriptor and must be a real folder. What stands above it, and the git directory,
-is the user's own.
+Everything from a component named `.repoagent` on may be repository content: each component is opened relative to its
+parent's descriptor and must be a real folder. The folders above it, and the git directory, are the user's own.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ class SystemFailed(Refused):
 
 def failed(verb: str, path: Path, error: OSError) -> SystemFailed:
     """The sentence for what the system refused us."""
-    return SystemFailed(
-        f"could not {verb} {path}: {error.strerror or error}; put that right and run it again"
-    )
+    return SystemFailed(f"cannot {verb} {path}: {error.strerror or error}; fix that and try again")
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """The crash journal of a transaction: a folder that says what is about to happen and holds the bytes before.
 
-The folder is made under another name and renamed when its owner has locked it, so that whoever sees it can
-tell by the lock whether the owner lives. The lock is a flock: it ends with the owner, and with the children
-that were given its descriptor (a `git commit` that outlives us).
+The folder gets its name after its owner has locked it, so the lock tells whether the owner is alive. The lock is a
+flock: it ends with the owner and with the children that inherit its descriptor (a `git commit` that outlives us).
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def kept(folder: Path, name: str) -> bytes:
     """What `Journal.keep` stored in the journal's folder. Raises Incomplete when it is gone."""
     data = read_regular(folder / name)
     if data is None:
-        raise Incomplete(f"{folder / name} is missing: nothing can be put back from this journal")
+        raise Incomplete(f"{folder / name} is missing: cannot restore anything from this journal")
     return data
 
 
@@ -100,7 +99,7 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
             journal.keep(file, data)
         journal.save(first)
         if (root / name).exists():
-            raise Refused(f"{root / name} exists: a journal of this name is open already")
+            raise Refused(f"{root / name} exists: a journal of this name is already open")
         unborn.rename(root / name)
         sync_folder(root)
     except BaseException:
@@ -128,12 +127,10 @@ def _begin(root: Path, name: str) -> tuple[Path, int]:
         folder.mkdir(mode=0o700)
         descriptor = os.open(folder / _OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise SystemFailed(
-            f"{folder} could not be made: {error.strerror}; put that right and try again"
-        ) from error
+        raise SystemFailed(f"cannot create {folder}: {error.strerror}; fix that and try again") from error
     try:
         if not flock_until(descriptor, 0.0, folder / _OWNER):
-            raise Busy(f"{folder} was taken for the rest of a crash: try again")
+            raise Busy(f"another command removed {folder} as left by a crash: try again")
     except BaseException:
         _discard(folder, descriptor)
         raise

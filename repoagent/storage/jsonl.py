@@ -1,11 +1,7 @@
-"""A JSON file with a `version`: a broken one is set aside, a newer one refused, neither is lost.
+"""JSON documents with a `version`, files of one JSON object per line, and the audit.
 
-One JSON object a line: what is only ever appended to.
-
-The audit: one line for each command that was asked for or run, and each file that was written.
-
-`audit.jsonl` in `.repoagent/` is for the person who wants to know what was done in their name. Nothing reads it to
-decide anything. Keys and tokens are masked.
+A broken document is set aside, one of a newer version refused; neither is lost. The audit, `.repoagent/audit.jsonl`,
+has a line for each command that was requested or run and each file that was written, with secrets masked.
 """
 
 from __future__ import annotations

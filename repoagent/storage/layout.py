@@ -1,7 +1,4 @@
-"""Where everything stands: `.repoagent/` in the work tree, and `repoagent/` in the git directory.
-
-How the store says that it went on in spite of something: a function that takes one sentence.
-"""
+"""Where files are: `.repoagent/` in the work tree, and `repoagent/` in the git directory. And where warnings go."""
 
 from __future__ import annotations
 

@@ -173,8 +173,8 @@ def _trouble(folder: Path, one: int, other: int) -> str:
     except OSError:
         return _only_here(folder, os.fstat(one).st_dev)
     return (
-        f"the file system that holds {folder} gives a lock to two at once: two commands at the same time may lose what "
-        "one of them wrote; work in a clone on a local disk"
+        f"the file system that holds {folder} grants a lock twice: two commands at the same time may lose what "
+        "one of them writes; work in a clone on a local disk"
     )
 
 

@@ -1,15 +1,11 @@
-"""The secrets of the environment: which they are, and a text without them.
+"""Find keys, tokens and passwords in texts, and replace them by placeholders before a text is sent or stored.
 
-Which strings of a text are keys and tokens: Kingfisher's rules decide, loaded only for a text that may hold one.
+They are found as values of environment variables with telling names, by the rules of Kingfisher (loaded only for a text
+that may hold a key), and by what precedes them: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`. Each own
+pattern begins with a fixed word and takes a bounded number of characters, so a search takes linear time.
 
-Secrets that are known by what stands before them: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`.
-
-Each pattern begins with a fixed word and takes a bounded number of characters, so a search takes linear time.
-
-Keys and tokens in a text become placeholders before it is sent or stored, and the placeholders the real text again.
-
-A placeholder is derived from what it stands for, so that the same key has the same one in each prompt, each
-conversation and each cached prefix. What it stands for is known to this process only, and written nowhere.
+A placeholder is derived from its secret, so the same key has the same one in each prompt, conversation and cached
+prefix. What it stands for is known to this process only.
 """
 
 from __future__ import annotations
@@ -71,9 +67,7 @@ _RUN = re.compile(r"[A-Za-z0-9_-]{16,}")
 _CHANGE = re.compile(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])")
 CHANGES, OF = 4, 16  # so many in so many characters
 _PRIVATE_KEY = "PRIVATE KEY"
-UNAVAILABLE = (
-    "what may be a key here is sent and kept as it is: install kingfisher-secret-scanner to have it masked"
-)
+UNAVAILABLE = "keys in texts are sent and stored unmasked: install kingfisher-secret-scanner to mask them"
 
 
 def may_hold_secrets(text: str) -> bool:

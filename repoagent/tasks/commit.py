@@ -21,7 +21,7 @@ from repoagent.git.file_writer import Moved
 from repoagent.git.files import FileChange, look
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
-from repoagent.git.transaction.results import InHead, InPlace, Inseparable
+from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage
@@ -118,7 +118,7 @@ def commit_run(context: RunContext, said: str) -> CommitOutcome | None:
         except Inseparable as error:
             kept = GOES_ON.format(command=resume_command(context.run_dir.name, context.request.kind))
             whole |= {agreed_whole(context, changes, error, kept)}
-        except InHead:  # it was committed by hand
+        except AlreadyCommitted:  # it was committed by hand
             context.change_set.drop([change.name for change in context.change_set.changes])
             raise
         else:

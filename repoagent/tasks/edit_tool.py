@@ -21,7 +21,7 @@ from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, Source, is_ignored
 from repoagent.git.index import read_entries
 from repoagent.git.process import GitError
-from repoagent.git.transaction.plan import left_out
+from repoagent.git.transaction.plan import sparse_advice
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity.record import Memory
 from repoagent.patch.apply_file import read_answer
@@ -50,7 +50,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
 
     def apply(action: Action) -> Observation:
         from repoagent.edit.commit import SentBack
-        from repoagent.git.transaction.results import Unsettled
+        from repoagent.git.transaction.results import UnfinishedTransaction
 
         mark = _mark(context, action)
         if context.change_set.edit == mark:  # the run was killed before it could say so
@@ -86,7 +86,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]}, shown=error.shown)
         except NothingDone as error:
             return Observation(EDIT, f"{error}{again}", ok=False, error=error)
-        except (Busy, SystemFailed, Unsettled):  # a full disk, say: a model can't put that right
+        except (Busy, SystemFailed, UnfinishedTransaction):  # a full disk, say: a model can't put that right
             raise
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}{again}", ok=False, error=error)
@@ -117,11 +117,11 @@ def write_back(
     """Write `changes`, which take those back that are `taken`, and take out of the index what the person has staged of
     them. Raises as `write` does, and Refused where that can't be told from what else is staged."""
     from repoagent.git.file_writer import steps_of
-    from repoagent.git.undo import taken_out
+    from repoagent.git.undo import unstage_changes
 
     paths = {path for change in changes for path in (change.old_path, change.path)} - {None}
     about = [change for change in taken if {change.old_path, change.path} & paths]
-    if not taken_out(worktree, changes, steps_of(about, name), WRITE, name):
+    if not unstage_changes(worktree, changes, steps_of(about, name), WRITE, name):
         write(worktree, changes, name)
 
 
@@ -312,4 +312,4 @@ def _why_closed(context: RunContext, source: Source) -> str:
 def _left_out(context: RunContext, names: Sequence[str]) -> str:
     """Of files that are not there: what to say where git has one of them, and leaves it out of the work tree."""
     known = read_entries(context.worktree, names) if names else {}
-    return next((left_out(name) for name, entry in known.items() if entry.skip_worktree), "")
+    return next((sparse_advice(name) for name, entry in known.items() if entry.skip_worktree), "")

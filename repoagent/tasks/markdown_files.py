@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.files import check_path, open_place
+from repoagent.git.files import check_path, open_location
 from repoagent.llm.model import printable
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def read_text(place: Place, path: Path, limit: int, *, within: Path | None = Non
 
 def _bytes(base: Path, name: str, limit: int) -> bytes:
     """No link is followed: where one appears after the path was resolved, that is an OSError."""
-    with open_place(base, name) as place:
+    with open_location(base, name) as place:
         descriptor = place.open(place.name, os.O_RDONLY)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):

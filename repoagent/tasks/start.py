@@ -94,7 +94,7 @@ def start_conversation(context: RunContext, state: State, place: Confinement, ad
     located = _locating(context, state)
     own = {name for change in context.change_set.changes for name in (change.path, change.old_path)}
     repository = repository_text(
-        gather(context.worktree),
+        gather_facts(context.worktree),
         sorted(path for path in read_status(context.worktree).changed if path not in own),
         linked=bool(request.worktree),
         inside=current_folder(context.worktree.top),

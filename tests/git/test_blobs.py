@@ -124,7 +124,7 @@ def test_binary_file(repo: GitRepo) -> None:
     repo.write("b.bin", b"\0ONE\0mine\0")
     from repoagent.errors import Refused
 
-    with pytest.raises(Refused, match="can't be separated"):
+    with pytest.raises(Refused, match="cannot separate"):
         edit(repo, change(repo, "b.bin", b"ONE", b"three"))
 
 

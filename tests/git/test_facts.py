@@ -51,7 +51,7 @@ def test_an_operation_in_progress(fork: GitRepo, command: list[str], expected: s
         fork.write("a.txt", "more\n")
         fork.commit("more")
     fork.git(*command, ok=False)
-    found = facts.gather(open_worktree(fork.top))
+    found = facts.gather_facts(open_worktree(fork.top))
     assert found.operation == expected
     assert found.unmerged == ("a.txt",)
 
@@ -91,7 +91,7 @@ def test_where_refs_are_no_files_git_is_asked(fork: GitRepo, worktree: WorkTree)
 def test_an_unborn_branch(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("new")
     repo.git("symbolic-ref", "HEAD", "refs/heads/topic/one")
-    found = facts.gather(open_worktree(repo.top))
+    found = facts.gather_facts(open_worktree(repo.top))
     assert found == facts.Facts(facts.Head(None, "topic/one"), (), (), (), None, ())
     assert found.head.unborn and not found.head.detached
 

@@ -24,7 +24,7 @@ def test_hook_that_fails(repo: GitRepo) -> None:
     repo.write("a.txt", LINES.replace("line 9", "mine 9"))
     repo.hook("pre-commit", "echo no good >&2\nexit 1\n")
     before = visible(repo)
-    with pytest.raises(HookFailed, match=r"(?s)as it was.*no good") as raised:
+    with pytest.raises(HookFailed, match=r"(?s)everything was restored.*no good") as raised:
         edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), new_file("n/new", b"x"))
     assert not raised.value.by_git
     assert visible(repo) == before
@@ -32,7 +32,7 @@ def test_hook_that_fails(repo: GitRepo) -> None:
 
 def test_hook_that_fails_without_a_word(repo: GitRepo) -> None:
     repo.hook("pre-commit", "exit 1\n")
-    with pytest.raises(HookFailed, match=r"as it was; neither git nor a hook said why$"):
+    with pytest.raises(HookFailed, match=r"everything was restored; neither git nor a hook gave a reason$"):
         edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
 
 
@@ -137,7 +137,7 @@ def test_formatter_that_fails_with_other_work_in_the_file(repo: GitRepo) -> None
 def test_formatter_that_is_never_content(repo: GitRepo) -> None:
     repo.hook("pre-commit", "sed -i 's/$/ /' a.txt; exit 1\n")
     before = visible(repo)
-    with pytest.raises(HookFailed, match=r"a hook's version of a\.txt is kept in"):
+    with pytest.raises(HookFailed, match=r"the hook's version of a\.txt is in"):
         edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
     assert visible(repo) == before
 

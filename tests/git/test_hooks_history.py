@@ -146,7 +146,7 @@ def test_veto_of_the_second_reference_update_after_a_crash(messy: GitRepo, tmp_p
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL and messy.head() != head
     (said,) = recover(worktree(messy))
-    assert "taken back" in said and "README.md" in said
+    assert "rolled back" in said and "README.md" in said
     assert messy.head() == head
     unchanged(messy, before)
 

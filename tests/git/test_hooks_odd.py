@@ -9,7 +9,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.git.transaction.finish import recover
-from repoagent.git.transaction.results import HookFailed, Unsettled
+from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
 from tests.conftest import GitRepo
 from tests.git.edits import change, committed, edit, staged, worktree
 from tests.git.only import nothing_left, only, seen, unchanged
@@ -199,7 +199,7 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
     edited = change(repo, "a.txt", "line 2", "LINE 2")
     try:
         edit(repo, edited)
-    except (HookFailed, Unsettled, Refused) as error:
+    except (HookFailed, UnfinishedTransaction, Refused) as error:
         assert code or "next repoagent command" in str(error), error
     for path in ("a.txt", "README.md", "src"):
         there = repo.top / path

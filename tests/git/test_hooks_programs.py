@@ -127,7 +127,7 @@ def test_pre_commit_killed_while_it_has_stashed(
     assert b"unstaged" not in messy.read("a.txt") and b"mine" not in messy.read("src/app.py")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    until(lambda: "taken back" in "".join(recover(worktree(messy))) or not journals(messy))
+    until(lambda: "rolled back" in "".join(recover(worktree(messy))) or not journals(messy))
     unchanged(messy, before)
     assert messy.head() == head
     nothing_left(messy)
@@ -149,7 +149,7 @@ def test_own_commands_in_a_hook_leave_the_edit_alone(
     out = process.communicate(timeout=WAIT_SECONDS)[0].decode()
     assert process.returncode == 0, out
     said = (tmp_path / "out").read_text()
-    assert "Traceback" not in said and "taken back" not in said
+    assert "Traceback" not in said and "rolled back" not in said
     assert messy.git("diff", "--name-only", "HEAD^", "HEAD") == "src/app.py\n"
     unchanged(messy, before, "src/app.py")
     nothing_left(messy)

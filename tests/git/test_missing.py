@@ -75,7 +75,7 @@ def test_the_sentence_and_the_match(repo: GitRepo, monkeypatch: pytest.MonkeyPat
         ("biuld.log", "no such file: biuld.log", None),
         (
             "gone.py",
-            "no such file: gone.py, which git still tracks; `git restore gone.py` brings it back",
+            "no such file: gone.py, which git still tracks; `git restore gone.py` restores it",
             None,
         ),
     ]:

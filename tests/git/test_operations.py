@@ -173,7 +173,7 @@ def test_a_file_where_the_edit_would_make_one(repo: GitRepo, kind: str) -> None:
     before = snapshot(repo)
     for options in (Options(), Options(no_commit=True), Options(include_dirty=True)):
         with (
-            pytest.raises(Refused, match=f"{path} was changed meanwhile and is left as it is"),
+            pytest.raises(Refused, match=f"{path} changed on disk and was left unchanged"),
             Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
         ):
             transaction.write()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.index import Entry
-from repoagent.git.merge import Conflict, merge, project, say_lines
+from repoagent.git.merge import Conflict, lines_text, merge, project
 from repoagent.git.objects import read_blobs, store
 from repoagent.git.transaction.finish import recover
 from repoagent.git.worktree import WorkTree
@@ -201,7 +201,7 @@ def test_entries(repo: GitRepo) -> None:
 
 
 def test_lines_in_words() -> None:
-    assert say_lines([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
+    assert lines_text([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def killed_at_every_step(repo: GitRepo, action: str, stride: int) -> None:
     assert done.returncode == 0, done.stderr
     assert [step for step in steps if step["wrong"]] == []
     assert {step["made"] for step in steps} == {True, False}
-    assert any("taken back" in said for step in steps for said in step["said"])
+    assert any("rolled back" in said for step in steps for said in step["said"])
     assert any("complete" in said for step in steps for said in step["said"])
 
 
@@ -202,7 +202,7 @@ def test_somebody_else_holds_the_lock_now(repo: GitRepo) -> None:
     lock.unlink()
     lock.write_bytes(b"another git")
     (said,) = recover(worktree(repo))
-    assert "taken back" in said and lock.read_bytes() == b"another git"
+    assert "rolled back" in said and lock.read_bytes() == b"another git"
     assert repo.read("a.txt").decode() == LINES
 
 
@@ -258,7 +258,7 @@ def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
     (folder,) = (repo.top / ".git/repoagent/journal").iterdir()
     (folder / "journal.json").write_text("{")
     (said,) = recover(worktree(repo))
-    assert "no readable journal" in said and str(repo.top / ".git/repoagent/kept") in said
+    assert "cannot read the journal" in said and str(repo.top / ".git/repoagent/kept") in said
     assert journals(repo) == []
 
 

@@ -136,7 +136,7 @@ def test_the_edit_alone_is_taken_out_when_the_hook_fails(repo: GitRepo) -> None:
         edit(repo, the_edit(repo), new_file("new.txt", b"new\n"))
     assert repo.read("a.txt").decode() == SAVED and repo.read("README.md") == b"second\n"
     assert not (repo.top / "new.txt").exists() and journals(repo) == []
-    assert "everything is as it was" not in str(caught.value)
+    assert "everything was restored" not in str(caught.value)
     assert sorted(kept(str(caught.value))) == ["first\n", LINES]
 
 

@@ -106,8 +106,8 @@ def test_a_head_that_is_no_branch_is_refused_before_hooks_and_models(
     repo.hook("pre-commit", f"touch {tmp_path}/hooked\n")
     repo.git("update-ref", "refs/other/x", "HEAD")
     repo.git("symbolic-ref", "HEAD", "refs/other/x")
-    with pytest.raises(Refused, match="HEAD is on refs/other/x, which is no branch: switch to a branch"):
+    with pytest.raises(Refused, match="HEAD is on refs/other/x, which is not a branch: switch to a branch"):
         edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
     done = run("edit", "a.txt", "x", "--yes")
-    assert done.code == 3 and "refs/other/x, which is no branch" in done.err
+    assert done.code == 3 and "refs/other/x, which is not a branch" in done.err
     assert not (tmp_path / "hooked").exists()

@@ -160,7 +160,7 @@ def test_new_file_where_a_deletion_is_not_committed(repo: GitRepo) -> None:
 def test_new_file_below_a_deleted_one_is_refused(repo: GitRepo) -> None:
     (repo.top / "a.txt").unlink()
     before = visible(repo)
-    with pytest.raises(Refused, match=r"would take the place of a\.txt"):
+    with pytest.raises(Refused, match=r"would replace a\.txt"):
         edit(repo, new_file("a.txt/inner", b"x"))
     assert visible(repo) == before
 
@@ -192,7 +192,7 @@ def test_deletion(repo: GitRepo) -> None:
 def test_deletion_of_a_file_with_other_work_is_refused(repo: GitRepo) -> None:
     repo.write("src/app.py", "mine\n")
     before = visible(repo)
-    with pytest.raises(Refused, match="separated"):
+    with pytest.raises(Refused, match="cannot separate"):
         edit(repo, FileChange("src/app.py", None, b"mine\n", None, "100644", None))
     assert visible(repo) == before
 
@@ -361,7 +361,7 @@ def test_nobody_commits_or_edits_in_between(repo: GitRepo) -> None:
 
 def test_head_moved_in_between_by_plumbing(repo: GitRepo) -> None:
     with (
-        pytest.raises(Busy, match="HEAD was moved"),
+        pytest.raises(Busy, match="program moved HEAD"),
         Transaction(worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")]) as transaction,
     ):
         transaction.write()

@@ -23,9 +23,9 @@ def without_objects(seen: dict[str, str]) -> dict[str, str]:
 
 
 def test_nothing_to_undo(repo: GitRepo) -> None:
-    with pytest.raises(NothingDone, match="no edit to take back"):
+    with pytest.raises(NothingDone, match="no edit to undo"):
         undo(worktree(repo))
-    with pytest.raises(NothingDone, match="no edit to make again"):
+    with pytest.raises(NothingDone, match="no edit to redo"):
         redo(worktree(repo))
 
 
@@ -291,5 +291,5 @@ def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
     ):
         undo(worktree(repo))
     repo.git("checkout", "-q", "--orphan", "other")
-    with pytest.raises(Refused, match="not in the history of other, so there is none to take back"):
+    with pytest.raises(Refused, match="not in the history of other, so there is nothing to undo"):
         undo(worktree(repo))

@@ -72,9 +72,7 @@ def test_an_edit_of_another_branch_is_refused_by_its_name(repo: GitRepo) -> None
     edit_line_2(repo)
     repo.git("checkout", "-q", "main")
     before = snapshot(repo)
-    with pytest.raises(
-        Refused, match=r"not in the history of this branch: switch to its branch .*on topic\)"
-    ):
+    with pytest.raises(Refused, match=r"not in the history of this branch: switch to its branch \(topic\)"):
         undo(worktree(repo))
     assert changed(before, snapshot(repo)) == set()
 

@@ -15,9 +15,9 @@ from tests.conftest import GitRepo
 
 
 def test_outside_a_repository(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"in no git work tree.*git init"):
+    with pytest.raises(UsageError, match=r"not in a git work tree.*git init"):
         open_worktree(tmp_path)
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         open_worktree(tmp_path / "none" / "none")
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git import file_writer as replacing
-from repoagent.git.file_writer import Moved, Step, copy_metadata, missing_folders, put, take_back
+from repoagent.git.file_writer import Moved, Step, copy_metadata, missing_folders, revert_step, write_file
 from repoagent.git.files import Content, look, torn
 
 OLD, NEW = Content(b"old\n"), Content(b"new, and longer\n")
@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def replace(file: Path, old: Content | None = OLD, new: Content | None = NEW) -> None:
-    put(file.parent, file.name, old, new, ".temporary")
+    write_file(file.parent, file.name, old, new, ".temporary")
 
 
 def only(folder: Path) -> list[str]:
@@ -100,7 +100,7 @@ def test_bind_mount(file: Path, tmp_path: Path) -> None:
     if done.returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        put(tmp_path, "target", OLD, NEW, ".temporary")
+        write_file(tmp_path, "target", OLD, NEW, ".temporary")
     finally:
         subprocess.run(["umount", str(target)], check=True)
     assert file.read_bytes() == NEW.data
@@ -203,7 +203,7 @@ def test_saved_twice_in_the_last_moment(
 def test_new_file_keeps_the_umask(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:
-        put(tmp_path, "deep/er/new", None, Content(b"x", "100755"), ".temporary")
+        write_file(tmp_path, "deep/er/new", None, Content(b"x", "100755"), ".temporary")
     finally:
         os.umask(old)
     assert (tmp_path / "deep/er/new").stat().st_mode & 0o777 == 0o750
@@ -227,16 +227,16 @@ def test_new_file_does_not_clobber(file: Path, links: bool, monkeypatch: pytest.
 
 
 def test_deletion_removes_empty_folders(tmp_path: Path) -> None:
-    put(tmp_path, "a/b/c", None, NEW, ".temporary")
+    write_file(tmp_path, "a/b/c", None, NEW, ".temporary")
     (tmp_path / "a/keep").touch()
-    put(tmp_path, "a/b/c", NEW, None, ".temporary")
+    write_file(tmp_path, "a/b/c", NEW, None, ".temporary")
     assert only(tmp_path / "a") == ["keep"]
 
 
 def test_deletion_keeps_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, "a/b/c", None, NEW, ".temporary")
+    write_file(tmp_path, "a/b/c", None, NEW, ".temporary")
     monkeypatch.chdir(tmp_path / "a/b")
-    put(tmp_path, "a/b/c", NEW, None, ".temporary")
+    write_file(tmp_path, "a/b/c", NEW, None, ".temporary")
     assert (tmp_path / "a/b").is_dir()
 
 
@@ -262,9 +262,9 @@ def test_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "top/folder").symlink_to(tmp_path / "outside")
     assert look(tmp_path / "top", "folder/file") is None
     with pytest.raises(Refused):
-        put(tmp_path / "top", "folder/file", OLD, NEW, ".temporary")
+        write_file(tmp_path / "top", "folder/file", OLD, NEW, ".temporary")
     with pytest.raises(Refused):
-        put(tmp_path / "top", "folder/new", None, NEW, ".temporary")
+        write_file(tmp_path / "top", "folder/new", None, NEW, ".temporary")
     assert only(tmp_path / "outside") == ["file"] and (tmp_path / "outside/file").read_bytes() == OLD.data
 
 
@@ -313,7 +313,7 @@ def test_link_that_can_not_be_replaced(file: Path, monkeypatch: pytest.MonkeyPat
     file.unlink()
     file.symlink_to("here")
     monkeypatch.setattr(replacing, "exchange", refuse)
-    with pytest.raises(Refused, match="file could not be written: immutable"):
+    with pytest.raises(Refused, match="cannot write file: immutable"):
         replace(file, Content(b"here", "120000"), Content(b"there", "120000"))
     assert str(file.readlink()) == "here" and only(file.parent) == ["file"]
 
@@ -324,7 +324,7 @@ def test_what_a_kill_left_beside_the_file(file: Path, left: bytes, suffix: str) 
     """The second name, too, under which the old file stands where two can't be swapped."""
     file.with_name(f".temporary{suffix}").write_bytes(left)
     file.write_bytes(NEW.data)
-    assert take_back(file.parent, Step("file", OLD, NEW, ".temporary"))
+    assert revert_step(file.parent, Step("file", OLD, NEW, ".temporary"))
     assert file.read_bytes() == OLD.data and only(file.parent) == ["file"]
 
 
@@ -335,7 +335,7 @@ def test_a_save_that_a_kill_left_beside_the_file(file: Path, now: bytes, suffix:
     beside = file.with_name(f".temporary{suffix}")
     beside.write_bytes(b"somebody's")
     file.write_bytes(now)
-    assert not take_back(file.parent, Step("file", OLD, NEW, ".temporary"))
+    assert not revert_step(file.parent, Step("file", OLD, NEW, ".temporary"))
     if now == NEW.data:
         assert file.read_bytes() == b"somebody's" and only(file.parent) == ["file"]
     else:

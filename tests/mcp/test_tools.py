@@ -336,7 +336,7 @@ def test_outside_of_a_repository_it_says_so(tmp_path: Path, use: Use) -> None:
 
     tools = use()
     tools.service = replace(tools.service, cwd=tmp_path)
-    with pytest.raises(UsageError, match="in no git work tree"):
+    with pytest.raises(UsageError, match="not in a git work tree"):
         tools.told("neighbors", paths=["a"])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.git.file_writer import exchange, put
+from repoagent.git.file_writer import exchange, write_file
 from repoagent.git.files import Content, read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
@@ -56,7 +56,7 @@ def test_what_is_swapped_for_a_link_is_never_followed(repo: GitRepo, tmp_path: P
         for number in range(400):
             old, new = ((one, two), (two, one), (one, None), (None, one))[number % 4]
             try:
-                put(repo.top, path, old, new, f".tmp-{number}")
+                write_file(repo.top, path, old, new, f".tmp-{number}")
                 written += 1
             except Refused:
                 refused += 1

@@ -136,5 +136,5 @@ def test_a_newer_record_is_refused(root: Path) -> None:
 
 def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Refused, match="could not be made"):
+    with pytest.raises(Refused, match="cannot create"):
         create(tmp_path / "file" / "journal", "one", {}, {})

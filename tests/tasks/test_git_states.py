@@ -287,7 +287,7 @@ def test_a_file_that_a_sparse_checkout_leaves_out_is_named_so(repo: GitRepo) -> 
     repo.commit(**{"in/f.txt": "one\n", "out/g.txt": "one\n"})
     repo.git("sparse-checkout", "set", "in")
     _, model, _ = go(repo, diff("out/g.txt", "one", "two"), "enough", "enough")
-    assert "out/g.txt is tracked, but left out of this work tree" in model.told
+    assert "out/g.txt is tracked, but excluded by the sparse checkout" in model.told
 
 
 def test_a_folder_is_kept_with_all_that_a_command_made_in_it(repo: GitRepo) -> None:

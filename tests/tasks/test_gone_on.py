@@ -254,7 +254,7 @@ def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> 
         journal.touch()
         return EDIT
 
-    with pytest.raises(SystemFailed, match="put that right"):
+    with pytest.raises(SystemFailed, match="fix that"):
         go(repo, refused, DONE, commit_per_edit=each)
     assert (record(repo)["state"], record(repo)["exit"]) == ("failed", 3)
     journal.unlink()

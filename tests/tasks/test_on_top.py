@@ -58,7 +58,7 @@ def test_a_line_on_the_runs_is_not_in_its_commit(repo: GitRepo) -> None:
     outcome, _, person = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
     assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
-    assert "note: your own changes of f.txt (line 1) are not in the commit: they stay in the file" in notes(
+    assert "note: your own changes to f.txt (line 1) are not in the commit: they stay in the file" in notes(
         person
     )
     assert (outcome.kind, outcome.left, len(outcome.commits)) == ("done", (), 1)
@@ -219,7 +219,7 @@ def test_it_can_be_committed_whole(repo: GitRepo) -> None:
         go(repo, *mix(repo))
     repo.write("f.txt", "again\n" + REST + "more\n")
     outcome, model, person = go(repo, prompt="", commit=Options(include_dirty=True))
-    assert "note: the commit includes your own changes of f.txt (line 1)" in notes(person)
+    assert "note: the commit includes your own changes to f.txt (line 1)" in notes(person)
     assert (model.seen, outcome.left, repo.status()) == ([], (), "")
     assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
 

@@ -19,7 +19,7 @@ from repoagent.edit.prompt.large_files import limit_for
 from repoagent.edit.prompt.relevance import recently_touched
 from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.errors import Refused, UsageError
-from repoagent.git.facts import Facts, gather
+from repoagent.git.facts import Facts, gather_facts
 from repoagent.git.files import Source, read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree, layout
@@ -87,7 +87,7 @@ def prepare(
     with ThreadPoolExecutor(3) as asking:
         since = asking.submit(walked_since, worktree)
         around = asking.submit(_around, worktree, request, since, short=short)
-        facts = gather(worktree)
+        facts = gather_facts(worktree)
         _refuse_during_operation(facts, request)
         sources = _sources(worktree, request, why_not)
         limit = limit_for(

@@ -1,10 +1,6 @@
-"""The message of a commit as `git commit -F` is given it.
+"""Run `git commit` through a temporary index, as if the user ran it, and find the commit that came of it.
 
-One try at the commit: what must be known of it before, and the index that git is given.
-
-Run `git commit` through a temporary index, as if the user ran it.
-
-Find the commit of a transaction: HEAD, or below what others, a hook too, have committed on it since.
+HEAD decides whether there is a commit, not the exit code: a hook may commit, and git may be killed.
 """
 
 from __future__ import annotations
@@ -35,8 +31,14 @@ from repoagent.git.objects import (
 from repoagent.git.process import git, git_output, uninterrupted
 from repoagent.git.transaction.hooks import withdraw
 from repoagent.git.transaction.journal import COMMITTING, Record, keep_saved, keep_steps, save
-from repoagent.git.transaction.other_files import COMMITTED, begin_index, keep_waiting, put_back, remember
-from repoagent.git.transaction.results import Meanwhile, Options, rewritten
+from repoagent.git.transaction.other_files import (
+    COMMITTED,
+    copy_user_index,
+    restore_mixed_files,
+    save_pending_messages,
+    snapshot_files,
+)
+from repoagent.git.transaction.results import Options, OtherChanges, step_after_hook
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.journal import Journal
 
@@ -57,7 +59,7 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
         return message.encode(name, errors)
     except (LookupError, UnicodeEncodeError) as error:
         raise Refused(
-            f"the commit message can't be written in {name}, as i18n.commitEncoding asks ({error}): "
+            f"cannot encode the commit message in {name}, which i18n.commitEncoding sets ({error}): "
             "change that setting"
         ) from error
 
@@ -95,10 +97,10 @@ def comment_sign(text: bytes) -> str | None:
 
 
 MESSAGE = "message"  # in the folder of the journal
-Written = dict[str, Content | None]  # what the files of the edit hold when hooks begin
+WrittenFiles = dict[str, Content | None]  # what the files of the edit hold when hooks begin
 
 
-def committing(
+def record_before_hooks(
     worktree: WorkTree, record: Record, status: Status, new_branch: str | None, message: bytes
 ) -> Record:
     """The record of a transaction whose hooks are about to run: with the user's other work, as `status` has it."""
@@ -109,18 +111,18 @@ def committing(
         record,
         state=COMMITTING,
         uncommitted=others,
-        saved=remember(worktree.top, record.id, files),
+        saved=snapshot_files(worktree.top, record.id, files),
         started=time.time_ns(),
         new_branch=new_branch,
         message=os.fsdecode(message),
     )
 
 
-def keep(worktree: WorkTree, journal: Journal, record: Record) -> None:
+def save_before_hooks(worktree: WorkTree, journal: Journal, record: Record) -> None:
     """Write down, durably, what hooks could lose."""
     keep_saved(journal, record)
     save(journal, record)
-    keep_waiting(worktree, journal)
+    save_pending_messages(worktree, journal)
 
 
 def prepare(
@@ -135,7 +137,7 @@ def prepare(
         text = fixup_message(worktree, options.fixup, text)
     journal.path(MESSAGE).write_bytes(text)
     index = journal.path(COMMITTED)
-    begin_index(worktree, index)
+    copy_user_index(worktree, index)
     if reset:
         reset_to(worktree, index, record.head)
     bits = {planned.path: planned.bits for planned in record.planned if planned.bits}
@@ -144,16 +146,18 @@ def prepare(
         switch_to_new(worktree, options.branch, index, record.branch or record.head or "", record.id)
 
 
-def put_back_lost(worktree: WorkTree, journal: Journal, record: Record, written: Written) -> Meanwhile:
+def restore_own_files(
+    worktree: WorkTree, journal: Journal, record: Record, written: WrittenFiles
+) -> OtherChanges:
     """Put the user's work back that hooks have lost in the files of the edit.
 
     A file that was not as we had `written` it when hooks began, because somebody else has saved it, is left alone.
     """
     ours = tuple(step for step in record.steps if _is_ours(step, written))
-    return put_back(worktree, journal, replace(record, steps=ours))
+    return restore_mixed_files(worktree, journal, replace(record, steps=ours))
 
 
-def taken_over(worktree: WorkTree, journal: Journal, record: Record, written: Written) -> Record:
+def adopt_hook_changes(worktree: WorkTree, journal: Journal, record: Record, written: WrittenFiles) -> Record:
     """The record, which is saved, with what is in our files after hooks: it is committed in the next try. It may be a
     save of the user's, so each step says what it `wrote` itself."""
     steps = []
@@ -161,7 +165,7 @@ def taken_over(worktree: WorkTree, journal: Journal, record: Record, written: Wr
         now = look(worktree.top, step.path)
         if step.new is not None and _is_ours(step, written) and not same(now, step.new):
             wrote = step.wrote or step.new
-            step = rewritten(worktree, step, now) if record.in_place else replace(step, new=now)
+            step = step_after_hook(worktree, step, now) if record.in_place else replace(step, new=now)
             step = replace(step, wrote=wrote)
         steps.append(step)
     record = replace(record, steps=tuple(steps))
@@ -170,12 +174,12 @@ def taken_over(worktree: WorkTree, journal: Journal, record: Record, written: Wr
     return record
 
 
-def _is_ours(step: Step, written: Written) -> bool:
+def _is_ours(step: Step, written: WrittenFiles) -> bool:
     """Whether the file was as the step has written it when hooks began."""
     return step.path in written and same(written[step.path], step.new)
 
 
-Listen = Callable[[bytes], None]
+OnOutput = Callable[[bytes], None]
 
 
 def run_commit(
@@ -184,7 +188,7 @@ def run_commit(
     message: Path,
     options: Options,
     *,
-    listen: Listen | None = None,
+    listen: OnOutput | None = None,
     inherit: int | None = None,
 ) -> tuple[int, bytes]:
     """`git commit` of the index file `index` with the message in `message`: its exit code and all it printed.
@@ -216,7 +220,7 @@ def run_commit(
             process.stdout.close()
 
 
-def tidy(worktree: WorkTree) -> None:
+def collect_garbage(worktree: WorkTree) -> None:
     """What `git commit` does at its end, with the user's own index in place: collect garbage if it is time to, unless
     `maintenance.auto` is off. It is not needed, so it may fail or be interrupted.
 
@@ -275,7 +279,7 @@ def _arguments(message: Path, options: Options) -> list[str]:
     return found
 
 
-def _listen(process: subprocess.Popen[bytes], listen: Listen | None) -> bytes:
+def _listen(process: subprocess.Popen[bytes], listen: OnOutput | None) -> bytes:
     """All output to its end, or to that of the process: what a hook left running may hold the pipe."""
     if process.stdout is None:
         return b""
@@ -303,40 +307,40 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 process.wait(seconds)
 
 
-_FAR = 30  # commits that somebody may have made on top before the next repoagent command
+_LOOK_BACK = 30  # commits that somebody may have made on top before the next repoagent command
 
 
-def just_made(worktree: WorkTree, record: Record) -> Commit | None:
+def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:
     """The commit, when git says that it has made one; None when a hook has taken the change out of it again, and
     it is withdrawn.
 
     Raises Busy when HEAD was moved meanwhile; a commit of ours on another commit than planned is withdrawn.
     """
     tip = read_commit(worktree)
-    made = tip if tip.parent == record.head else find_made(worktree, record)
+    made = tip if tip.parent == record.head else find_commit(worktree, record)
     if made is None:
-        if is_ours(worktree, record, tip):
+        if is_commit_of(worktree, record, tip):
             withdraw(worktree, tip)
-        raise Busy("HEAD was moved by another program while the edit was committed: run the edit again")
+        raise Busy("another program moved HEAD during the commit: run the edit again")
     if made is tip and not any(planned.path in made.changed for planned in record.planned):
         withdraw(worktree, made)
         return None
     return made
 
 
-def find_made(worktree: WorkTree, record: Record) -> Commit | None:
+def find_commit(worktree: WorkTree, record: Record) -> Commit | None:
     """The commit on top of that on which the transaction began; None where there is none, or it is not ours."""
     now = head_commit(worktree)
     if now is None or now == record.head:
         return None
-    for oid, parent in first_parents(worktree, _FAR):
+    for oid, parent in first_parents(worktree, _LOOK_BACK):
         if parent == record.head:
             made = read_commit(worktree, oid)
-            return made if is_ours(worktree, record, made) else None
+            return made if is_commit_of(worktree, record, made) else None
     return None
 
 
-def is_ours(worktree: WorkTree, record: Record, made: Commit) -> bool:
+def is_commit_of(worktree: WorkTree, record: Record, made: Commit) -> bool:
     """Whether the commit has what was planned, or says that it is this edit."""
     if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in record.planned):
         return True
@@ -348,7 +352,10 @@ def has_moved(worktree: WorkTree, record: Record) -> bool:
     now = head_commit(worktree)
     if now is None or now in (record.moves_to, record.head):
         return (now or "") == record.moves_to
-    line = [*(oid for oid, _ in first_parents(worktree, _FAR)), ""]  # "" is what comes before a first commit
+    line = [
+        *(oid for oid, _ in first_parents(worktree, _LOOK_BACK)),
+        "",
+    ]  # "" is what comes before a first commit
     if record.moves_to not in line:
         return False
     return record.head not in line or line.index(record.moves_to) < line.index(record.head)

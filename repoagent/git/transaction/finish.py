@@ -1,10 +1,6 @@
-"""Where a transaction goes when it has ended: an edit is kept for undo, and so are bytes that nobody else has.
+"""The two ends of a transaction, complete and roll back, and the recovery after a crash, which picks one of them.
 
-Complete a transaction that has its commit, a live one or a crashed one: all of it is there then.
-
-Take back what a transaction has done: the other one of its two ends.
-
-After a crash: complete or roll back what the journals tell of, if and only if their owners are gone.
+A finished edit becomes a folder of `edits/` for undo. Bytes that could not be put back become a folder of `kept/`.
 """
 
 from __future__ import annotations
@@ -16,29 +12,41 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from repoagent.git.file_writer import Moved, Step, put, take_back
+from repoagent.git.file_writer import Moved, Step, revert_step, write_file
 from repoagent.git.files import Content, look, same
 from repoagent.git.index import Entry, staged_entries
 from repoagent.git.merge import Conflict, carry, project
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction import locks
-from repoagent.git.transaction.commit import committed_since, find_made, has_moved
-from repoagent.git.transaction.hooks import Verdict, Withdrawn, judge, left_in, take_out
-from repoagent.git.transaction.journal import COMMITTING, DONE, Planned, Record, keep_steps, load, save
-from repoagent.git.transaction.locks import MARK, remove_left_locks
+from repoagent.git.transaction.commit import committed_since, find_commit, has_moved
+from repoagent.git.transaction.hooks import (
+    CommitWithdrawn,
+    HookVerdict,
+    judge_commit,
+    remove_other_work,
+    uncorrected_entries,
+)
+from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, keep_steps, load, save
+from repoagent.git.transaction.locks import LOCK_FILE, remove_stale_ref_locks
 from repoagent.git.transaction.other_files import (
     COMMITTED,
     NEXT,
-    give_back,
-    give_index,
     has_hooks,
-    keep_free,
-    put_right,
-    take_over,
-    taken_for_ours,
+    install_committed_index,
+    keep_copy,
+    restore_other_files,
+    restore_pending_messages,
+    update_user_index,
+    with_lost_files,
 )
-from repoagent.git.transaction.results import HOME, CommitResult, Meanwhile, committed, said_of_restored
+from repoagent.git.transaction.results import (
+    KEPT_FOLDER,
+    CommitResult,
+    OtherChanges,
+    restored_notes,
+    step_as_committed,
+)
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import jsonl
 from repoagent.storage.folders import SystemFailed
@@ -62,7 +70,7 @@ def kept_folder(worktree: WorkTree, journal: Journal) -> Path:
     return folder
 
 
-def kept_after(worktree: WorkTree, journal: Journal, record: Record, *, done: bool) -> Path:
+def folder_after(worktree: WorkTree, journal: Journal, record: Record, *, done: bool) -> Path:
     """What the journal's folder becomes when the transaction has ended, with its commit (`done`) or without, and there
     is something in it to be kept."""
     return (
@@ -83,17 +91,17 @@ def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
     if record.in_place:  # undo takes back from what the change has left to what was before it
         here = {step.path: step for step in record.steps}
         planned = tuple(
-            replace(one, staged=_without(worktree, one, here.get(one.path))) for one in record.planned
+            replace(one, staged=_staged_without(worktree, one, here.get(one.path))) for one in record.planned
         )
         done = (replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
         record = replace(record, steps=tuple(done), planned=planned, in_place=False)
         keep_steps(journal, record)
     save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
     with suppress(OSError, SystemFailed):
-        shelve(worktree, journal, record)
+        archive_folder(worktree, journal, record)
 
 
-def _without(worktree: WorkTree, planned: Planned, step: Step | None) -> Entry | None:
+def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
     """What was staged, without what of the change was in it: of a change that stood in the files the person may have
     staged something before the commit. Undo gives the index this back."""
     if planned.staged == planned.head or planned.renamed:
@@ -105,7 +113,7 @@ def _without(worktree: WorkTree, planned: Planned, step: Step | None) -> Entry |
     return planned.staged if isinstance(before, Conflict) else before
 
 
-def archived_before(worktree: WorkTree, journal: Journal, record: Record) -> bool:
+def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> bool:
     """Whether it was written down as done when a kill, or a failure, came; then its journal is ended as well."""
     lines = [line for line in jsonl.read_records(layout(worktree).edits) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
@@ -130,17 +138,17 @@ def _line(record: Record) -> dict[str, object]:
     }
 
 
-def shelve(worktree: WorkTree, journal: Journal, record: Record) -> None:
+def archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> None:
     """End the journal of what is written down: that of an edit becomes what undo and redo need, others go unless
     they hold the user's bytes."""
     if record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
-    for name in (MARK, NEXT, COMMITTED, f"{NEXT}.lock", f"{COMMITTED}.lock"):
+    for name in (LOCK_FILE, NEXT, COMMITTED, f"{NEXT}.lock", f"{COMMITTED}.lock"):
         journal.path(name).unlink(missing_ok=True)
     for saved in journal.folder.glob("saved-*"):
         saved.unlink(missing_ok=True)
-    retire_to(journal, kept_after(worktree, journal, record, done=True))
+    retire_to(journal, folder_after(worktree, journal, record, done=True))
 
 
 def retire_to(journal: Journal, folder: Path) -> None:
@@ -151,7 +159,7 @@ def retire_to(journal: Journal, folder: Path) -> None:
         remove_folder(old)
 
 
-def settle(
+def complete(
     worktree: WorkTree,
     journal: Journal,
     record: Record,
@@ -169,19 +177,19 @@ def settle(
     the index now, and GitError or OSError; it can be called again then. Raises Withdrawn where the commit is taken
     back: all else is to be, too.
     """
-    verdict = judge(worktree, record, made)
+    verdict = judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
     since = committed_since(worktree, journal.path(COMMITTED), made, stage)
-    corrected = take_out(worktree, journal, record, made, verdict, key=key)
+    corrected = remove_other_work(worktree, journal, record, made, verdict, key=key)
     if corrected.oid == made.oid:
-        stage.update(left_in(worktree, made, verdict, stage))
+        stage.update(uncorrected_entries(worktree, made, verdict, stage))
     stage.update(since)
-    others = put_right(worktree, journal, record)
-    kept = others.said(kept_after(worktree, journal, record, done=True))
+    others = restore_other_files(worktree, journal, record)
+    kept = others.notes(folder_after(worktree, journal, record, done=True))
     as_planned = nothing_staged and not since and _is_as_planned(record, verdict)
-    if not (as_planned and take_over(worktree, journal, made.oid)):
-        give_index(worktree, journal, record, stage, leave)
-    give_back(worktree, journal)
+    if not (as_planned and install_committed_index(worktree, journal, made.oid)):
+        update_user_index(worktree, journal, record, stage, leave)
+    restore_pending_messages(worktree, journal)
     done = replace(record, commit=corrected.oid, steps=_steps_done(worktree, record, made, verdict))
     if done.steps != record.steps:
         keep_steps(journal, done)
@@ -193,21 +201,21 @@ def settle(
         tuple(verdict.folded),
         corrected.taken_out,
         others.restored,
-        (*kept, *corrected.notes, *_said_of_later(since)),
+        (*kept, *corrected.notes, *_later_commit_notes(since)),
     )
 
 
-def _is_as_planned(record: Record, verdict: Verdict) -> bool:
+def _is_as_planned(record: Record, verdict: HookVerdict) -> bool:
     """Whether hooks have changed nothing in the commit, and all of it is what is to be staged."""
     unchanged = not (verdict.corrections or verdict.folded)
     return unchanged and all(planned.stage == planned.commit for planned in record.planned)
 
 
-def _said_of_later(since: Mapping[str, Entry | None]) -> tuple[str, ...]:
-    return (f"a hook has committed on top of it: {', '.join(sorted(since))}",) if since else ()
+def _later_commit_notes(since: Mapping[str, Entry | None]) -> tuple[str, ...]:
+    return (f"a hook made another commit on top of it: {', '.join(sorted(since))}",) if since else ()
 
 
-def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: Verdict) -> tuple[Step, ...]:
+def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
     """The steps as hooks have made them, and those that hooks have added: undo must know. What is in a file may be a
     save of the user's; the commit has what the hook made of it."""
 
@@ -222,7 +230,9 @@ def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: Verdi
             done.append(step)
         elif record.in_place:
             right = verdict.corrections.get(step.path, made.changed.get(step.path))
-            done.append(committed(worktree, step, planned[step.path], right, look(worktree.top, step.path)))
+            done.append(
+                step_as_committed(worktree, step, planned[step.path], right, look(worktree.top, step.path))
+            )
         elif planned[step.path].has_other_work:
             done.append(replace(step, new=look(worktree.top, step.path)))
         else:
@@ -245,24 +255,24 @@ _TRIES = 3  # how often a file may be saved in the moment in which the edit is t
 _LAYOUT = re.compile(rb"[\s'\"`,;()\\]+")  # what formatters change
 
 
-def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile:
+def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
     """Make everything what it was before; the journal ends.
 
     Where a file of the edit was saved since, the edit alone is taken out of it. Where that can't be done the file is
     left as it is. Either is in what is returned. If bytes are left that the user may want, the journal's folder is kept
     under `kept`.
     """
-    others = Meanwhile()
-    home = kept_after(worktree, journal, record, done=False)
+    others = OtherChanges()
+    home = folder_after(worktree, journal, record, done=False)
     written = replace(record, steps=tuple(_as_written(step) for step in record.steps))
-    for number, step in reversed(list(enumerate(taken_for_ours(worktree, written).steps))):
-        if not take_back(worktree.top, step):
+    for number, step in reversed(list(enumerate(with_lost_files(worktree, written).steps))):
+        if not revert_step(worktree.top, step):
             others += _without_edit(worktree, journal, record, number, step)
     for folder in record.folders:
         with suppress(OSError):  # not empty: something else is in it by now
             (worktree.top / folder).rmdir()
-    others += put_right(worktree, journal, record)
-    give_back(worktree, journal)
+    others += restore_other_files(worktree, journal, record)
+    restore_pending_messages(worktree, journal)
     if record.new_branch is not None:
         switch_back(worktree, record.new_branch, record.head, record.branch, record.id)
     if record.commits:
@@ -279,7 +289,9 @@ def _as_written(step: Step) -> Step:
     return step if step.wrote is None else replace(step, new=step.wrote, wrote=None)
 
 
-def _without_edit(worktree: WorkTree, journal: Journal, record: Record, number: int, step: Step) -> Meanwhile:
+def _without_edit(
+    worktree: WorkTree, journal: Journal, record: Record, number: int, step: Step
+) -> OtherChanges:
     """Take the edit out of a file that holds something else besides, by a three-way merge as `undo` does."""
     path = step.path
     for _ in range(_TRIES):
@@ -296,28 +308,28 @@ def _without_edit(worktree: WorkTree, journal: Journal, record: Record, number: 
                 break
             by_hook, target = True, step.old
         try:
-            put(worktree.top, path, found, target, step.temporary, permissions=step.permissions)
+            write_file(worktree.top, path, found, target, step.temporary, permissions=step.permissions)
         except Moved:  # it was saved in this instant
             continue
         if by_hook and found is not None:
-            copy = keep_free(journal, "found-own", found)
-            return Meanwhile(sentences=(f"a hook's version of {path} is kept in {HOME}/{copy}",))
-        said = f"{path} changed after the {record.event} was written"
+            copy = keep_copy(journal, "found-own", found)
+            return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
+        notes = f"{path} changed after the {record.event} was written"
         if same(found, target):
-            said += " and was left unchanged"
+            notes += " and was left unchanged"
         else:
-            said += f": the {record.event} was removed and your other changes were kept"
-        return _left(said, f"; the text from before the {record.event}", step, number)
-    said = f"{path} changed on the lines of the {record.event} and was left unchanged, with both in it"
+            notes += f": the {record.event} was removed and your other changes were kept"
+        return _left(notes, f"; the text from before the {record.event}", step, number)
+    notes = f"{path} changed on the lines of the {record.event} and was left unchanged, with both in it"
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
-    said += f"; the edited text is in {HOME}/new-{number}"
-    return replace(_left(said, ", the text from before", step, number), conflicts=(path,))
+    notes += f"; the edited text is in {KEPT_FOLDER}/new-{number}"
+    return replace(_left(notes, ", the text from before", step, number), conflicts=(path,))
 
 
-def _left(said: str, before: str, step: Step, number: int) -> Meanwhile:
+def _left(notes: str, before: str, step: Step, number: int) -> OtherChanges:
     """What is left of a file; where there was one before, its text is named with the words `before`."""
-    where = f"{before} is in {HOME}/old-{number}" if step.old is not None else ""
-    return Meanwhile(left=(step.path,), sentences=(said + where,))
+    where = f"{before} is in {KEPT_FOLDER}/old-{number}" if step.old is not None else ""
+    return OtherChanges(left=(step.path,), sentences=(notes + where,))
 
 
 def _is_staged(
@@ -352,14 +364,14 @@ def recover(worktree: WorkTree) -> list[str]:
     root = layout(worktree).journal
     if not root.is_dir():
         return []
-    said = []
+    notes = []
     for journal in abandoned(root):
         try:
             with uninterrupted():
-                said.append(_recover(worktree, journal))
+                notes.append(_recover(worktree, journal))
         finally:
             journal.close()
-    return said
+    return notes
 
 
 def _recover(worktree: WorkTree, journal: Journal) -> str:
@@ -369,48 +381,48 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
         locks.release(worktree, journal)
         journal.retire(kept)
         return (
-            f"an unfinished edit has no readable journal; what is left of it is kept in {kept}: compare with it what "
-            "`git status` and `git diff` show before you commit"
+            f"cannot read the journal of an unfinished edit; its files are in {kept}: compare them with "
+            "`git status` and `git diff` before you commit"
         )
     what = f"the {record.event} {record.id}"
     if record.state == DONE:
-        shelve(worktree, journal, record)
+        archive_folder(worktree, journal, record)
         return f"{what} is complete"
     made = None
     if record.state == COMMITTING:
-        remove_left_locks(worktree, record)
+        remove_stale_ref_locks(worktree, record)
         made = _commit_of(worktree, record)
-    if made is None and archived_before(worktree, journal, record):
+    if made is None and end_if_archived(worktree, journal, record):
         return f"{what} is complete"
     others: tuple[str, ...] = ()
-    sentence = f"{what} was not finished and has been taken back"
+    sentence = f"{what} was interrupted and has been rolled back"
     if made is not None:
         try:
-            others = _complete(worktree, journal, record, made)
+            others = _complete_recovered(worktree, journal, record, made)
             stays = record.moves_to == (record.head or "")
             sentence = what + ("" if stays else f" was committed as {made[:12] or 'nothing'} and")
             sentence += " is complete now"
-        except Withdrawn as error:
-            made, sentence = None, f"{what} has been taken back: {error}"
+        except CommitWithdrawn as error:
+            made, sentence = None, f"{what} has been rolled back: {error}"
     if made is None:
-        home = kept_after(worktree, journal, record, done=False)
+        home = folder_after(worktree, journal, record, done=False)
         others = roll_back(worktree, journal, record).remarks(home)
     return "; ".join((sentence, *others))
 
 
-def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> tuple[str, ...]:
+def _complete_recovered(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> tuple[str, ...]:
     """What is said of the user's other files."""
     leave: set[str] = set()
     if not locks.is_ours(worktree, journal):
-        locks.take(worktree, journal)
+        locks.acquire(worktree, journal)
         leave = _changed_since(worktree, record)
     if record.moves_to is None and commit == head_commit(worktree):
-        done = settle(worktree, journal, record, read_commit(worktree), leave=leave)
-        return (*done.notes, *said_of_restored(done.restored))
-    others = put_right(worktree, journal, record)
-    home = kept_after(worktree, journal, record, done=True)
-    give_index(worktree, journal, record, {}, leave)
-    give_back(worktree, journal)
+        done = complete(worktree, journal, record, read_commit(worktree), leave=leave)
+        return (*done.notes, *restored_notes(done.restored))
+    others = restore_other_files(worktree, journal, record)
+    home = folder_after(worktree, journal, record, done=True)
+    update_user_index(worktree, journal, record, {}, leave)
+    restore_pending_messages(worktree, journal)
     archive(worktree, journal, record)
     return others.remarks(home)
 
@@ -425,5 +437,5 @@ def _commit_of(worktree: WorkTree, record: Record) -> str | None:
     """The commit of the transaction if it came about: HEAD, or below what was committed since."""
     if record.moves_to is not None:
         return record.moves_to if has_moved(worktree, record) else None
-    made = find_made(worktree, record)
+    made = find_commit(worktree, record)
     return None if made is None else made.oid

@@ -1,9 +1,4 @@
-"""What hooks made of a commit: a formatter's work is kept, the user's other work is taken out again.
-
-Replace or withdraw the commit that HEAD is on.
-
-What a hook has added to the commit of the user's other work: taken out again, or said where that can't be.
-"""
+"""What hooks changed in a commit: a formatter's work stays, the user's other work is removed from it."""
 
 from __future__ import annotations
 
@@ -14,14 +9,14 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
-from repoagent.git.file_writer import Step, put
+from repoagent.git.file_writer import Step, write_file
 from repoagent.git.files import look, same
 from repoagent.git.index import Entry, put_entries, reset_to, staged_entries, write_tree
 from repoagent.git.merge import Conflict, project
-from repoagent.git.objects import Commit, from_blob, head_commit, set_back, to_blob
+from repoagent.git.objects import Commit, from_blob, head_commit, reset_ref, to_blob
 from repoagent.git.process import GitError, git
-from repoagent.git.transaction.journal import Planned, Record
-from repoagent.git.transaction.locks import remove_left_locks
+from repoagent.git.transaction.journal import PlannedPath, Record
+from repoagent.git.transaction.locks import remove_stale_ref_locks
 from repoagent.git.transaction.other_files import COMMITTED
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.journal import Journal
@@ -31,7 +26,7 @@ _COARSE_NS = 20_000_000
 
 
 @dataclass
-class Verdict:
+class HookVerdict:
     """What the commit must have instead (`corrections`), and the index (`stage`).
 
     `folded` and `taken_out` are the paths where a hook's work was accepted, and where other work was not.
@@ -43,9 +38,9 @@ class Verdict:
     taken_out: list[str] = field(default_factory=list)
 
 
-def judge(worktree: WorkTree, record: Record, made: Commit) -> Verdict:
+def judge_commit(worktree: WorkTree, record: Record, made: Commit) -> HookVerdict:
     """Compare the commit with the plan."""
-    verdict = Verdict()
+    verdict = HookVerdict()
     own = {planned.path: planned for planned in record.planned}
     steps = {step.path: step for step in record.steps}
     expected = {p.path: p.commit for p in record.planned if p.commit != p.in_head}
@@ -65,7 +60,7 @@ def judge(worktree: WorkTree, record: Record, made: Commit) -> Verdict:
 
 
 def _judge_own(
-    worktree: WorkTree, planned: Planned, step: Step | None, found: Entry | None, verdict: Verdict
+    worktree: WorkTree, planned: PlannedPath, step: Step | None, found: Entry | None, verdict: HookVerdict
 ) -> None:
     """A file of the edit that a hook has staged again. Where the user has other work in it, that has come
     along: then only what the hook changed is carried over."""
@@ -86,7 +81,7 @@ def _judge_own(
         _into_work_tree(worktree, planned, step, right)
 
 
-def _whole(worktree: WorkTree, planned: Planned, step: Step) -> Entry | None:
+def _whole(worktree: WorkTree, planned: PlannedPath, step: Step) -> Entry | None:
     """The file as it is now in the repository's form."""
     now = look(worktree.top, planned.path)
     if same(now, step.new):
@@ -94,12 +89,12 @@ def _whole(worktree: WorkTree, planned: Planned, step: Step) -> Entry | None:
     return None if now is None else to_blob(worktree, planned.path, now, planned.staged)
 
 
-def _into_work_tree(worktree: WorkTree, planned: Planned, step: Step | None, right: Entry | None) -> None:
+def _into_work_tree(worktree: WorkTree, planned: PlannedPath, step: Step | None, right: Entry | None) -> None:
     """Where a hook rewrote only what was staged, the file follows, unless it holds anything but our bytes."""
     if step is None or planned.has_other_work or not same(look(worktree.top, planned.path), step.new):
         return
     new = None if right is None else from_blob(worktree, planned.path, right)
-    put(worktree.top, planned.path, step.new, new, step.temporary)
+    write_file(worktree.top, planned.path, step.new, new, step.temporary)
 
 
 def _was_there(worktree: WorkTree, record: Record, path: str) -> bool:
@@ -115,10 +110,10 @@ def withdraw(worktree: WorkTree, made: Commit) -> None:
     """Take HEAD back from the commit `made` to its parent, see `set_back`. Raises GitError when HEAD is not on it."""
     where = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
-    set_back(worktree, "-m", reason, *where, made.oid)
+    reset_ref(worktree, "-m", reason, *where, made.oid)
 
 
-def with_other_tree(
+def commit_again(
     worktree: WorkTree, index: Path, made: Commit, entries: Mapping[str, Entry | None], key: str | None = None
 ) -> str:
     """Replace the commit `made`, which HEAD is on, by the same one with `entries` as they are given.
@@ -163,7 +158,7 @@ def _sign(worktree: WorkTree, tree: str, made: Commit, raw: bytes, key: str) -> 
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedCommit:
     """The commit as it is now, the paths that were taken out of it, and sentences for the user."""
 
     oid: str
@@ -171,13 +166,19 @@ class Corrected:
     notes: tuple[str, ...] = ()
 
 
-class Withdrawn(RepoagentError):
+class CommitWithdrawn(RepoagentError):
     """There is no commit any more: it held what it must not, and could not be made again without."""
 
 
-def take_out(
-    worktree: WorkTree, journal: Journal, record: Record, made: Commit, verdict: Verdict, *, key: str | None
-) -> Corrected:
+def remove_other_work(
+    worktree: WorkTree,
+    journal: Journal,
+    record: Record,
+    made: Commit,
+    verdict: HookVerdict,
+    *,
+    key: str | None,
+) -> CorrectedCommit:
     """The commit without what hooks swept in; `key` is that of `with_other_tree`.
 
     Where another commit stands on it, that stays in: it is in the history then, and as it was in the files and in the
@@ -185,28 +186,28 @@ def take_out(
     Withdrawn.
     """
     if not verdict.corrections:
-        return Corrected(made.oid)
+        return CorrectedCommit(made.oid)
     names = ", ".join(verdict.taken_out)
     if head_commit(worktree) != made.oid:
-        stays = f"a hook had added {names} to the commit, where it has to stay: another commit stands on it"
-        return Corrected(made.oid, notes=(stays,))
+        stays = f"a hook added {names} to the commit, where it stays because another commit is on top of it"
+        return CorrectedCommit(made.oid, notes=(stays,))
     index = journal.path(COMMITTED)
     index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
     try:
-        oid = with_other_tree(worktree, index, made, verdict.corrections, key)
+        oid = commit_again(worktree, index, made, verdict.corrections, key)
     except GitError as error:
         if error.returncode < 0:
-            remove_left_locks(worktree, record)
+            remove_stale_ref_locks(worktree, record)
         withdraw(worktree, made)
-        copies = "".join(f"; {said}" for said in _said_of_copies(worktree, made.oid, names))
-        raise Withdrawn(
-            f"a hook had added {names} to the commit, and it could not be made again without: "
+        copies = "".join(f"; {said}" for said in _published_notes(worktree, made.oid, names))
+        raise CommitWithdrawn(
+            f"a hook added {names} to the commit, and the commit could not be made again without it: "
             f"{error.stderr or error}{copies}"
         ) from error
-    return Corrected(oid, tuple(verdict.taken_out), _said_of_copies(worktree, made.oid, names))
+    return CorrectedCommit(oid, tuple(verdict.taken_out), _published_notes(worktree, made.oid, names))
 
 
-def _said_of_copies(worktree: WorkTree, commit: str, names: str) -> tuple[str, ...]:
+def _published_notes(worktree: WorkTree, commit: str, names: str) -> tuple[str, ...]:
     """A sentence where a hook had pushed or tagged the commit before."""
     seen = git(
         worktree.top, "for-each-ref", "--format=%(refname:short)", f"--contains={commit}",
@@ -216,13 +217,13 @@ def _said_of_copies(worktree: WorkTree, commit: str, names: str) -> tuple[str, .
         return ()
     where = ", ".join(seen.decode(errors="replace").split())
     return (
-        f"a hook had pushed or tagged the commit as {commit[:12]}, with your work in {names} in it, before that "
-        f"was taken out: {where} has it; put that right, as `git push --force-with-lease` does",
+        f"a hook pushed or tagged the commit as {commit[:12]} with your work in {names} before that "
+        f"was removed: {where} still has it; fix that, for example with `git push --force-with-lease`",
     )
 
 
-def left_in(
-    worktree: WorkTree, made: Commit, verdict: Verdict, stage: Mapping[str, Entry | None]
+def uncorrected_entries(
+    worktree: WorkTree, made: Commit, verdict: HookVerdict, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
     """What the index is to have of the corrections that could not be made, so that what stays in the commit is not
     staged to be taken back. `stage` is what it is to have besides."""

@@ -1,6 +1,6 @@
-"""What is known of a transaction: everything that completing it or rolling it back needs.
+"""The record of a transaction, with everything that completing it or rolling it back needs, as JSON on disk.
 
-A transaction as its journal holds it: JSON, and beside it the bytes of the files that it speaks of.
+The bytes of files are stored next to the JSON, before it refers to them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DONE = "done"  # an edit of the past, kept for undo
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedPath:
     """One path of the commit, in the repository's form (filters applied); None is no file.
 
     The change goes from `base` to `work` (the file before and after, with what somebody has done on top of it where
@@ -63,7 +63,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedFile:
     """What a file held before hooks ran; None where it was deleted. `temporary` is a free name beside it."""
 
     path: str
@@ -89,8 +89,8 @@ class Record:
     moves_to: str | None = None
     steps: tuple[Step, ...] = ()
     folders: tuple[str, ...] = ()
-    planned: tuple[Planned, ...] = ()
-    saved: tuple[Saved, ...] = ()
+    planned: tuple[PlannedPath, ...] = ()
+    saved: tuple[SavedFile, ...] = ()
     uncommitted: tuple[str, ...] = ()
     started: int | None = None
     commit: str | None = None
@@ -156,7 +156,9 @@ def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
         ),
         folders=tuple(raw["folders"]),
         planned=tuple(_planned_from_dict(planned) for planned in raw["planned"]),
-        saved=tuple(Saved(s["path"], _content(folder, s["content"]), s["temporary"]) for s in raw["saved"]),
+        saved=tuple(
+            SavedFile(s["path"], _content(folder, s["content"]), s["temporary"]) for s in raw["saved"]
+        ),
         uncommitted=tuple(raw["uncommitted"]),
         in_place=raw.get("in_place", False),
     )
@@ -188,7 +190,7 @@ def _step_to_dict(n: int, step: Step) -> dict[str, Any]:
     }
 
 
-def _saved_to_dict(n: int, saved: Saved) -> dict[str, Any]:
+def _saved_to_dict(n: int, saved: SavedFile) -> dict[str, Any]:
     return {"path": saved.path, "content": _file(f"saved-{n}", saved.content), "temporary": saved.temporary}
 
 
@@ -205,7 +207,7 @@ def _content(folder: Path, raw: Mapping[str, str] | None) -> Content | None:
     return None if raw is None else Content(stored.kept(folder, raw["file"]), raw["mode"])
 
 
-def _planned_to_dict(planned: Planned) -> dict[str, Any]:
+def _planned_to_dict(planned: PlannedPath) -> dict[str, Any]:
     bits = planned.bits
     return {
         "path": planned.path,
@@ -217,11 +219,11 @@ def _planned_to_dict(planned: Planned) -> dict[str, Any]:
     }
 
 
-def _planned_from_dict(raw: Mapping[str, Any]) -> Planned:
+def _planned_from_dict(raw: Mapping[str, Any]) -> PlannedPath:
     entries = {name: None if raw[name] is None else Entry(*raw[name]) for name in _ENTRIES}
     bits = raw["bits"]
     staged = None if bits is None else Staged(Entry(bits[0], bits[1]), bits[2], bits[3])
-    return Planned(raw["path"], **entries, bits=staged, renamed=raw["renamed"])
+    return PlannedPath(raw["path"], **entries, bits=staged, renamed=raw["renamed"])
 
 
 def _entry_to_list(entry: Entry | None) -> list[str] | None:

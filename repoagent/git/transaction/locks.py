@@ -1,8 +1,6 @@
-"""Hold `index.lock`, git's own lock: while it stands, nobody commits, stages or switches branches.
+"""Hold git's `index.lock`, so that nobody commits, stages or switches branches; remove locks of a killed git.
 
-The lock is a hard link to a file of our journal, so it appears whole, exclusively, and says whose it is.
-
-The locks of HEAD and its branch that a git of ours has left when it was killed.
+The lock is a hard link to a file of the journal: it appears whole and exclusively, and says who holds it.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from repoagent.git.worktree import WorkTree
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import Journal, kept
 
-MARK = "lock"
-_LONGEST = 1000  # bytes of a lock file that are read
+LOCK_FILE = "lock"
+_MAX_LOCK_BYTES = 1000  # bytes of a lock file that are read
 
 
-def mark(name: str) -> bytes:
+def lock_text(name: str) -> bytes:
     """What the lock of the transaction `name` says, to git's user too."""
     return f"repoagent {name}: an edit is being committed by process {os.getpid()}\n".encode()
 
@@ -32,22 +30,20 @@ def lock_path(worktree: WorkTree) -> Path:
     return index_path(worktree).with_name("index.lock")
 
 
-def take(worktree: WorkTree, journal: Journal) -> None:
+def acquire(worktree: WorkTree, journal: Journal) -> None:
     """Raises Busy when somebody has the lock."""
     path = lock_path(worktree)
     try:
         try:
-            os.link(journal.path(MARK), path)
+            os.link(journal.path(LOCK_FILE), path)
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
-            _create(path, kept(journal.folder, MARK))
+            _create(path, kept(journal.folder, LOCK_FILE))
     except FileExistsError:
-        raise Busy(_who(path)) from None
+        raise Busy(_held_by(path)) from None
     except OSError as error:
-        raise SystemFailed(
-            f"{path} could not be made: {error.strerror}; put that right and try again"
-        ) from error
+        raise SystemFailed(f"cannot create {path}: {error.strerror}; fix that and try again") from error
 
 
 def _create(path: Path, content: bytes) -> None:
@@ -61,7 +57,7 @@ def _create(path: Path, content: bytes) -> None:
 
 
 def is_ours(worktree: WorkTree, journal: Journal) -> bool:
-    mine = journal.path(MARK)
+    mine = journal.path(LOCK_FILE)
     return mine.exists() and read_lock(lock_path(worktree)) == read_lock(mine)
 
 
@@ -78,25 +74,25 @@ def read_lock(path: Path) -> bytes | None:
     except OSError:
         return None
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(_LONGEST)
+        return file.read(_MAX_LOCK_BYTES)
 
 
-def _who(path: Path) -> str:
+def _held_by(path: Path) -> str:
     text = (read_lock(path) or b"").decode(errors="replace")
     if text.startswith("repoagent "):
         what = text.partition(": ")[2].strip()
         return f"{path} is held: {what}; try again when it is done"
     return (
-        f"{path} exists: another git command runs in this work tree; try again when it is done. "
-        "If none does, one was killed: remove that file"
+        f"{path} exists: another git command is running in this work tree; try again when it is done. "
+        "If none is running, remove that file"
     )
 
 
-_LEFT_SECONDS = 0.3
+_STALE_SECONDS = 0.3
 _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 
-def remove_left_locks(worktree: WorkTree, record: Record) -> None:
+def remove_stale_ref_locks(worktree: WorkTree, record: Record) -> None:
     """Remove them; git would refuse to commit for ever.
 
     To be called when it is gone. A lock counts as left if it was made since it began, holds what it would have
@@ -112,7 +108,7 @@ def remove_left_locks(worktree: WorkTree, record: Record) -> None:
     ]
     before = {path: found for path in paths if (found := _ref_lock(worktree, path, record))}
     if before:
-        time.sleep(_LEFT_SECONDS)
+        time.sleep(_STALE_SECONDS)
     for path, found in before.items():
         if _ref_lock(worktree, path, record) == found:
             path.unlink(missing_ok=True)

@@ -1,17 +1,8 @@
-"""The user's other uncommitted files: remembered before hooks run, and put back after them where they were lost.
+"""The user's uncommitted work: copied before hooks run, and restored where they lost it.
 
-Hooks lose work when they stash or check out files and do not give them back: a file is then missing, or holds what
-HEAD has. Whatever else it holds, the user, or a program of theirs, has saved it since: that is left as it is.
-
-What git keeps for the user's next commit, and removes after any: it must outlive ours.
-
-The user's other work in the files of the edit itself: put back where a hook has lost it.
-
-A hook that looks at the committed text alone (`git stash --keep-index`, `git checkout -- .`) and fails, or is
-killed, before it gives the rest back, leaves the file without it. What the hook made of that text, as
-formatters do, is kept.
-
-The user's own index at the end of a transaction: as it was, and the change.
+Hooks lose work when they stash or check out files and do not restore them. The file is then missing or holds what HEAD
+has; `git stash --keep-index` in a hook that fails leaves only the committed text. Anything else in a file is a newer
+save and stays. The index, MERGE_MSG and AUTO_MERGE are the user's, too.
 """
 
 from __future__ import annotations
@@ -22,31 +13,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repoagent.git.file_writer import Moved, Step, put
+from repoagent.git.file_writer import Moved, Step, write_file
 from repoagent.git.files import Content, look, same
 from repoagent.git.index import Entry, copy_index, index_path, is_tree_of, put_entries, refresh
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git, git_output
 from repoagent.git.transaction import locks
-from repoagent.git.transaction.journal import COMMITTING, Planned, Record, Saved
-from repoagent.git.transaction.results import HOME, Meanwhile
+from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record, SavedFile
+from repoagent.git.transaction.results import KEPT_FOLDER, OtherChanges
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.journal import Journal, kept
 
-_BYTES = 256 * 1024 * 1024  # of all of them; what is larger is not copied, and hooks may change it
+_MAX_BYTES = 256 * 1024 * 1024  # of all of them; what is larger is not copied, and hooks may change it
 _TRIES = 3  # how often a file may be saved in the moment in which it is put back
-_OF_A_COMMIT = (
+_COMMIT_HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "post-index-change",
     "reference-transaction",
 )  # fmt: skip
 
 
-def remember(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved, ...]:
+def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[SavedFile, ...]:
     """What the files hold."""
     found = []
-    left = _BYTES
+    left = _MAX_BYTES
     for number, path in enumerate(paths):
         try:
             status = (top / path).lstat()
@@ -58,11 +49,11 @@ def remember(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved, ...]
             size = status.st_size
         if size <= left:
             left -= size
-            found.append(Saved(path, look(top, path), f".repoagent-{edit_id}-other-{number}"))
+            found.append(SavedFile(path, look(top, path), f".repoagent-{edit_id}-other-{number}"))
     return tuple(found)
 
 
-def put_right(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile:
+def restore_other_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
     """Give the files back what they have lost, and leave what is newer; its earlier content is kept in the journal's
     folder as `found-before-N`."""
     restored, left, sentences = [], [], []
@@ -77,7 +68,7 @@ def put_right(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile
                 if not hooks or not _is_as_in_head(worktree, record, saved, found):
                     break
             try:
-                put(worktree.top, saved.path, found, saved.content, saved.temporary)
+                write_file(worktree.top, saved.path, found, saved.content, saved.temporary)
             except Moved:  # it was saved in this instant
                 continue
             found = saved.content
@@ -91,22 +82,22 @@ def put_right(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile
             continue
         said = f"{saved.path} changed while git was committing and was left unchanged"
         if found is None or found.data != saved.content.data:
-            copy = keep_free(journal, "found-before", saved.content)
-            said += f"; its earlier content is in {HOME}/{copy}"
+            copy = keep_copy(journal, "found-before", saved.content)
+            said += f"; its earlier content is in {KEPT_FOLDER}/{copy}"
         sentences.append(said)
-    return Meanwhile(tuple(restored), tuple(left), sentences=tuple(sentences))
+    return OtherChanges(tuple(restored), tuple(left), sentences=tuple(sentences))
 
 
 def has_hooks(worktree: WorkTree) -> bool:
     """Whether git runs a program of the user's when it commits."""
     named = git(worktree.top, "rev-parse", "--git-path", "hooks")
     folder = worktree.top / os.fsdecode(named.removesuffix(b"\n"))
-    if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _OF_A_COMMIT):
+    if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _COMMIT_HOOKS):
         return True
     return bool(git(worktree.top, "config", "--get-regexp", r"^hook\..*\.event$", ok=(0, 1)))  # git 2.54
 
 
-def keep_free(journal: Journal, name: str, content: Content) -> str:
+def keep_copy(journal: Journal, name: str, content: Content) -> str:
     """Store the bytes in the journal's folder, unless they are there; the name of the file: `name` and a number."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
@@ -117,7 +108,7 @@ def keep_free(journal: Journal, name: str, content: Content) -> str:
     return file.name
 
 
-def _is_as_in_head(worktree: WorkTree, record: Record, saved: Saved, found: Content) -> bool:
+def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, found: Content) -> bool:
     """Whether the file is what a checkout of the commit that the transaction began on writes."""
     listed = git_output(
         worktree.top, "ls-tree", "-z", "--full-tree", record.head or "HEAD", "--", saved.path, ok=(0, 128)
@@ -131,20 +122,20 @@ def _is_as_in_head(worktree: WorkTree, record: Record, saved: Saved, found: Cont
 
 
 # `git cherry-pick -n`, `git revert -n` and a resolved `git stash pop` leave them
-_NAMES = ("MERGE_MSG", "AUTO_MERGE")
+_PENDING_MESSAGES = ("MERGE_MSG", "AUTO_MERGE")
 
 
-def keep_waiting(worktree: WorkTree, journal: Journal) -> None:
+def save_pending_messages(worktree: WorkTree, journal: Journal) -> None:
     """Remember them in the journal, before a commit."""
-    for name in _NAMES:
+    for name in _PENDING_MESSAGES:
         file = worktree.git_dir / name
         if file.is_file():
             journal.keep(f"waiting-{name}", file.read_bytes())
 
 
-def give_back(worktree: WorkTree, journal: Journal) -> None:
+def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
     """Those that are gone since come back; the journal forgets them."""
-    for name in _NAMES:
+    for name in _PENDING_MESSAGES:
         mine = journal.path(f"waiting-{name}")
         if not mine.exists():
             continue
@@ -154,7 +145,7 @@ def give_back(worktree: WorkTree, journal: Journal) -> None:
         mine.unlink()
 
 
-def put_back(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile:
+def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
     """Put the lost work back. What was found instead is kept in the journal's folder as `found-own-N`."""
     restored = []
     hooks = None
@@ -170,16 +161,16 @@ def put_back(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile:
         if same(now, whole):
             continue
         if now is not None:
-            keep_free(journal, "found-own", now)
+            keep_copy(journal, "found-own", now)
         try:
-            put(worktree.top, step.path, now, whole, step.temporary)
+            write_file(worktree.top, step.path, now, whole, step.temporary)
         except Moved:  # it was saved in this instant
             continue
         restored.append(step.path)
-    return Meanwhile(tuple(restored))
+    return OtherChanges(tuple(restored))
 
 
-def taken_for_ours(worktree: WorkTree, record: Record) -> Record:
+def with_lost_files(worktree: WorkTree, record: Record) -> Record:
     """The record with steps that can be taken back where hooks were killed between a stash and its pop: the
     file then is just what was to be committed, or missing."""
     if record.state != COMMITTING:
@@ -194,7 +185,7 @@ def taken_for_ours(worktree: WorkTree, record: Record) -> Record:
     return replace(record, steps=tuple(steps))
 
 
-def _mixed(record: Record) -> Iterator[tuple[Step, Planned]]:
+def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
     """The files that hold more than what is committed."""
     planned = {one.path: one for one in record.planned}
     for step in record.steps:
@@ -203,14 +194,14 @@ def _mixed(record: Record) -> Iterator[tuple[Step, Planned]]:
             yield step, one
 
 
-def _is_lost(worktree: WorkTree, planned: Planned, ours: Content, now: Content) -> bool:
+def _is_lost(worktree: WorkTree, planned: PlannedPath, ours: Content, now: Content) -> bool:
     """Whether none of the user's other lines is in the file any more: a hook has taken them, not a save."""
     base = _checked_out(worktree, planned)
     lines = set(ours.data.splitlines()) - set(() if base is None else base.data.splitlines())
     return lines.isdisjoint(now.data.splitlines())
 
 
-def _with_work(worktree: WorkTree, planned: Planned, ours: Content, now: Content) -> Content:
+def _with_work(worktree: WorkTree, planned: PlannedPath, ours: Content, now: Content) -> Content:
     """The file as a hook left it, with the user's work; as it is where that is on the same lines."""
     base = _checked_out(worktree, planned)
     if base is None or now.is_link or ours.is_link:
@@ -219,7 +210,7 @@ def _with_work(worktree: WorkTree, planned: Planned, ours: Content, now: Content
     return now if isinstance(merged, Conflict) else replace(now, data=merged)
 
 
-def _checked_out(worktree: WorkTree, planned: Planned) -> Content | None:
+def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
     """What a checkout of what is committed writes."""
     return None if planned.commit is None else from_blob(worktree, planned.path, planned.commit)
 
@@ -228,14 +219,14 @@ NEXT = "next"  # in the folder of the journal: the index to be
 COMMITTED = "index"  # and the one that git commits
 
 
-def begin_index(worktree: WorkTree, file: Path) -> None:
+def copy_user_index(worktree: WorkTree, file: Path) -> None:
     """Make `file`, in a journal's folder, a copy of the index. A git that was killed while it wrote there has left
     its lock, and nobody else works there."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 
 
-def give_index(
+def update_user_index(
     worktree: WorkTree,
     journal: Journal,
     record: Record,
@@ -247,9 +238,9 @@ def give_index(
     Raises Busy when somebody has removed our lock and holds one now: recovery does it later.
     """
     if not locks.is_ours(worktree, journal):
-        locks.take(worktree, journal)
+        locks.acquire(worktree, journal)
     file = journal.path(NEXT)
-    begin_index(worktree, file)
+    copy_user_index(worktree, file)
     entries = {**{planned.path: planned.stage for planned in record.planned}, **other}
     entries = {path: entry for path, entry in entries.items() if path not in leave}
     put_entries(worktree, file, entries, {p.path: p.bits for p in record.planned if p.bits})
@@ -261,7 +252,7 @@ def give_index(
     locks.release(worktree, journal)
 
 
-def take_over(worktree: WorkTree, journal: Journal, commit: str) -> bool:
+def install_committed_index(worktree: WorkTree, journal: Journal, commit: str) -> bool:
     """Make the index that git has committed the user's, and end the lock, where that comes to the same as
     `give_index` and is sure to: False, and nothing done, elsewhere.
 

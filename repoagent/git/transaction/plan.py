@@ -1,8 +1,6 @@
-"""The versions of a file that a plan is made against: in HEAD, in the index, in the work tree.
+"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, in the same file too.
 
-States of the work tree, and of a file, in which a commit of a change would be one of more, or of less.
-
-Plan a commit that is HEAD plus the change, whatever else is staged or unstaged, in the same file too.
+Refuses the states of the work tree in which the commit would hold more or less than the change.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ from repoagent.errors import Refused
 from repoagent.git.facts import head_ref, operation
 from repoagent.git.files import REGULAR, SUBMODULE, SYMLINK, Content, FileChange
 from repoagent.git.index import Entry, Staged, Status, read_entries
-from repoagent.git.merge import Conflict, lines_between, project, say_lines
+from repoagent.git.merge import Conflict, lines_between, lines_text, project
 from repoagent.git.objects import read_blobs, to_blob
-from repoagent.git.transaction.journal import Planned
-from repoagent.git.transaction.results import InHead, InPlace, Inseparable
+from repoagent.git.transaction.journal import PlannedPath
+from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
 from repoagent.git.worktree import WorkTree
 
-FIRST = "commit or stash that work first"
-_AS_IT_STANDS = "use --include-dirty to commit the file as it stands, or commit it by hand"
+COMMIT_FIRST = "commit or stash that work first"
+_COMMIT_WHOLE = "use --include-dirty to commit the whole file, or commit it yourself"
 _WAYS_OUT = ", or use --include-dirty to commit it too, or --no-commit to only write the file"
 
 
@@ -44,8 +42,8 @@ class Versions:
     @property
     def ways_out(self) -> str:
         if self.in_place is not None:
-            return _AS_IT_STANDS
-        return FIRST + (_WAYS_OUT if self.offer else "")
+            return _COMMIT_WHOLE
+        return COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
 
     def is_whole(self, change: FileChange) -> bool:
         """Whether all that its file holds is to be committed."""
@@ -88,7 +86,7 @@ def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
     if what not in (None, "bisect"):
         article = "an" if what == "am" else "a"
         raise Refused(
-            f"{article} {what} is in progress, and a commit now would be taken for a part of it: finish it or "
+            f"{article} {what} is in progress, and a commit would become part of it: finish or "
             f"abort it first{_ONLY_WRITE if offer else ''}"
         )
 
@@ -98,7 +96,8 @@ def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
     ref = head_ref(worktree)
     if ref is not None and not ref.startswith("refs/heads/"):
         raise Refused(
-            f"HEAD is on {ref}, which is no branch: switch to a branch first (git switch){_ONLY_WRITE if offer else ''}"
+            f"HEAD is on {ref}, which is not a branch: switch to a branch first"
+            f" (git switch){_ONLY_WRITE if offer else ''}"
         )
 
 
@@ -111,7 +110,7 @@ def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
         )
 
 
-def refuse_what_is_in_the_way(versions: Versions, change: FileChange) -> None:
+def refuse_inseparable(versions: Versions, change: FileChange) -> None:
     """Raises Refused where the change is one of a submodule, of a file that git has not, or of one that takes the
     place of something else that git has; not the last two where files are committed whole."""
     for path in {change.old_path, change.path} - {None}:
@@ -123,7 +122,7 @@ def refuse_what_is_in_the_way(versions: Versions, change: FileChange) -> None:
     if change.old_path is not None and versions.in_head(change.old_path) is None:
         raise Inseparable(_not_in_head(versions, change.old_path), change.name)
     if change.path is not None and change.path != change.old_path and versions.in_place is None:
-        _refuse_taken_place(versions, change.path)
+        _refuse_occupied(versions, change.path)
 
 
 def _not_in_head(versions: Versions, path: str) -> str:
@@ -132,28 +131,28 @@ def _not_in_head(versions: Versions, path: str) -> str:
     if versions.in_place is not None:
         ways_out = versions.ways_out
     return (
-        f"{path} is {known}, so a commit of the edit would be a commit of the whole file: "
-        f"{ways_out if versions.offer else FIRST}"
+        f"{path} is {known}, so committing the edit would commit the whole file: "
+        f"{ways_out if versions.offer else COMMIT_FIRST}"
     )
 
 
-def _refuse_taken_place(versions: Versions, target: str) -> None:
+def _refuse_occupied(versions: Versions, target: str) -> None:
     """For a new file, or the new place of one."""
     if target in versions.index and versions.index[target].skip_worktree:
-        raise Refused(left_out(target))
+        raise Refused(sparse_advice(target))
     if versions.in_head(target) or versions.staged(target):
-        raise Refused(f"{target} is missing in the work tree, but git has it: {versions.ways_out}")
+        raise Refused(f"{target} is missing in the work tree but still tracked: {versions.ways_out}")
     for path in versions.in_the_way(target):
         if versions.status.changed[path].submodule:
             raise Refused(f"{target} is in the submodule {path}: run repoagent inside it")
-        raise Refused(f"{target} would take the place of {path}, which git still has: {versions.ways_out}")
+        raise Refused(f"{target} would replace {path}, which git still tracks: {versions.ways_out}")
 
 
-def left_out(path: str) -> str:
+def sparse_advice(path: str) -> str:
     """What to say of a tracked file that a sparse checkout leaves out. A plain `git restore` does not see it."""
     return (
-        f"{path} is tracked, but left out of this work tree: bring it back first with "
-        f"`git restore --ignore-skip-worktree-bits {shlex.quote(path)}`, or all of its folder with "
+        f"{path} is tracked, but excluded by the sparse checkout: restore it first with "
+        f"`git restore --ignore-skip-worktree-bits {shlex.quote(path)}`, or its whole folder with "
         "`git sparse-checkout add FOLDER`"
     )
 
@@ -165,7 +164,7 @@ class Plan:
 
     head: str | None
     branch: str | None
-    paths: tuple[Planned, ...] = ()
+    paths: tuple[PlannedPath, ...] = ()
     uncommitted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -193,12 +192,12 @@ def make_plan(
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
     for change in changes:
-        refuse_what_is_in_the_way(versions, change)
+        refuse_inseparable(versions, change)
     planned = tuple(one for change in changes for one in _plan_change(versions, change))
-    planned += tuple(_plan_what_gives_way(versions, planned))
+    planned += tuple(_plan_removals(versions, planned))
     if all(one.commit == one.in_head for one in planned):
-        raise InHead(
-            f"the last commit has this change of {_names(changes)} already"
+        raise AlreadyCommitted(
+            f"the last commit already has this change of {_names(changes)}"
             + (": use --no-commit to only write it" if offer else "")
         )
     plan = Plan(status.head, status.branch, planned, tuple(status.changed))
@@ -206,7 +205,7 @@ def make_plan(
     return replace(plan, notes=(*notes, *_notes_in_place(worktree, plan, in_place)))
 
 
-def _plan_change(versions: Versions, change: FileChange) -> Iterator[Planned]:
+def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath]:
     source = change.old_path or change.path
     target = change.path or change.old_path
     if source is None or target is None:
@@ -217,22 +216,22 @@ def _plan_change(versions: Versions, change: FileChange) -> Iterator[Planned]:
     head, staged = versions.in_head(source), versions.staged(source)
     if change.is_rename:
         left = _found(versions, source, None)
-        yield Planned(source, head, staged, base, left, None, None, versions.index.get(source))
+        yield PlannedPath(source, head, staged, base, left, None, None, versions.index.get(source))
     commit, stage = work, work
     if not versions.is_whole(change):
         commit = _carry(versions, change, "HEAD", (head, base, after))
         stage = commit if staged == head else _carry(versions, change, "the index", (staged, base, after))
     renamed = source if change.is_rename else None
-    yield Planned(target, head, staged, base, work, commit, stage, versions.index.get(source), renamed)
+    yield PlannedPath(target, head, staged, base, work, commit, stage, versions.index.get(source), renamed)
 
 
-def _plan_what_gives_way(versions: Versions, planned: Sequence[Planned]) -> Iterator[Planned]:
+def _plan_removals(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[PlannedPath]:
     """The removal, which is in the work tree already, of what git still has where a file of the edit is to be."""
     own = {one.path for one in planned}
     for target in (one.path for one in planned if one.work is not None):
         for path in versions.in_the_way(target):
             if path not in own:
-                yield Planned(path, versions.in_head(path), versions.staged(path), None, None, None, None)
+                yield PlannedPath(path, versions.in_head(path), versions.staged(path), None, None, None, None)
 
 
 def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
@@ -282,22 +281,22 @@ def _carry(
     if versions.in_place is not None and where == "the index":
         return sides[0]
     raise Inseparable(
-        f"the change of {change.old_path or change.path} can't be separated from uncommitted work in it"
-        f"{say_where(found)} (compared with {where}): {versions.ways_out}",
+        f"cannot separate the change of {change.old_path or change.path} from uncommitted work in it"
+        f"{conflict_lines(found)} (compared with {where}): {versions.ways_out}",
         change.name,
     )
 
 
-def say_where(conflict: Conflict) -> str:
+def conflict_lines(conflict: Conflict) -> str:
     """ " on line 3", for a message."""
-    return f" on {say_lines(conflict.lines)}" if conflict.lines else ""
+    return f" on {lines_text(conflict.lines)}" if conflict.lines else ""
 
 
 def _notes(worktree: WorkTree, plan: Plan, in_place: InPlace | None, *, include_dirty: bool) -> Iterator[str]:
     if operation(worktree) == "bisect":
         yield "a bisect is in progress: it may move HEAD away from the commit"
     if plan.head is not None and plan.branch is None:
-        yield "HEAD is detached: the commit is on no branch"
+        yield "HEAD is detached: no branch will have the commit"
     dirty = [one for one in plan.paths if one.has_other_work]
     if in_place is not None:  # what was staged of the change itself is no other work
         dirty = [one for one in dirty if one.path not in in_place.found]
@@ -306,7 +305,7 @@ def _notes(worktree: WorkTree, plan: Plan, in_place: InPlace | None, *, include_
     if names and include_dirty:
         yield f"the commit includes the other uncommitted work in {names}"
     elif names:
-        yield f"other uncommitted work in {names} stays as it is"
+        yield f"other uncommitted work in {names} stays uncommitted"
 
 
 def _notes_in_place(worktree: WorkTree, plan: Plan, in_place: InPlace | None) -> Iterator[str]:
@@ -314,14 +313,14 @@ def _notes_in_place(worktree: WorkTree, plan: Plan, in_place: InPlace | None) ->
     for path in in_place.found if in_place is not None else ():
         one = next(planned for planned in plan.paths if planned.path == path)
         if one.commit == one.work:
-            yield f"the commit includes your own changes of {path}"
+            yield f"the commit includes your own changes to {path}"
             continue
         lines: tuple[tuple[int, int], ...] = ()
         if one.commit is not None and one.work is not None:
             blobs = read_blobs(worktree, [one.commit.oid, one.work.oid])
             lines = lines_between(worktree, blobs[one.commit.oid], blobs[one.work.oid])
-        where = f" ({say_lines(lines)})" if lines else ""
-        yield f"your own changes of {path}{where} are not in the commit: they stay in the file"
+        where = f" ({lines_text(lines)})" if lines else ""
+        yield f"your own changes to {path}{where} are not in the commit: they stay in the file"
 
 
 def _names(changes: Sequence[FileChange]) -> str:

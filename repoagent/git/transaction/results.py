@@ -1,9 +1,4 @@
-"""What comes of a transaction: its commit, or why there is none.
-
-Changes that the work tree holds already, perhaps with somebody's work on top of them: that is not touched.
-
-How a commit is made: the choices that the command line gives.
-"""
+"""The options of a commit, and its results: the commit, what other programs changed, and the errors."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ from repoagent.git.files import Content, same
 from repoagent.git.index import Entry
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.objects import from_blob
-from repoagent.git.transaction.journal import Planned
+from repoagent.git.transaction.journal import PlannedPath
 from repoagent.git.worktree import WorkTree
 
 
@@ -38,11 +33,11 @@ class CommitResult:
     output: bytes = b""
 
 
-HOME = "\0"  # in a sentence: the folder that the journal becomes at the end
+KEPT_FOLDER = "\0"  # in a sentence: the folder that the journal becomes at the end
 
 
 @dataclass(frozen=True)
-class Meanwhile:
+class OtherChanges:
     """What others did to the user's files while a transaction ran.
 
     `restored` are the paths whose uncommitted work was gone and is back, `left` those that hold something newer, which
@@ -54,24 +49,24 @@ class Meanwhile:
     conflicts: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
 
-    def __add__(self, other: Meanwhile) -> Meanwhile:
-        return Meanwhile(
+    def __add__(self, other: OtherChanges) -> OtherChanges:
+        return OtherChanges(
             tuple(dict.fromkeys([*self.restored, *other.restored])),
             tuple(dict.fromkeys([*self.left, *other.left])),
             tuple(dict.fromkeys([*self.conflicts, *other.conflicts])),
             tuple(dict.fromkeys([*self.sentences, *other.sentences])),
         )
 
-    def said(self, home: Path) -> tuple[str, ...]:
+    def notes(self, home: Path) -> tuple[str, ...]:
         """The sentences; `home` is where the journal's folder is in the end, with the bytes that are kept."""
-        return tuple(sentence.replace(HOME, str(home)) for sentence in self.sentences)
+        return tuple(sentence.replace(KEPT_FOLDER, str(home)) for sentence in self.sentences)
 
     def remarks(self, home: Path) -> tuple[str, ...]:
         """The same, and what is restored."""
-        return (*self.said(home), *said_of_restored(self.restored))
+        return (*self.notes(home), *restored_notes(self.restored))
 
 
-def said_of_restored(paths: Sequence[str]) -> tuple[str, ...]:
+def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
     """A sentence where uncommitted work was put back."""
     if not paths:
         return ()
@@ -101,29 +96,29 @@ class HookFailed(CheckFailed):
         self.by_git = by_git
         self.remarks = tuple(remarks)
         said = output.decode(errors="replace").strip()
-        told = f":\n{said}" if said else "; neither git nor a hook said why"
-        super().__init__(f"git commit failed{and_as_it_was(remarks)}{told}")
+        told = f":\n{said}" if said else "; neither git nor a hook gave a reason"
+        super().__init__(f"git commit failed{and_unchanged(remarks)}{told}")
 
 
-def and_as_it_was(remarks: Sequence[str]) -> str:
+def and_unchanged(remarks: Sequence[str]) -> str:
     """The end of a sentence on a failure: that everything is as it was, but for what the `remarks` say."""
     if not remarks:
-        return ", and everything is as it was"
-    return f". {'. '.join(remarks)}. Everything else is as it was"
+        return ", and everything was restored"
+    return f". {'. '.join(remarks)}. Everything else was restored"
 
 
-class InHead(NothingDone):
+class AlreadyCommitted(NothingDone):
     """HEAD holds all of a change already."""
 
 
-class Unsettled(Refused):
+class UnfinishedTransaction(Refused):
     """A transaction could be brought neither to its end nor back; its journal is there, and the next command does
     it."""
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(
-            f"the {event} {edit_id} could not be brought to its end ({error}): put that right, and the next "
-            "repoagent command completes it or takes it back; until then git may say that it is locked"
+            f"the {event} {edit_id} could not be finished ({error}): fix that, and the next "
+            "repoagent command completes it or rolls it back; until then git may report a lock"
         )
 
 
@@ -141,15 +136,15 @@ class InPlace:
         return replace(self, found={step.path: step.new for step in steps if not same(step.new, step.done)})
 
 
-def rewritten(worktree: WorkTree, step: Step, now: Content | None) -> Step:
+def step_after_hook(worktree: WorkTree, step: Step, now: Content | None) -> Step:
     """The step of a change in place when a hook has made `now` of the file: what it did is a part of the change, what
     somebody else did is none. On the same lines it stays out."""
     done = now if same(step.new, step.done) else _carried(worktree, step.done, step.new, now)
     return replace(step, new=now, done=done)
 
 
-def committed(
-    worktree: WorkTree, step: Step, planned: Planned, right: Entry | None, now: Content | None
+def step_as_committed(
+    worktree: WorkTree, step: Step, planned: PlannedPath, right: Entry | None, now: Content | None
 ) -> Step:
     """The step of a change in place of which a hook has made `right` in the commit; the file holds `now`."""
     if same(step.new, step.done):

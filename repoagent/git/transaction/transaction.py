@@ -16,27 +16,34 @@ from repoagent.git.facts import current_branch
 from repoagent.git.file_writer import with_after
 from repoagent.git.files import FileChange, look
 from repoagent.git.index import Status
-from repoagent.git.objects import Commit, check_new, head_commit
+from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, uninterrupted
 from repoagent.git.transaction import commit
-from repoagent.git.transaction.commit import Listen, encode, find_made, just_made, run_commit, tidy
-from repoagent.git.transaction.finish import kept_after, settle
-from repoagent.git.transaction.hooks import Withdrawn
+from repoagent.git.transaction.base import BaseTransaction, new_edit_id
+from repoagent.git.transaction.commit import (
+    OnOutput,
+    collect_garbage,
+    encode,
+    find_commit,
+    run_commit,
+    verified_commit,
+)
+from repoagent.git.transaction.finish import complete, folder_after
+from repoagent.git.transaction.hooks import CommitWithdrawn
 from repoagent.git.transaction.journal import COMMITTING
-from repoagent.git.transaction.locks import remove_left_locks
-from repoagent.git.transaction.other_files import COMMITTED, has_hooks, put_right
+from repoagent.git.transaction.locks import remove_stale_ref_locks
+from repoagent.git.transaction.other_files import COMMITTED, has_hooks, restore_other_files
 from repoagent.git.transaction.plan import Plan, make_plan
 from repoagent.git.transaction.results import CommitResult, HookFailed, InPlace, Options
-from repoagent.git.transaction.writing import Writing, new_edit_id
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.journal import Journal
 
-_DIED = 128  # the exit code of a git that can't go on; after a hook's no it is 1
-_TAKEN_AWAY = b"A hook took the change out of the commit again.\n"
-_BY_A_HOOK = "git ended with an error, but the commit is there: a hook has made it"
+_GIT_FAILED = 128  # the exit code of a git that can't go on; after a hook's no it is 1
+_REMOVED_BY_HOOK = b"A hook removed the change from the commit.\n"
+_MADE_BY_HOOK = "git failed, but the commit exists: a hook made it"
 
 
-class Transaction(Writing):
+class Transaction(BaseTransaction):
     """A change of files that becomes one commit. Use it as a context manager, see the module.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` puts
@@ -53,7 +60,7 @@ class Transaction(Writing):
         edit_id: str | None = None,
         *,
         event: str = "edit",
-        listen: Listen | None = None,
+        listen: OnOutput | None = None,
         in_place: InPlace | None = None,
     ) -> None:
         self.options = options or Options()
@@ -63,7 +70,7 @@ class Transaction(Writing):
         )  # fmt: skip
         self.result: CommitResult | None = None
         self._listen = listen
-        self._written: commit.Written = {}
+        self._written: commit.WrittenFiles = {}
         self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
@@ -89,18 +96,18 @@ class Transaction(Writing):
         with uninterrupted():
             self._end(made)
             if self.result is None:
-                by_git = code == _DIED or code < 0 or self.options.edit_message or bool(self._withdrawn)
+                by_git = code == _GIT_FAILED or code < 0 or self.options.edit_message or bool(self._withdrawn)
                 output = output.rstrip() + self._withdrawn.encode()
-                raise HookFailed(output, by_git=by_git, remarks=self.meanwhile.remarks(self._home))
-        tidy(self._worktree)
+                raise HookFailed(output, by_git=by_git, remarks=self.other_changes.remarks(self._home))
+        collect_garbage(self._worktree)
         self.result = replace(
             self.result,
-            folded=_once(rewritten, self.result.folded),
-            restored=_once(self.meanwhile.restored, self.result.restored),
+            folded=_merged(rewritten, self.result.folded),
+            restored=_merged(self.other_changes.restored, self.result.restored),
             notes=(
                 *self.plan.notes,
-                *_once(self.meanwhile.said(self._home), self.result.notes),
-                *((_BY_A_HOOK,) if code > 0 else ()),
+                *_merged(self.other_changes.notes(self._home), self.result.notes),
+                *((_MADE_BY_HOOK,) if code > 0 else ()),
             ),
             output=output,
         )
@@ -108,7 +115,7 @@ class Transaction(Writing):
 
     def _make_plan(self, status: Status) -> Plan:
         if self.options.branch is not None:
-            check_new(self._worktree, self.options.branch)
+            refuse_invalid_branch(self._worktree, self.options.branch)
         dirty = self.options.include_dirty
         return make_plan(
             self._worktree, self._changes, status,
@@ -120,15 +127,15 @@ class Transaction(Writing):
         worktree, branch = self._worktree, self.options.branch
         first = self._record.new_branch is None
         self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
-        self._record = commit.committing(worktree, self._record, status, branch, message)
-        commit.keep(worktree, journal, self._record)
+        self._record = commit.record_before_hooks(worktree, self._record, status, branch, message)
+        commit.save_before_hooks(worktree, journal, self._record)
         try:
             commit.prepare(
                 worktree, journal, self._record, self.options, reset=status.has_staged, switch=first
             )
         except GitError as error:
             if error.returncode < 0:
-                remove_left_locks(worktree, self._record)
+                remove_stale_ref_locks(worktree, self._record)
             elif first and current_branch(worktree) != branch:  # one of this name, if there is, is not ours
                 self._record = replace(self._record, new_branch=None)
             raise
@@ -140,18 +147,18 @@ class Transaction(Writing):
             listen=self._listen,
             inherit=journal.descriptor,
         )
-        self.meanwhile += commit.put_back_lost(worktree, journal, self._record, self._written)
+        self.other_changes += commit.restore_own_files(worktree, journal, self._record, self._written)
         if code < 0:
-            output += f"git was ended by signal {-code}\n".encode()
-            remove_left_locks(worktree, self._record)
+            output += f"git was killed by signal {-code}\n".encode()
+            remove_stale_ref_locks(worktree, self._record)
         if code != 0:
             return self._find_commit(), code, output
-        made = just_made(worktree, self._record)
-        return (made, code, output) if made is not None else (None, 1, output + _TAKEN_AWAY)
+        made = verified_commit(worktree, self._record)
+        return (made, code, output) if made is not None else (None, 1, output + _REMOVED_BY_HOOK)
 
     def _find_commit(self) -> Commit | None:
         """The commit of this transaction, if HEAD has it: HEAD decides, not an exit code."""
-        return find_made(self._worktree, self._record) if self._record.state == COMMITTING else None
+        return find_commit(self._worktree, self._record) if self._record.state == COMMITTING else None
 
     def _fold(self, journal: Journal) -> Status | None:
         """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with what
@@ -159,10 +166,10 @@ class Transaction(Writing):
         before = self._record.steps
         if not has_hooks(self._worktree):
             return None
-        self._record = commit.taken_over(self._worktree, journal, self._record, self._written)
+        self._record = commit.adopt_hook_changes(self._worktree, journal, self._record, self._written)
         if self._record.steps == before:
             return None
-        self.meanwhile += put_right(self._worktree, journal, self._record)
+        self.other_changes += restore_other_files(self._worktree, journal, self._record)
         changes = [with_after(change, self._record.steps) for change in self._changes]
         in_place = None if self._in_place is None else self._in_place.as_found(self._record.steps)
         self._status = status = self._look_again()
@@ -178,10 +185,10 @@ class Transaction(Writing):
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
         if made is not None:
-            self._home = kept_after(self._worktree, journal, self._record, done=True)
+            self._home = folder_after(self._worktree, journal, self._record, done=True)
             nothing_staged = self._status is not None and not self._status.has_staged
             try:
-                self.result = settle(
+                self.result = complete(
                     self._worktree,
                     journal,
                     self._record,
@@ -190,10 +197,10 @@ class Transaction(Writing):
                     nothing_staged=nothing_staged,
                 )
                 return
-            except Withdrawn as error:
+            except CommitWithdrawn as error:
                 self._withdrawn = f"\n{error}"
         super()._finish(journal, None)
 
 
-def _once(some: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+def _merged(some: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*some, *more]))

@@ -1,1 +1,5 @@
-"""One module, or one family of modules, per provider of models."""
+"""The modules of providers; `repoagent.llm.provider` lists them.
+
+anthropic*.py use the anthropic package, openai*.py and endpoints.py every server that speaks OpenAI's protocol,
+llamacpp*.py and gguf.py model files, command*.py programs, manual.py the user. errors.py is what they share.
+"""

@@ -13,7 +13,7 @@ from repoagent.agent.state import Tool
 from repoagent.errors import RepoagentError
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import Content, FileChange, look
-from repoagent.git.merge import Conflict, say_lines
+from repoagent.git.merge import Conflict, lines_text
 from repoagent.storage.atomic import write_whole
 from repoagent.tasks.changes.change_set import ChangeSet, Lines, before_of, without
 
@@ -75,7 +75,7 @@ def reverse(change_set: ChangeSet, change: FileChange) -> FileChange | Conflict:
 
 def said_of(left: Left) -> str:
     """ "f.txt (line 3), g.txt", for a message."""
-    return ", ".join(path + (f" ({say_lines(lines)})" if lines else "") for path, lines in left.items())
+    return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in left.items())
 
 
 def _about(change_set: ChangeSet, paths: Sequence[str]) -> Iterator[FileChange]:

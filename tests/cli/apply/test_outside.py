@@ -99,7 +99,7 @@ def test_a_write_that_fails_puts_the_others_back(
         done.append(step)
         real(top, step)
 
-    real = apply_patch.take
+    real = apply_patch.write_step
     monkeypatch.setattr(apply_patch, "take", take)
     before = snapshot(folder)
     failed = here(EVERY_KIND, "-y", cwd=folder)

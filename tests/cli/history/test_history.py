@@ -197,7 +197,7 @@ def test_not_a_repository_and_no_commit(
     tmp_path: Path, make_repo: Callable[[str], GitRepo], ask: Ask
 ) -> None:
     done = ask("x.py", cwd=tmp_path)
-    assert done.code == 2 and "is in no git work tree" in done.err
+    assert done.code == 2 and "is not in a git work tree" in done.err
     empty = make_repo("empty")
     empty.write("x.py", "x\n")
     done = ask("x.py", cwd=empty.top)

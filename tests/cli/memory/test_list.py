@@ -33,7 +33,7 @@ def test_nothing_is_there(repo: GitRepo, tmp_path: Path) -> None:
     assert not (repo.top / ".repoagent").exists()
     (tmp_path / "none").mkdir()
     done = program(tmp_path / "none", "memory", "list")
-    assert done.code == 2 and "in no git work tree" in done.err
+    assert done.code == 2 and "not in a git work tree" in done.err
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "bare.git")], check=True)
     done = program(tmp_path / "bare.git", "memory", "status")
     assert done.code == 2 and "is a bare repository" in done.err

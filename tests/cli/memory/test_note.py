@@ -116,4 +116,4 @@ def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, context: Desk) -> N
 def test_a_folder_that_can_not_be_written(ask: Ask, context: Desk) -> None:
     (known(context, "src/a.py").folder / "notes.md.lock").mkdir()
     done = ask("note", "src/a.py", "x is y")
-    assert done.code == 3 and "could not open the lock file" in done.err and "put that right" in done.err
+    assert done.code == 3 and "cannot open the lock file" in done.err and "fix that" in done.err

@@ -74,4 +74,4 @@ def test_locks_that_two_have_at_once_are_none(
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, operation: None)
     done = ask("status")
-    assert done.code == 0 and "gives a lock to two at once" in done.err
+    assert done.code == 0 and "grants a lock twice" in done.err

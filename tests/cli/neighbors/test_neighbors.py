@@ -81,7 +81,7 @@ def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sente
 @pytest.mark.soak
 def test_what_is_no_work_tree_is_said(tmp_path: Path, pair: GitRepo) -> None:
     done = neighbors(tmp_path, "x.py")
-    assert done.returncode == 2 and "is in no git work tree" in done.stderr
+    assert done.returncode == 2 and "is not in a git work tree" in done.stderr
     pair.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
     done = neighbors(tmp_path / "bare.git", "core.py")
     assert done.returncode == 2 and "bare repository" in done.stderr

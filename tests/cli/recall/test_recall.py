@@ -70,7 +70,7 @@ def test_nothing_is_remembered_yet(repo: GitRepo, tmp_path: Path) -> None:
     assert not (repo.top / ".repoagent").exists()
     (tmp_path / "bare").mkdir()
     done = recall(tmp_path / "bare", "cache")
-    assert done.returncode == 2 and "in no git work tree" in done.stderr
+    assert done.returncode == 2 and "not in a git work tree" in done.stderr
 
 
 def test_in_a_pipe_it_is_plain(remembered: GitRepo) -> None:

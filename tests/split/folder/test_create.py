@@ -134,7 +134,7 @@ def default_folder_made(source: Text) -> Path:
 def test_a_folder_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     source = text(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(Refused, match="could not open the folder"):
+    with pytest.raises(Refused, match="cannot open the folder"):
         create(source, Ways(), tmp_path / "closed" / "out")
 
 
@@ -245,9 +245,9 @@ def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
     kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
-        with pytest.raises(RepoagentError, match="could not write the split in"):
+        with pytest.raises(RepoagentError, match="cannot write the split in"):
             create(source, Ways(), tmp_path / "new")
-        with pytest.raises(RepoagentError, match="could not write the split in"):
+        with pytest.raises(RepoagentError, match="cannot write the split in"):
             create(source, Ways(), tmp_path / "old")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -47,7 +47,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("source", "path"), "../a.py"), "write it without '..'"),
         (put(("source", "path"), "/etc/../etc/passwd"), "is no plain path"),
         (put(("source", "path"), "x/.GIT/hooks/y"), "is in a git directory"),
-        (put(("source", "path"), "a\0b"), "is no path inside"),
+        (put(("source", "path"), "a\0b"), "is not a path inside"),
         (put(("source", "size"), 10**400), "is no number"),
         (put(("source", "size"), -1), "is no number"),
         (put(("source", "size"), True), "is no number"),

@@ -1,4 +1,4 @@
-"""Files that are written under git's lock and with a journal: all of them, or none in the end."""
+"""The common part of `Transaction` and `MoveTransaction`: lock, plan, write the files, complete or roll back."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from repoagent.git.file_writer import (
     refuse_moved,
     steps_in_place,
     steps_of,
-    take,
     with_permissions,
+    write_step,
 )
 from repoagent.git.files import FileChange
 from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction import locks
-from repoagent.git.transaction.finish import archive, archived_before, edit_folder, kept_after, roll_back
+from repoagent.git.transaction.finish import archive, edit_folder, end_if_archived, folder_after, roll_back
 from repoagent.git.transaction.journal import LOCKED, WRITING, Record, keep_steps, save, to_dict
 from repoagent.git.transaction.plan import Plan, refuse_operation, refuse_unmerged
-from repoagent.git.transaction.results import InPlace, Meanwhile, Unsettled
+from repoagent.git.transaction.results import InPlace, OtherChanges, UnfinishedTransaction
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage.journal import Journal, create
 from repoagent.storage.layout import to_stderr
 
-_Self = TypeVar("_Self", bound="Writing")
+_Self = TypeVar("_Self", bound="BaseTransaction")
 
 
 def new_edit_id() -> str:
@@ -41,7 +41,7 @@ def new_edit_id() -> str:
     return secrets.token_hex(6)
 
 
-class Writing(ABC):
+class BaseTransaction(ABC):
     """A change of files, from the lock to its end. A context manager: leaving it before its end puts everything
     back. Where others have worked on files `meanwhile`, that stays, and is said. `plan` says what is to be committed.
 
@@ -65,7 +65,7 @@ class Writing(ABC):
     ) -> None:
         self.id = edit_id
         self.plan = Plan(None, None)
-        self.meanwhile = Meanwhile()
+        self.other_changes = OtherChanges()
         self._home = Path()  # where bytes are that `meanwhile` says are kept
         self._worktree = worktree
         self._changes = tuple(changes)
@@ -86,8 +86,8 @@ class Writing(ABC):
                 refuse_operation(self._worktree, offer=self._is_edit)
             index_path(self._worktree)
         if self._is_edit and edit_folder(self._worktree, self.id).exists():
-            raise Refused(f"there is an edit {self.id} already: give this one another name")
-        files = {locks.MARK: locks.mark(self.id)}
+            raise Refused(f"the edit {self.id} already exists: use another name")
+        files = {locks.LOCK_FILE: locks.lock_text(self.id)}
         name = f"{self.id}-{record.event}"
         self._journal = create(layout(self._worktree).journal, name, to_dict(record), files)
         try:
@@ -115,7 +115,7 @@ class Writing(ABC):
         save(journal, self._record)
         for number, step in enumerate(steps if not self._record.in_place else ()):
             try:
-                take(top, step)
+                write_step(top, step)
             except Moved:
                 self._record = replace(self._record, steps=steps[:number])  # the rest is not ours
                 raise
@@ -135,13 +135,13 @@ class Writing(ABC):
         if self._journal is not None:
             with uninterrupted():
                 self._end(self._find_commit())
-            for sentence in self.meanwhile.remarks(self._home):
+            for sentence in self.other_changes.remarks(self._home):
                 to_stderr(sentence)
 
     @property
     def left(self) -> tuple[str, ...]:
         """The files that the edit is still in, for somebody has changed its lines meanwhile."""
-        return self.meanwhile.conflicts
+        return self.other_changes.conflicts
 
     @property
     def _is_edit(self) -> bool:
@@ -154,7 +154,7 @@ class Writing(ABC):
         return self._journal
 
     def _lock_and_plan(self, journal: Journal) -> None:
-        locks.take(self._worktree, journal)
+        locks.acquire(self._worktree, journal)
         self._status = status = read_status(self._worktree)
         if self._is_for_head:
             refuse_unmerged(status, offer=self._is_edit)
@@ -177,7 +177,7 @@ class Writing(ABC):
 
     def _refuse_moved(self, head: str | None, branch: str | None) -> None:
         if (head, branch) != (self._record.head, self._record.new_branch or self._record.branch):
-            raise Busy("HEAD was moved by another program while the edit was made: run the edit again")
+            raise Busy("another program moved HEAD during the edit: run the edit again")
 
     def _end(self, made: Commit | None = None) -> None:
         """Complete it with the commit, or take it back. Raises Unsettled where that can't be done now."""
@@ -189,16 +189,16 @@ class Writing(ABC):
                 self._finish(journal, self._find_commit())
             except (RepoagentError, OSError) as error:
                 self._close(journal)
-                raise Unsettled(self._record.event, self.id, error) from error
+                raise UnfinishedTransaction(self._record.event, self.id, error) from error
         self._close(journal)
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
         """Take it back; a kind that ends in a commit completes it where that is `made`."""
         if self._record.state == LOCKED:
             self._record = replace(self._record, steps=())
-        if not archived_before(self._worktree, journal, self._record):
-            self._home = kept_after(self._worktree, journal, self._record, done=False)
-            self.meanwhile += roll_back(self._worktree, journal, self._record)
+        if not end_if_archived(self._worktree, journal, self._record):
+            self._home = folder_after(self._worktree, journal, self._record, done=False)
+            self.other_changes += roll_back(self._worktree, journal, self._record)
 
     def _close(self, journal: Journal) -> None:
         journal.close()
