@@ -116,7 +116,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     rules.mkdir(exist_ok=True)
     monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
     monkeypatch.setattr(
-        layout, "_instead", []
+        layout, "_redirect", []
     )  # the library tells its warnings to another, for the whole process
     return home
 

@@ -155,11 +155,11 @@ def open_model(
     `needed` and none is configured), UsageError for an impossible limit and for `manual`, which needs a terminal."""
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.provider import provider_of
-    from repoagent.llm.registry import NoModel, chosen
+    from repoagent.llm.registry import NoModel, choose_model
 
     own = None if model is None or isinstance(model, str) else model
     try:
-        asks = own is None and provider_of(chosen(settings).spec).answered_by == "user"
+        asks = own is None and provider_of(choose_model(settings).spec).answered_by == "user"
     except NoModel:
         if needed:
             raise

@@ -11,9 +11,9 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.formats import FORMS, AnswerFormat
 from repoagent.errors import UsageError
-from repoagent.llm.catalog import SMALL, Known
+from repoagent.llm.catalog import SMALL, ModelInfo
 from repoagent.llm.model import Model
-from repoagent.llm.registry import Absent, NoModel, known, open_model
+from repoagent.llm.registry import AbsentModel, NoModel, model_info, open_model
 from repoagent.llm.usage import Limits, Meter, Price, SpendLog, refuse_unpriced, state_folder
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ModelSetup:
 def attachments(setup: ModelSetup, folder: Path) -> Attachments:
     """The images and PDFs of a conversation, with copies in `folder`, for the current model."""
     from repoagent.llm.attachments import Attachments
-    from repoagent.llm.availability import why_not
+    from repoagent.llm.availability import attachment_refusal
 
     def refusal(media: Sequence[Media]) -> str:
         return why_not(setup.settings, setup.model.spec, media, setup.context_tokens)
@@ -81,7 +81,7 @@ def attachments(setup: ModelSetup, folder: Path) -> Attachments:
 def wants_tools(settings: Settings, spec: str) -> bool:
     """Whether to offer native tools to the model `spec`, by the setting or its catalog entry."""
     wanted = settings.text("protocol")
-    return (known(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
+    return (model_info(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
 
 
 def answer_format(
@@ -123,12 +123,12 @@ def model_setup(
         except NoModel as error:
             if needed:
                 raise
-            model = Absent(str(error))
+            model = AbsentModel(str(error))
 
     def price_of(spec: str) -> Price | None:
-        if isinstance(model, Absent):
+        if isinstance(model, AbsentModel):
             return Price()
-        price = known(settings, spec).price
+        price = model_info(settings, spec).price
         if price is not None and settings.text("cache") == "1h":  # all writes are to that one then
             return replace(price, cache_write=HOUR_CACHE * price.input)
         return price

@@ -28,12 +28,12 @@ from repoagent.llm.conversation import ATTACHED, Turn
 from repoagent.llm.media import PDF, ImageType, Media, foreign, type_of
 
 
-class Broken(ValueError):
+class BrokenMedia(ValueError):
     """These bytes are no whole file of their type; the message goes after its name: "ends too early"."""
 
 
 _CUT = "ends too early: it was cut, or is still being written"
-_BAD = "is broken: its header says no size"
+_BAD = "is broken: its header gives no size"
 
 # Markers of JPEG: frames (their numbers but for three that mean other things), and those that have no length.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -46,15 +46,15 @@ def size_of(kind: ImageType, data: bytes) -> tuple[int, int]:
     try:
         width, height = _READERS[kind](data)
     except IndexError as error:
-        raise Broken(_CUT) from error
+        raise BrokenMedia(_CUT) from error
     if not (width and height):
-        raise Broken(_BAD)
+        raise BrokenMedia(_BAD)
     return width, height
 
 
 def _png(data: bytes) -> tuple[int, int]:
     if _taken(data, 12, 4) != b"IHDR":
-        raise Broken(_BAD)
+        raise BrokenMedia(_BAD)
     at, name = 8, b""
     while name != b"IEND":
         name = _taken(data, at + 4, 4)
@@ -67,19 +67,19 @@ def _jpeg(data: bytes) -> tuple[int, int]:
     at, size = 2, (0, 0)
     while True:
         if data[at] != _FILL:
-            raise Broken(_BAD)
+            raise BrokenMedia(_BAD)
         while data[at] == _FILL:
             at += 1
         marker = data[at]
         at += 1
         if marker == _END:
-            raise Broken(_BAD)  # there was no picture before it
+            raise BrokenMedia(_BAD)  # there was no picture before it
         if marker in _BARE:
             continue
         if marker == _SCAN:
             # Within the picture a byte of this value is always followed by a zero, so the end can't be mistaken.
             if data.find(b"\xff\xd9", at) < 0:
-                raise Broken(_CUT)
+                raise BrokenMedia(_CUT)
             return size
         if marker in _FRAMES:
             head = _taken(data, at + 3, 4)
@@ -97,9 +97,9 @@ def _gif(data: bytes) -> tuple[int, int]:
             at = _after_blocks(data, at + 11 + _palette(data[at + 9]))
             pictures += 1
         else:
-            raise Broken("is broken: there is something in it that is no part of a GIF")
+            raise BrokenMedia("is broken: it contains something that is not part of a GIF")
     if not pictures:
-        raise Broken("is broken: there is no picture in it")
+        raise BrokenMedia("is broken: it contains no image")
     return size
 
 
@@ -125,7 +125,7 @@ def _webp(data: bytes) -> tuple[int, int]:
     if form == b"VP8X":
         wide, high = _taken(data, 24, 3), _taken(data, 27, 3)
         return int.from_bytes(wide, "little") + 1, int.from_bytes(high, "little") + 1
-    raise Broken(_BAD)
+    raise BrokenMedia(_BAD)
 
 
 def _taken(data: bytes, at: int, count: int) -> bytes:
@@ -153,7 +153,7 @@ def page_count(data: bytes) -> int:
     Raises Broken for one that is encrypted, cut, or can't be read.
     """
     if b"%%EOF" not in data[-_TAIL:]:
-        raise Broken("ends too early: it was cut, or is still being written")
+        raise BrokenMedia("ends too early: it was cut, or is still being written")
     if len(data) > _MOST:
         return 0
     from pypdf import PdfReader
@@ -167,8 +167,8 @@ def page_count(data: bytes) -> int:
     except (DependencyError, FileNotDecryptedError):
         pass
     except Exception as error:  # what a broken file leads to is of any kind
-        raise Broken("is broken: its pages can't be read; open it and save it as PDF again") from error
-    raise Broken("is encrypted: take the password off first (qpdf --decrypt IN.pdf OUT.pdf)")
+        raise BrokenMedia("is broken: cannot read its pages; open it and save it as PDF again") from error
+    raise BrokenMedia("is encrypted: remove the password first (qpdf --decrypt IN.pdf OUT.pdf)")
 
 
 def media_of(data: bytes, name: str) -> Media | None:
@@ -181,13 +181,13 @@ def media_of(data: bytes, name: str) -> Media | None:
     if kind is None:
         if known := foreign(data):
             what, advice = known
-            raise UsageError(f"{name} is {what}, which can't be sent: {advice}")
+            raise UsageError(f"{name} is {what}, which cannot be sent: {advice}")
         return None
     try:
         if kind == PDF:
             return Media(kind, data, name, pages=page_count(data))
         width, height = size_of(kind, data)
-    except Broken as error:
+    except BrokenMedia as error:
         raise UsageError(f"{name} {error}") from error
     return Media(kind, data, name, width, height)
 
@@ -236,9 +236,7 @@ class Attachments:
             if (said := reference(turn)) is None:
                 continue
             copy = self._copy(turn.meta[ATTACHED], said)
-            gone = (
-                f"{said.path} is not attached: the copy that was sent is gone. Read it again if it matters."
-            )
+            gone = f"{said.path} is not attached: the copy that was sent no longer exists. Read it again if it matters."
             found[turn.meta[ATTACHED]] = copy or gone
         kept = [(key, copy) for key, copy in found.items() if isinstance(copy, Media)]
         while kept and (why := self.why_not([copy for _, copy in kept])):

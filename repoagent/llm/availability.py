@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
-from repoagent.llm.catalog import Known, aliases
+from repoagent.llm.catalog import ModelInfo, aliases
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import Message, Part, Request, display_name
 from repoagent.llm.provider import PROVIDERS, Status, parse_spec, provider_names, provider_of
-from repoagent.llm.registry import chosen, file_alias, known, resolve
+from repoagent.llm.registry import choose_model, file_alias, model_info, resolve
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -24,14 +24,14 @@ AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class Row:
+class StatusRow:
     """A name for a model (a role: edit, summary, fallback; or an alias) and the model, "" where none is set."""
 
     name: str
     spec: str
     origin: str
     status: Status = field(default_factory=Status)
-    known: Known = field(default_factory=Known)
+    known: ModelInfo = field(default_factory=ModelInfo)
 
     @property
     def context(self) -> int | None:
@@ -39,22 +39,22 @@ class Row:
         return self.known.context or self.status.context
 
 
-def configured(settings: Settings) -> list[Row]:
+def configured_models(settings: Settings) -> list[StatusRow]:
     """All names that stand for a model, each model tried, at the same time. Raises UsageError as `resolve` does."""
     rows = list(_named(settings))
     specs = list(dict.fromkeys(row.spec for row in rows if row.spec))
     found = dict(zip(specs, _at_once(lambda spec: status_of(settings, spec), specs), strict=True))
     return [
-        replace(row, status=found[row.spec], known=known(settings, row.spec)) if row.spec else row
+        replace(row, status=found[row.spec], known=model_info(settings, row.spec)) if row.spec else row
         for row in rows
     ]
 
 
-def providers(settings: Settings) -> list[Row]:
+def provider_rows(settings: Settings) -> list[StatusRow]:
     """Every provider that can be named, each tried where there is a key or a local server."""
     names = provider_names(settings)
     statuses = _at_once(lambda name: status_of(settings, f"{name}/"), names)
-    return [Row(name, f"{name}/NAME", "", status) for name, status in zip(names, statuses, strict=True)]
+    return [StatusRow(name, f"{name}/NAME", "", status) for name, status in zip(names, statuses, strict=True)]
 
 
 def status_of(settings: Settings, spec: str) -> Status:
@@ -66,30 +66,34 @@ def status_of(settings: Settings, spec: str) -> Status:
         return Status(problem=_first_sentence(error))
 
 
-def smallest(spec: str) -> Request:
+def smallest_request(spec: str) -> Request:
     """The smallest request that shows whether a model answers."""
     return Request((), (Message("user", (Part("Reply with the single word: ok"),)),), 64, f"test {spec}")
 
 
-def _named(settings: Settings) -> Iterator[Row]:
+def _named(settings: Settings) -> Iterator[StatusRow]:
     try:
-        edit = chosen(settings)
-        yield Row("edit", edit.spec, f"{edit.origin}{', ' + edit.why if edit.why else ''}")
+        edit = choose_model(settings)
+        yield StatusRow("edit", edit.spec, f"{edit.origin}{', ' + edit.why if edit.why else ''}")
     except ModelError as error:
-        yield Row("edit", "", "", Status(problem=_first_sentence(error)))
+        yield StatusRow("edit", "", "", Status(problem=_first_sentence(error)))
     if settings.text_or_none("summary.model"):
-        summary = chosen(settings, "summary")
-        yield Row("summary", summary.spec, f"{summary.origin}{', ' + summary.why if summary.why else ''}")
+        summary = choose_model(settings, "summary")
+        yield StatusRow(
+            "summary", summary.spec, f"{summary.origin}{', ' + summary.why if summary.why else ''}"
+        )
     for name in settings.texts("fallback"):
-        yield Row("fallback", resolve(settings, name), settings.origin("fallback"))
+        yield StatusRow("fallback", resolve(settings, name), settings.origin("fallback"))
     own = settings.names("alias")
     for name in {**aliases(), **own}:
-        yield Row(
+        yield StatusRow(
             name, resolve(settings, name), settings.origin(f"alias.{name}") if name in own else "built in"
         )
     for provider in PROVIDERS.values():
         if provider.model_file and provider.name not in own:
-            yield Row(provider.name, "", "", Status(problem=f"no model file yet: {file_alias(provider)}"))
+            yield StatusRow(
+                provider.name, "", "", Status(problem=f"no model file yet: {file_alias(provider)}")
+            )
 
 
 def _first_sentence(error: RepoagentError) -> str:
@@ -104,7 +108,7 @@ def _at_once(look: Callable[[str], T], names: Iterable[str]) -> list[T]:
 _WORDS = {"image": "images", "pdf": "PDFs"}
 
 
-def look(settings: Settings, spec: str, media: Collection[Media]) -> str:
+def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
     """A sentence for the person where nobody knows whether `spec` takes what is attached, else "". It is sent then, and
     a server that does not take it says so.
 
@@ -113,12 +117,12 @@ def look(settings: Settings, spec: str, media: Collection[Media]) -> str:
     if not media or provider_of(spec).text_only:
         return ""
     wanted = [kind for kind in _WORDS if any((kind == "image") == one.is_image for one in media)]
-    takes = known(settings, spec).media
+    takes = model_info(settings, spec).media
     if takes is None:
         what = " and ".join(_WORDS[kind] for kind in wanted)
         return (
-            f"nothing is known of whether {spec} takes {what}: sent all the same. "
-            f'If it does, or does not, set media of [models."{spec}"] to what it takes'
+            f"it is not known whether {spec} takes {what}: sending anyway. "
+            f'To say what it takes, set media of [models."{spec}"]'
         )
     missing = [kind for kind in wanted if kind not in takes]
     if missing == ["pdf"] and parse_spec(spec).backend.extracts_pdf_text(settings):
@@ -126,22 +130,26 @@ def look(settings: Settings, spec: str, media: Collection[Media]) -> str:
     if missing:
         setting = ", ".join(f'"{kind}"' for kind in _WORDS if kind in {*takes, *missing})
         raise UsageError(
-            f"{spec} takes no {_and(missing)}, as far as is known: use another --model; or, if it does take them, set "
+            f"{spec} is not known to take {_or(missing)}: use another --model; or, if it does take them, set "
             f'media = [{setting}] in [models."{spec}"] of your configuration'
         )
     return ""
 
 
-def why_not(settings: Settings, spec: str, media: Sequence[Media], context: int | None = None) -> str:
+def attachment_refusal(
+    settings: Settings, spec: str, media: Sequence[Media], context: int | None = None
+) -> str:
     """Why `spec`, which takes in `context` tokens, can't be sent `media` together; "" where it can. What nobody knows
     counts as no: nobody has asked for just this to be sent, and a request that the server refuses ends the run."""
     takes, name = _takes(settings, spec), display_name(spec)
     for kind, word in _WORDS.items():
         if any((kind == "image") == one.is_image for one in media):
             if takes is None:
-                return f'it is not known whether {name} takes {word} (media of [models."{name}"] says it)'
+                return (
+                    f'it is not known whether {name} takes {word}; set media of [models."{name}"] to say so'
+                )
             if kind not in takes:
-                return f"{name} takes no {word}"
+                return f"{name} does not take {word}"
     limits = parse_spec(spec).backend.media_limits(settings, context)
     if limits is None:
         return ""
@@ -158,9 +166,9 @@ def _takes(settings: Settings, spec: str) -> frozenset[str] | None:
     """What it takes beside text; None where nobody knows."""
     if provider_of(spec).text_only:
         return frozenset()
-    takes = known(settings, spec).media
+    takes = model_info(settings, spec).media
     return takes | {"pdf"} if takes and parse_spec(spec).backend.extracts_pdf_text(settings) else takes
 
 
-def _and(kinds: list[str]) -> str:
-    return " and no ".join(_WORDS[kind] for kind in kinds)
+def _or(kinds: list[str]) -> str:
+    return " or ".join(_WORDS[kind] for kind in kinds)

@@ -94,12 +94,12 @@ class Replay:
         """See `llm.model.Model`. Raises ModelError, which says what differs, for a request not recorded."""
         if request.key not in self._left:
             raise ModelError(
-                f"{self.path} holds no reply to this request{_difference(request.key, list(self._left))}: "
-                "record it with --record, or run it on what it was recorded on"
+                f"{self.path} has no reply to this request{_difference(request.key, list(self._left))}: "
+                "record it with --record, or run it on the files it was recorded on"
             )
         if not self._left[request.key]:
             raise ModelError(
-                f"{self.path} holds no further reply to this request: record it again with --record"
+                f"{self.path} has no further reply to this request: record it again with --record"
             )
         reply = self._left[request.key].pop(0)
         for line in reply.text.splitlines(keepends=True):
@@ -111,13 +111,15 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise ModelError(f"the cassette {path} can't be read: {error.strerror}") from error
+        raise ModelError(f"cannot read the cassette {path}: {error.strerror}") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 yield _record(json.loads(line))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise ModelError(f"line {number} of {path} is no recorded reply: record it again") from error
+                raise ModelError(
+                    f"line {number} of {path} is not a recorded reply: record it again"
+                ) from error
 
 
 def _record(value: dict[str, Any]) -> tuple[str, Reply]:

@@ -34,7 +34,7 @@ _PRICES = frozenset(item.name for item in fields(Price))
 
 
 @dataclass(frozen=True)
-class Known:
+class ModelInfo:
     """What is known of one model. `context` and `max_output` are tokens, `parameters` billions, None where
     nobody says; `price` None means that only tokens can be counted. `media` is what it takes beside text ("image",
     "pdf"), None where nobody knows. `protocol` is how it is offered tools: as tags in the text, or natively."""
@@ -49,7 +49,7 @@ class Known:
     sources: Mapping[str, str] = field(default_factory=dict)  # of the price and the format, in words
 
 
-def known(spec: str, own: Table | None = None) -> Known:
+def model_info(spec: str, own: Table | None = None) -> ModelInfo:
     """Look `spec` up: first in `own`, the `models` table of the user's configuration, then in models.toml.
 
     Raises UsageError when a price of the user's is no price, or its media none that there are.
@@ -59,7 +59,7 @@ def known(spec: str, own: Table | None = None) -> Known:
     both = {**{key: value for key, value in ours.items() if key not in _PRICES}, **mine}
     price, price_source = _price(spec, mine, ours)
     form, form_source = (both["format"], "configured") if "format" in both else _format(spec)
-    return Known(
+    return ModelInfo(
         price,
         both.get("context"),
         both.get("max_output"),
@@ -180,7 +180,7 @@ def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
     if "media" in mine:
         if wrong := set(mine["media"]) - _MEDIA:
             raise UsageError(
-                f"media of [models.{spec!r}] names {min(wrong)!r}: there are {', '.join(sorted(_MEDIA))}"
+                f"media of [models.{spec!r}] has an unknown value {min(wrong)!r}: use {' or '.join(sorted(_MEDIA))}"
             )
         return frozenset(mine["media"])
     rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
@@ -203,7 +203,7 @@ def _read_price(name: str, row: Mapping[str, Any]) -> Price:
         given["long"] = _read_price(name, given["long"])
     if not {"input", "output"} <= given.keys():
         raise UsageError(
-            f"the price of {name} is not whole: set input and output of [models.{name!r}], in dollars per million "
+            f"the price of {name} is incomplete: set input and output of [models.{name!r}], in dollars per million "
             "tokens (cache_read and cache_write too, where they differ)"
         )
     given.setdefault("cache_read", given["input"])
@@ -304,7 +304,7 @@ def effort_of(name: str, wish: str | None) -> Effort | None:
 def refuse_unknown_effort(effort: str | None) -> None:
     """Raises UsageError for what is no effort of any model."""
     if effort is not None and effort not in EFFORTS:
-        raise UsageError(f"there is no effort {effort!r}: use one of {', '.join(EFFORTS)}")
+        raise UsageError(f"unknown effort {effort!r}: use one of {', '.join(EFFORTS)}")
 
 
 def _version(name: str) -> tuple[int, int] | None:

@@ -39,8 +39,8 @@ from repoagent.llm.model import (
 from repoagent.llm.usage import Meter, estimate
 from repoagent.storage.secrets import mask
 
-TRIES = 2  # at each but the last, before the next one is taken
-PATIENCE = 20.0  # seconds; who asks for more is left at once
+FALLBACK_TRIES = 2  # at each but the last, before the next one is taken
+FALLBACK_WAIT = 20.0  # seconds; who asks for more is left at once
 
 
 @dataclass
@@ -77,12 +77,12 @@ class Fallback:
             reply = self.now.complete(request, on_text)
         except Retryable as error:
             self._failed += 1
-            hopeless = self._failed >= TRIES or (error.retry_after or 0.0) > PATIENCE
+            hopeless = self._failed >= FALLBACK_TRIES or (error.retry_after or 0.0) > FALLBACK_WAIT
             if not hopeless or self._at + 1 == len(self.models):
                 raise
             self._at, self._failed = self._at + 1, 0
             raise Retryable(
-                f"{error}: going on with {self.spec}", retry_after=0.0, usage=error.usage
+                f"{error}: continuing with {self.spec}", retry_after=0.0, usage=error.usage
             ) from error
         self._failed = 0
         return reply
@@ -208,7 +208,7 @@ def complete(
             raise _too_long(model.spec)
         text = join(text, reply.text)
         if not text.strip():
-            raise ModelError(_nothing(model, reply))
+            raise ModelError(_empty_reply(model, reply))
         if reply.stop == "end" or not continues:
             blocks = (
                 reply.blocks if text == reply.text else None
@@ -226,7 +226,7 @@ def complete(
 def _too_long(spec: str) -> ModelError:
     most = f"{LONGEST_REPLY // 1_000_000} million characters"
     return ModelError(
-        f"the reply of {spec} is longer than {most}, and was not kept: ask for a smaller change"
+        f"the reply of {spec} is longer than {most} and was discarded: ask for a smaller change"
     )
 
 
@@ -327,12 +327,12 @@ def _pause(attempt: int, error: Retryable, jitter: Callable[[], float]) -> float
         return float(2 ** (attempt - 1)) * (1 + jitter() / 2)
     if error.retry_after > LONGEST_WAIT:
         raise ModelError(
-            f"{error}: the server asks to wait {_span(error.retry_after)}, try again then"
+            f"{error}: the server asks to wait {_duration(error.retry_after)}; try again then"
         ) from error
     return error.retry_after
 
 
-def _span(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} minutes"
 
 
@@ -347,19 +347,19 @@ def _continuation(request: Request, text: str) -> Request:
 def _refusal(model: Model, reply: Reply) -> str:
     why = " ".join(reply.text.split())
     said = f": {why[:300]}" if why else ""
-    return f"{model.spec} declined this request{said}. Word it differently, or use another --model"
+    return f"{model.spec} declined this request{said}. Rephrase it, or use another --model"
 
 
-def _nothing(model: Model, reply: Reply) -> str:
+def _empty_reply(model: Model, reply: Reply) -> str:
     if reply.stop == "length":
         return (
-            f"{model.spec} used up the length of its reply before it wrote anything: ask for a smaller "
+            f"{model.spec} reached the limit of its reply before it wrote anything: ask for a smaller "
             "change, or use another --model"
         )
     return f"{model.spec} gave an empty reply: try again, or use another --model"
 
 
-def written(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
+def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
     """The tag of a call, and what it adds to the `text` of the reply before it: a code fence that is open is closed, or
     the tag would be quoted in it. A call of a tool that was not offered is written as one, so it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)

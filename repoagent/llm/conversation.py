@@ -41,7 +41,7 @@ _ENTRY = re.compile(r' · ([\w.-]+)=("(?:[^"\\\n]|\\.)*"|[^\s"·]*)')
 _PLAIN = re.compile(r'[^\s"·\x00-\x1f\x7f]*')
 _OPENING = re.compile(r"\s*(<observation-[0-9a-f]+)")
 _OBSERVED = re.compile(r"\s*<(observation-[0-9a-f]+)[^>\n]*>\n(.*)\n</\1>", re.DOTALL)
-_HELD = "~"
+_UNFINISHED = "~"
 _NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -89,7 +89,7 @@ def loads(text: str) -> Conversation:
     return Conversation(nonce, tuple(turns))
 
 
-def starts(text: str) -> tuple[int, ...]:
+def turn_offsets(text: str) -> tuple[int, ...]:
     """Where the heading of each turn begins in `text`. Raises as `loads`."""
     return tuple(heading.start() for heading in _headings(_nonce(text)).finditer(text))
 
@@ -140,7 +140,7 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
             write_whole(path, _encoded(whole + "".join(_block(turn, fresh) for turn in turns)))
             return
         blocks = "".join(_block(turn, nonce) for turn in turns)
-        if again and (found := _begun(text, blocks)) is not None:
+        if again and (found := _find_partial(text, blocks)) is not None:
             if text[found:] != blocks and blocks.startswith(text[found:].rstrip("\n")):
                 write_whole(path, _encoded(text[:found] + blocks))
             return
@@ -150,12 +150,12 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
         if torn != text:
             write_whole(path, _encoded(text + blocks))
             return
-        append_line(path, _encoded(blocks), held=_HELD.encode())
+        append_line(path, _encoded(blocks), held=_UNFINISHED.encode())
 
 
 def _whole(text: str, nonce: str) -> str:
     """The text without a turn at its end that was not written to its end."""
-    heading = f"{_HELD}# [{nonce}] "
+    heading = f"{_UNFINISHED}# [{nonce}] "
     found = text.rfind("\n" + heading)
     if found >= 0:
         return text[: found + 1]
@@ -163,7 +163,7 @@ def _whole(text: str, nonce: str) -> str:
     return text[: len(text) - len(line)] if line and heading.startswith(line) else text
 
 
-def _begun(text: str, blocks: str) -> int | None:
+def _find_partial(text: str, blocks: str) -> int | None:
     """Where `blocks`, or a beginning of it that is cut short by the end, stands in `text`; None for nowhere."""
     heading = blocks[: blocks.index("\n") + 1]
     found = text.rfind("\n" + heading)
@@ -212,7 +212,7 @@ def to_messages(
     return tuple(Message(role, tuple(parts), raw.get(at)) for at, (role, parts) in enumerate(messages))
 
 
-def imitation(messages: Iterable[Message]) -> tuple[str, ...]:
+def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
     """How an observation that a model makes up would begin: as those in `messages` do, with their nonce, which nothing
     else in them contains. Nothing where it has seen none."""
     for message in messages:
@@ -222,7 +222,7 @@ def imitation(messages: Iterable[Message]) -> tuple[str, ...]:
     return ()
 
 
-def bare(observed: str) -> str:
+def observation_text(observed: str) -> str:
     """The text of an observation without the tag that `to_messages` writes around it."""
     found = _OBSERVED.fullmatch(observed)
     return found[2] if found else observed
@@ -273,7 +273,7 @@ def _unquoted(value: str) -> str:
 def _nonce(text: str) -> str:
     title = _TITLE.match(text)
     if title is None:
-        raise BrokenConversation("this is no conversation of repoagent: its first line does not say so")
+        raise BrokenConversation("not a conversation of repoagent: the first line is not its title")
     if int(title[1]) > VERSION:
         raise NewerConversation(
             f"this conversation has format version {title[1]} and this repoagent knows up to {VERSION}: "

@@ -185,7 +185,7 @@ def refuse_any(request: Request, spec: str, why: str = "") -> None:
     if request.media:
         also = f" ({why})" if why else ""
         raise UsageError(
-            f"{spec} takes text only{also}: {_names(request.media)} can't be sent, and nothing was. Use a model that "
+            f"{spec} takes text only{also}: cannot send {_names(request.media)}. Use a model that "
             "takes it, such as --model anthropic/NAME"
         )
 
@@ -201,7 +201,7 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
         _refuse_image(image, limits, side, spec)
     documents = [one for one in media if not one.is_image]
     if documents and limits.no_pdf:
-        raise UsageError(f"{_names(tuple(documents))} can't be sent to {spec}: {limits.no_pdf}")
+        raise UsageError(f"cannot send {_names(tuple(documents))} to {spec}: {limits.no_pdf}")
     if limits.images is not None and len(images) > limits.images:
         raise UsageError(
             f"{spec} takes {limits.images} images at once, and these are {len(images)}: send fewer"
@@ -228,7 +228,7 @@ def _refuse_image(image: Media, limits: MediaLimits, side: int | None, spec: str
         )
     if limits.image_bytes is not None and image.base64_size > limits.image_bytes:
         raise UsageError(
-            f"{image.name} has {image.base64_size:,} bytes as it is sent (base64) and {spec} takes "
+            f"{image.name} has {image.base64_size:,} bytes when sent (base64) and {spec} takes "
             f"{limits.image_bytes:,}: {_SMALLER}"
         )
     if side is not None and max(image.width, image.height) > side:

@@ -186,10 +186,10 @@ def provider_of(spec: str) -> Provider:
 
 def provider_names(settings: Settings) -> list[str]:
     """The names that may stand before the slash of `NAME/MODEL`, those of the user's configuration last."""
-    from repoagent.llm.providers.endpoints import names
+    from repoagent.llm.providers.endpoints import endpoint_names
 
     known = (provider.name for provider in PROVIDERS.values() if provider.argument == "name")
-    return list(dict.fromkeys([*known, *names(), *settings.family("providers")]))
+    return list(dict.fromkeys([*known, *endpoint_names(), *settings.family("providers")]))
 
 
 @dataclass(frozen=True)

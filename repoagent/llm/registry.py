@@ -22,7 +22,7 @@ from repoagent.llm.provider import (
     provider_names,
     provider_of,
 )
-from repoagent.llm.providers.errors import WAYS
+from repoagent.llm.providers.errors import MODEL_ADVICE
 
 
 class NoModel(ModelError):
@@ -30,7 +30,7 @@ class NoModel(ModelError):
 
 
 @dataclass(frozen=True)
-class Absent:
+class AbsentModel:
     """In the place of a model where none is configured, for an agent that needs none."""
 
     why: str
@@ -44,7 +44,7 @@ class Absent:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ModelChoice:
     """A model as it was named, and what that name stands for. `origin` says where the choice is from, `why` what
     was followed to the spec ("alias fast")."""
 
@@ -53,7 +53,7 @@ class Chosen:
     why: str = ""
 
 
-def chosen(settings: Settings, role: str = "edit") -> Chosen:
+def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
     """The model for edits, or for the role "summary". Raises NoModel when none is configured and there is no key
     for the default; UsageError for aliases that lead nowhere."""
     if role == "summary" and settings.text_or_none("summary.model"):
@@ -62,8 +62,8 @@ def chosen(settings: Settings, role: str = "edit") -> Chosen:
     if origin != "default":
         return _named(settings, settings.text("model"), origin)
     if _has_default():
-        return Chosen(DEFAULT_MODEL, "default")
-    raise NoModel(f"no model is configured. {WAYS}")
+        return ModelChoice(DEFAULT_MODEL, "default")
+    raise NoModel(f"no model is configured. {MODEL_ADVICE}")
 
 
 def resolve(settings: Settings, name: str) -> str:
@@ -79,10 +79,10 @@ def resolve(settings: Settings, name: str) -> str:
     return catalog.named(name)
 
 
-def _named(settings: Settings, name: str, origin: str) -> Chosen:
+def _named(settings: Settings, name: str, origin: str) -> ModelChoice:
     spec = resolve(settings, name)
     followed = name in settings.names("alias") or name in catalog.aliases()
-    return Chosen(spec, origin, f"{'alias' if followed else 'newest'} {name}" if spec != name else "")
+    return ModelChoice(spec, origin, f"{'alias' if followed else 'newest'} {name}" if spec != name else "")
 
 
 def open_model(
@@ -106,19 +106,17 @@ def open_model(
     if spec:
         first = resolve(settings, spec)
     else:
-        choice = chosen(settings, role)
+        choice = choose_model(settings, role)
         first = choice.spec
         if choice.origin == settings.theirs:
-            say(
-                f"{first} is asked: {choice.origin.removeprefix('file:')}, which comes with the repository, names it"
-            )
+            say(f"using {first}, which {choice.origin.removeprefix('file:')} of this repository names")
     wishes = wishes_of(settings)
     others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
     specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
     options = ModelOptions(settings, wishes, reply, on_progress)
     models = [_open(spec, options) for spec in specs]
     for unused in _unused(wishes, models[0]):
-        say(f"{models[0].spec} has no use for {unused}: ignored")
+        say(f"{models[0].spec} does not support {unused}: ignored")
     model = models[0]
     if len(models) > 1:
         from repoagent.llm.client import Fallback
@@ -131,7 +129,7 @@ def open_model(
     return Recorder(model, record)
 
 
-def counted(model: Model, request: Request) -> int | None:
+def count_tokens(model: Model, request: Request) -> int | None:
     """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
     to it for that. Raises ModelError when it can't be asked."""
     return model.count_tokens(request) if isinstance(model, CountsTokens) else None
@@ -147,9 +145,9 @@ def wishes_of(settings: Settings) -> Wishes:
     )
 
 
-def known(settings: Settings, spec: str) -> catalog.Known:
+def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
     """What is known of the model `spec`, the user's own configuration first."""
-    return catalog.known(spec, settings.family("models"))
+    return catalog.model_info(spec, settings.family("models"))
 
 
 def preload(spec: str | None) -> None:

@@ -136,17 +136,17 @@ class Meter:
         limits = self.limits
         if limits.turns is not None and self.attempts >= limits.turns:
             raise LimitReached(
-                f"the limit of {limits.turns} model call(s) is reached: raise --max-turns to go on"
+                f"the limit of {limits.turns} model call(s) is reached: raise --max-turns to continue"
             )
         if self.seconds_left == 0:
             raise LimitReached(
-                f"the limit of {limits.seconds:g} seconds is reached: raise --max-time to go on"
+                f"the limit of {limits.seconds:g} seconds is reached: raise --max-time to continue"
             )
         tokens = self.usage.total + estimate.total
         if limits.tokens is not None and tokens > limits.tokens:
             raise LimitReached(
                 f"the next call would pass the limit of {limits.tokens:,} tokens ({self.usage.total:,} used, "
-                f"about {estimate.total:,} to be sent): raise --max-tokens to go on"
+                f"about {estimate.total:,} to be sent): raise --max-tokens to continue"
             )
         if limits.cost is not None or limits.day is not None:
             self._refuse_too_dear(estimate, spec)
@@ -183,7 +183,7 @@ class Meter:
         if self.limits.cost is not None and self._dollars + next_cost > self.limits.cost:
             raise LimitReached(
                 f"the next call would pass the limit of {dollars(self.limits.cost, 0)} ({dollars(self._dollars)} "
-                f"spent, about {dollars(next_cost)} to send the next prompt): raise --max-cost to go on"
+                f"spent, about {dollars(next_cost)} to send the next prompt): raise --max-cost to continue"
             )
         if self.limits.day is None or next_cost == 0:
             return
@@ -217,7 +217,7 @@ def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[st
         if price_of(spec) is None:
             name = "--max-cost" if limits.cost is not None else "max_cost_per_day"
             raise UsageError(
-                f"{name} can't be kept, because the price of {spec} is not known: set input and output of "
+                f"{name} needs the price of {spec}, which is not known: set input and output of "
                 f'[models."{spec}"] in your configuration, or limit --max-tokens instead'
             )
 
@@ -226,7 +226,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Spent:
+class SpendEntry:
     """One attempt. `time` is ISO 8601 with its zone, `cost` in US dollars, None where no price is known."""
 
     time: str
@@ -262,7 +262,7 @@ class SpendLog:
         if provider_of(spec).answered_by == "recording":
             return
         now = datetime.now().astimezone()
-        entry = Spent(
+        entry = SpendEntry(
             now.isoformat(timespec="seconds"),
             display_name(spec),
             self.run,
@@ -276,7 +276,7 @@ class SpendLog:
         except (RepoagentError, OSError) as error:
             if self.must:
                 raise
-            self.warn(f"what was spent could not be written down: {error}")
+            self.warn(f"cannot record the cost of this call: {error}")
 
     def today(self) -> float:
         """US dollars of all attempts of today whose price is known."""
@@ -291,7 +291,7 @@ def state_folder(env: Mapping[str, str] | None = None) -> Path:
     return base / "repoagent" / "spent"
 
 
-def read(folder: Path, since: date | None = None) -> Iterator[Spent]:
+def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
     """Everything spent since the day `since` (None: ever), oldest first."""
     first = f"{since}.jsonl" if since else ""
     for path in sorted(folder.glob("????-??-??.jsonl")):
@@ -299,7 +299,7 @@ def read(folder: Path, since: date | None = None) -> Iterator[Spent]:
             yield from _read(path)
 
 
-def read_day(folder: Path, day: date) -> Iterator[Spent]:
+def read_day(folder: Path, day: date) -> Iterator[SpendEntry]:
     """What was spent on one day."""
     yield from _read(_file(folder, day))
 
@@ -308,18 +308,18 @@ def _file(folder: Path, day: date) -> Path:
     return folder / f"{day}.jsonl"
 
 
-def _read(path: Path) -> Iterator[Spent]:
+def _read(path: Path) -> Iterator[SpendEntry]:
     for record in jsonl.read_records(path):
         if (entry := _entry(record)) is not None:
             yield entry
 
 
-def _entry(record: Mapping[str, Any]) -> Spent | None:
+def _entry(record: Mapping[str, Any]) -> SpendEntry | None:
     """An entry, or None for one of a newer format, or that somebody has edited into something else."""
     try:
         if record["version"] > VERSION:
             return None
-        return Spent(
+        return SpendEntry(
             str(record["time"]),
             str(record["model"]),
             str(record["run"]),

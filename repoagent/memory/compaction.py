@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
-from repoagent.llm.conversation import Conversation, loads, read, starts
+from repoagent.llm.conversation import Conversation, loads, read, turn_offsets
 from repoagent.llm.model import fence
 from repoagent.memory.conversation_log import Exchange, exchange_of, group_turns, record_compacting
 from repoagent.memory.edit_records import EditRecord, read_edits
@@ -109,7 +109,7 @@ def compact_before(
 
 def _end_of_old(text: str, is_old: Callable[[str], bool]) -> int | None:
     """Where the first exchange begins that is not old, in bytes; None when that is the first one."""
-    places = [*starts(text), len(text)]
+    places = [*turn_offsets(text), len(text)]
     at = 0
     for turns in group_turns(loads(text).turns):
         if not is_old(exchange_of(turns).time):

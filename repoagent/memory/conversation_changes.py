@@ -23,7 +23,7 @@ from repoagent.llm.conversation import (
     Turn,
     dumps,
     loads,
-    starts,
+    turn_offsets,
 )
 from repoagent.memory.conversation_log import (
     COMPACT,
@@ -50,7 +50,7 @@ from repoagent.memory.conversations import (
     with_about,
 )
 from repoagent.storage.atomic import read_regular, sweep, write_whole
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.jsonl import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
@@ -138,7 +138,7 @@ def _remove(place: ConversationRef) -> None:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise failed("remove", place.path, error) from error
+            raise system_failed("remove", place.path, error) from error
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,7 @@ def copied(source: StoredConversation, turns: int | None = None) -> bytes:
     """The bytes of a copy of the first `turns`, without keys and tokens; a copy of what was said about a file says
     which one."""
     text = source.text
-    places = starts(text)
+    places = turn_offsets(text)
     if turns is not None and turns < len(places):
         text = text[: places[turns]]
     text = mask(text)

@@ -25,7 +25,13 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree, relative
-from repoagent.llm.conversation import BrokenConversation, Conversation, NewerConversation, loads, starts
+from repoagent.llm.conversation import (
+    BrokenConversation,
+    Conversation,
+    NewerConversation,
+    loads,
+    turn_offsets,
+)
 from repoagent.memory.conversation_log import REDO, UNDO, changes
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import listing, remember, resolve
@@ -281,7 +287,7 @@ _LINE = re.compile(r'(?m)^about: (".*")[ \t]*\r?\n(?:\r?\n)?')
 
 def head_of(text: str) -> str:
     """What stands before the first turn. Raises as `llm.conversation.loads`."""
-    return text[: next(iter(starts(text)), len(text))]
+    return text[: next(iter(turn_offsets(text)), len(text))]
 
 
 def about_of(text: str) -> str:

@@ -20,11 +20,11 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, starts
+from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import NoteEntry, entries, rewrite_notes
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.locks import flock_until, locked, still_at
 
 NOTES_LIMIT = 256 * 1024  # bytes; a prompt shows a fraction of it
@@ -63,7 +63,7 @@ def check_conversation(data: bytes) -> list[TextProblem]:
     text = data.decode("utf-8", "surrogateescape")
     nonce = loads(text).nonce
     found = list(_bytes(data))
-    headings = set(starts(text))
+    headings = set(turn_offsets(text))
     position = 0
     for number, line in enumerate(text.split("\n"), 1):
         if number == 1:
@@ -324,7 +324,7 @@ def _alone(memory: Memory, part: Part) -> Iterator[None]:
             try:
                 descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
             except OSError as error:
-                raise failed("open", path, error) from error
+                raise system_failed("open", path, error) from error
             try:
                 if not flock_until(descriptor, deadline, path):
                     raise Busy(
@@ -348,7 +348,7 @@ def _new_folder(archive: Path) -> Path:
             except FileExistsError:
                 number += 1
             except OSError as error:
-                raise failed("make", archive / name, error) from error
+                raise system_failed("make", archive / name, error) from error
             else:
                 return archive / name
 
@@ -363,5 +363,5 @@ def _move(source: Path, target: Path) -> bool:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise failed("move", source, error) from error
+            raise system_failed("move", source, error) from error
     return True

@@ -28,7 +28,7 @@ from repoagent.llm.model import printable
 from repoagent.patch.model import decode
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.jsonl import Newer, put_aside
+from repoagent.storage.jsonl import NewerFormat, set_aside_broken
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 

@@ -18,7 +18,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.model import public
-from repoagent.llm.usage import Spent, read, state_folder
+from repoagent.llm.usage import SpendEntry, read, state_folder
 from repoagent.memory.edit_records import EditRecord
 from repoagent.memory.identity.hints import folders
 from repoagent.review.finding import read_log
@@ -57,7 +57,7 @@ class Activity:
 
     top: Path
     events: tuple[Event, ...]
-    spent: tuple[Spent, ...]
+    spent: tuple[SpendEntry, ...]
 
 
 def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
@@ -250,7 +250,7 @@ class Sum:
             else:
                 self.refused += 1
 
-    def pay(self, spent: Spent, share: float = 1.0) -> None:
+    def pay(self, spent: SpendEntry, share: float = 1.0) -> None:
         self.calls += 1
         self.tokens += round(spent.usage.total * share)
         self.cost += (spent.cost or 0.0) * share
@@ -341,7 +341,9 @@ def total(activity: Activity) -> Sum:
 
 
 def _summed(
-    activity: Activity, of_event: Callable[[Event], Iterable[str]], of_call: Callable[[Spent], Iterable[str]]
+    activity: Activity,
+    of_event: Callable[[Event], Iterable[str]],
+    of_call: Callable[[SpendEntry], Iterable[str]],
 ) -> dict[str, Sum]:
     sums: dict[str, Sum] = {}
     for event in activity.events:

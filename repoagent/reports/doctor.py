@@ -501,12 +501,12 @@ def check_models(layout: Layout | None) -> Iterator[Check]:
     from repoagent.errors import ModelError
     from repoagent.llm.model import display_name
     from repoagent.llm.provider import Diagnosis, parse_spec
-    from repoagent.llm.registry import chosen, resolve
+    from repoagent.llm.registry import choose_model, resolve
 
     settings = load(layout)
     specs: dict[str, str] = {}
     try:
-        first = chosen(settings)
+        first = choose_model(settings)
         specs[first.spec] = "model"
     except ModelError as problem:
         yield warning(
@@ -532,7 +532,7 @@ def check_models(layout: Layout | None) -> Iterator[Check]:
 def check_addresses(layout: Layout | None) -> Iterator[Check]:
     """Where keys and prompts are sent to when it is not the provider's own address."""
     from repoagent.config.layers import load
-    from repoagent.llm.providers.endpoints import shown
+    from repoagent.llm.providers.endpoints import display_address
 
     variables = {name for provider in PROVIDERS.values() for name in provider.address_variables}
     addresses = {name: os.environ[name] for name in sorted(variables) if os.environ.get(name)}
@@ -550,19 +550,21 @@ def check_addresses(layout: Layout | None) -> Iterator[Check]:
             yield error("address", f"{name} is no address", "say it as https://host/path")
         elif parts.scheme == "http" and host not in _LOCAL:
             yield warning(
-                "address", f"{name} is {shown(address)}", "keys and files go there unencrypted: use https"
+                "address",
+                f"{name} is {display_address(address)}",
+                "keys and files go there unencrypted: use https",
             )
         else:
-            yield ok("address", f"{name} is {shown(address)}")
+            yield ok("address", f"{name} is {display_address(address)}")
 
 
 def check_online(layout: Layout | None) -> Iterator[Check]:
     """Whether the configured models can be reached; nothing is paid for."""
     from repoagent.config.layers import load
-    from repoagent.llm.availability import configured
+    from repoagent.llm.availability import configured_models
 
     asked: dict[str, str] = {}
-    for row in configured(load(layout)):
+    for row in configured_models(load(layout)):
         if row.spec and row.status.tried and row.name in ("edit", "summary", "fallback"):
             asked.setdefault(row.spec, row.status.problem)
     for spec, problem in asked.items():

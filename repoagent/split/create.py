@@ -30,7 +30,7 @@ from repoagent.split.folder_writer import finish, put
 from repoagent.split.pack import Segment
 from repoagent.split.relocate import Carried, Held
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.folders import open_folder, real
+from repoagent.storage.folders import open_folder, resolve_above
 
 _NAMED = 5  # files that a message names
 
@@ -41,7 +41,7 @@ def create(text: Text, ways: Ways, folder: Path) -> Index:
     Raises Refused when it holds anything else, or segments that a person has edited and not merged, and when the
     system says no; UsageError when it is no folder or in a git directory. Nothing is written then.
     """
-    folder = real(folder.parent) / folder.name
+    folder = resolve_above(folder.parent) / folder.name
     _check_place(folder, text)
     earlier(folder, text)
     index = index_of(text, ways, folder)

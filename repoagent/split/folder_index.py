@@ -25,7 +25,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import check_path
 from repoagent.split.pack import Boundary
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.jsonl import Newer, parse
+from repoagent.storage.jsonl import NewerFormat, parse
 from repoagent.storage.locks import locked
 from repoagent.syntax.outline.symbol import Symbol
 
@@ -147,7 +147,7 @@ def parse_index(path: Path, data: bytes) -> Index:
     if value is None:
         raise broken(path, "it is not JSON with a version")
     if value["version"] > VERSION:
-        raise Newer(
+        raise NewerFormat(
             f"{path} has format version {value['version']} and this repoagent knows up to {VERSION}: update repoagent"
         )
     try:

@@ -20,7 +20,7 @@ from repoagent.git.file_writer import exchange
 from repoagent.split.folder import Made
 from repoagent.split.folder_index import BASE, NAME, STAGED, VERSION, Index, base_bytes, digest
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.jsonl import dumps
 
 _PENDING = "pending.json"
@@ -94,7 +94,7 @@ def _ready(path: Path, keep: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         _clear(staged, keep)
-        raise failed("write the split in", path, error) from error
+        raise system_failed("write the split in", path, error) from error
     except BaseException:
         _clear(staged, keep)
         raise

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from repoagent.errors import Busy, Refused
-from repoagent.storage.folders import failed, open_folder, regular
+from repoagent.storage.folders import open_folder, regular, system_failed
 from repoagent.storage.locks import flock_until, still_at
 
 _APPEND_TIMEOUT = 10.0
@@ -50,7 +50,7 @@ def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool =
                 os.close(descriptor)
                 raise
         except OSError as error:
-            raise failed("write", path, error) from error
+            raise system_failed("write", path, error) from error
     return descriptor
 
 
@@ -129,7 +129,7 @@ def append_line(path: Path, data: bytes, *, held: bytes = b"") -> None:
             while not _append_once(parent, path, line, deadline, held):
                 pass  # the file was moved away while we waited for it
         except OSError as error:
-            raise failed("append to", path, error) from error
+            raise system_failed("append to", path, error) from error
 
 
 def _append_once(parent: int, path: Path, line: bytes, deadline: float, held: bytes) -> bool:
@@ -195,7 +195,7 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a symbolic link, a socket
             raise Refused(f"{path} is not a regular file: remove it or move it away") from error
-        raise failed("read", path, error) from error
+        raise system_failed("read", path, error) from error
     try:
         regular(descriptor, path)
         with open(descriptor, "rb", closefd=False) as file:
@@ -220,7 +220,7 @@ def set_aside(path: Path) -> Path:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise failed("set aside", path, error) from error
+            raise system_failed("set aside", path, error) from error
     return path.with_name(name)
 
 

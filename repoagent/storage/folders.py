@@ -22,7 +22,7 @@ class SystemFailed(Refused):
     """The system said no: no space, no permission, a read-only disk. It is nobody's change that is wrong."""
 
 
-def failed(verb: str, path: Path, error: OSError) -> SystemFailed:
+def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
     """The sentence for what the system refused us."""
     return SystemFailed(f"cannot {verb} {path}: {error.strerror or error}; fix that and try again")
 
@@ -41,7 +41,7 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
         os.close(descriptor)
 
 
-def real(path: Path) -> Path:
+def resolve_above(path: Path) -> Path:
     """`path` with the links in the user's own part resolved; from `.repoagent` on it stays as it is, for `folder` to
     refuse the links there."""
     above, below = _split(path)
@@ -57,7 +57,7 @@ def _walk(path: Path, *, create: bool) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise failed("open the folder", above, error) from error
+        raise system_failed("open the folder", above, error) from error
     here = above
     for name in below:
         here /= name
@@ -97,9 +97,9 @@ def _not_a_folder(path: Path, error: OSError) -> Refused:
     try:
         mode = path.lstat().st_mode
     except OSError:
-        return failed("open the folder", path, error)
+        return system_failed("open the folder", path, error)
     if stat.S_ISDIR(mode):
-        return failed("open the folder", path, error)
+        return system_failed("open the folder", path, error)
     kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a folder"
     return Refused(
         f"{path} is {kind}, and repoagent keeps its files in real folders only: remove it or move it away"

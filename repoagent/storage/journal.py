@@ -26,11 +26,11 @@ from repoagent.storage.locks import flock_until
 VERSION = 1
 _RECORD = "journal.json"
 _OWNER = "owner"
-_UNBORN = ".new-"
-_UNBORN_SECONDS = 1.0  # between a folder's making and its lock there is less
+_UNNAMED = ".new-"
+_UNNAMED_SECONDS = 1.0  # between a folder's making and its lock there is less
 
 
-class Incomplete(Refused):
+class IncompleteJournal(Refused):
     """A journal's folder lacks what its record speaks of."""
 
 
@@ -62,7 +62,7 @@ class Journal:
 
     def retire(self, target: Path | None = None) -> None:
         """End the journal: the folder becomes `target`, or is removed. The lock is held until `close`."""
-        place = target or _passing(self.folder.parent, self.name)
+        place = target or _temporary_name(self.folder.parent, self.name)
         place.parent.mkdir(parents=True, exist_ok=True)
         self.folder.rename(place)
         if target is None:
@@ -74,11 +74,11 @@ class Journal:
             sync_folder(place.parent)
 
 
-def kept(folder: Path, name: str) -> bytes:
+def read_kept(folder: Path, name: str) -> bytes:
     """What `Journal.keep` stored in the journal's folder. Raises Incomplete when it is gone."""
     data = read_regular(folder / name)
     if data is None:
-        raise Incomplete(f"{folder / name} is missing: cannot restore anything from this journal")
+        raise IncompleteJournal(f"{folder / name} is missing: cannot restore anything from this journal")
     return data
 
 
@@ -87,7 +87,7 @@ def record(folder: Path, *, warn: Warn = to_stderr) -> dict[str, Any] | None:
     return jsonl.read_document(folder / _RECORD, version=VERSION, warn=warn)
 
 
-def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
+def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
     """A new journal `name` in the folder `root`, locked, with its `first` record and `files`, all durable.
 
     Raises Refused when there is one of this name, or the system says no.
@@ -121,7 +121,7 @@ def scratch(root: Path, name: str) -> Iterator[Path]:
 
 def _begin(root: Path, name: str) -> tuple[Path, int]:
     """A new folder that has no name of its own yet, and the descriptor that holds the lock of its owner."""
-    folder = _passing(root, name)
+    folder = _temporary_name(root, name)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
@@ -146,8 +146,8 @@ def _discard(folder: Path, descriptor: int) -> None:
 def abandoned(root: Path) -> Iterator[Journal]:
     """The journals in `root` whose owner is gone, each locked for the caller, who closes it."""
     for folder in _folders(root):
-        if folder.name.startswith(_UNBORN):
-            _remove_unborn(folder)
+        if folder.name.startswith(_UNNAMED):
+            _remove_unnamed(folder)
             continue
         descriptor = _take(folder / _OWNER)
         if descriptor is not None:
@@ -155,12 +155,12 @@ def abandoned(root: Path) -> Iterator[Journal]:
             yield Journal(folder, descriptor)
 
 
-def _remove_unborn(folder: Path) -> None:
+def _remove_unnamed(folder: Path) -> None:
     """The rest of a crash: a journal that never got its name, or one that had ended."""
     with suppress(OSError):
         if not (folder / _OWNER).exists():
             # its owner may be about to lock it; so soon only if the clock has not been set back
-            if 0 <= time.time() - folder.stat().st_mtime < _UNBORN_SECONDS:
+            if 0 <= time.time() - folder.stat().st_mtime < _UNNAMED_SECONDS:
                 return
             remove_folder(folder)
             return
@@ -179,9 +179,9 @@ def _folders(root: Path) -> list[Path]:
         return []
 
 
-def _passing(root: Path, name: str) -> Path:
+def _temporary_name(root: Path, name: str) -> Path:
     """A name for the journal while it is not there yet, or no more."""
-    return root / f"{_UNBORN}{name}-{secrets.token_hex(4)}"
+    return root / f"{_UNNAMED}{name}-{secrets.token_hex(4)}"
 
 
 def _take(owner: Path) -> int | None:

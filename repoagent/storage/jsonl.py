@@ -23,7 +23,7 @@ from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 
 
-class Newer(Refused):
+class NewerFormat(Refused):
     """A file was written by a newer repoagent than this one."""
 
 
@@ -60,10 +60,10 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
         return None
     value = parse(data)
     if value is None:
-        put_aside(path, "is broken or not repoagent's own", warn)
+        set_aside_broken(path, "is broken or not repoagent's own", warn)
         return None
     if value["version"] > version:
-        raise Newer(
+        raise NewerFormat(
             f"{path} has format version {value['version']} and this repoagent knows up to {version}: "
             "update repoagent, or move the file away"
         )
@@ -82,7 +82,7 @@ def parse(data: bytes) -> dict[str, Any] | None:
     return value if isinstance(version, int) and not isinstance(version, bool) and version > 0 else None
 
 
-def put_aside(path: Path, why: str, warn: Warn) -> None:
+def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
     """Set `path` aside and say so; nothing happens when another process has done it already."""
     try:
         kept = set_aside(path)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from repoagent.errors import Refused
 from repoagent.storage.atomic import link_new
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 
 _ALL = b"*\n"
 
@@ -138,31 +138,31 @@ def _write_in_place(root: int, path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise failed("write", path, error) from error
+        raise system_failed("write", path, error) from error
     try:
         os.write(descriptor, _ALL)
     except OSError as error:
         os.unlink(path.name, dir_fd=root)
-        raise failed("write", path, error) from error
+        raise system_failed("write", path, error) from error
     finally:
         os.close(descriptor)
 
 
 Warn = Callable[[str], None]
-_said: set[str] = set()
-_instead: list[Warn] = []  # at most one: who hears it in place of standard error
+_printed: set[str] = set()
+_redirect: list[Warn] = []  # at most one: who hears it in place of standard error
 
 
 def to_stderr(sentence: str) -> None:
     """The default `Warn`; a process says the same once. A command with a progress display hands in its own."""
-    if _instead:
-        _instead[0](sentence)
-    elif sentence not in _said:
-        _said.add(sentence)
+    if _redirect:
+        _redirect[0](sentence)
+    elif sentence not in _printed:
+        _printed.add(sentence)
         sys.stderr.write(f"repoagent: warning: {sentence}\n")
 
 
 def send_to(warn: Warn) -> None:
     """From here on this process says such sentences to `warn`, each time: a library must not write to the standard
     error of the program that uses it."""
-    _instead[:] = [warn]
+    _redirect[:] = [warn]

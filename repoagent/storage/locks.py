@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from repoagent.errors import Busy, Refused
-from repoagent.storage.folders import failed, open_folder, regular
+from repoagent.storage.folders import open_folder, regular, system_failed
 
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
@@ -53,7 +53,7 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
             if error.errno in _NO_LOCKS:
                 raise Refused(_no_locks(path)) from error
             if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
-                raise failed("lock", path, error) from error
+                raise system_failed("lock", path, error) from error
         else:
             return True
         left = deadline - time.monotonic()
@@ -80,7 +80,7 @@ def _take(path: Path, deadline: float, timeout: float, what: str) -> int:
             try:
                 descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
             except OSError as error:
-                raise failed("open the lock file", path, error) from error
+                raise system_failed("open the lock file", path, error) from error
             kept = False
             try:
                 regular(descriptor, path)
@@ -154,7 +154,7 @@ def trouble_with_locks(folder: Path) -> str:
     try:
         other = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            return _trouble(folder, one, other)
+            return _lock_trouble(folder, one, other)
         finally:
             os.close(other)
     finally:
@@ -162,12 +162,12 @@ def trouble_with_locks(folder: Path) -> str:
         name.unlink(missing_ok=True)
 
 
-def _trouble(folder: Path, one: int, other: int) -> str:
+def _lock_trouble(folder: Path, one: int, other: int) -> str:
     """`one` and `other` are of the same file, opened twice: only one of them can have its lock."""
     try:
         fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return _no_locks(folder) if error.errno in _NO_LOCKS else str(failed("lock", folder, error))
+        return _no_locks(folder) if error.errno in _NO_LOCKS else str(system_failed("lock", folder, error))
     try:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

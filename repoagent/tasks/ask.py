@@ -24,7 +24,7 @@ from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.attachments import media_of
-from repoagent.llm.availability import look
+from repoagent.llm.availability import check_attachments
 from repoagent.llm.client import complete
 from repoagent.llm.media import Media
 from repoagent.llm.model import Message, Part, Reply, Request, fence
@@ -63,7 +63,7 @@ def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: Answ
     Raises UsageError before anything is sent where the prompt does not fit the model, or it does not take an image or
     PDF; and what `complete` raises.
     """
-    if doubt := look(ready.settings, ready.model.spec, request.media):
+    if doubt := check_attachments(ready.settings, ready.model.spec, request.media):
         hearing.warn(doubt)
     check_fits(request, ready.context_tokens)
     began = time.monotonic()

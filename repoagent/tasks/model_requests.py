@@ -16,7 +16,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.client import complete
-from repoagent.llm.conversation import Turn, imitation
+from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
 from repoagent.llm.provider import provider_of
 from repoagent.storage.jsonl import now
@@ -96,7 +96,7 @@ class Sending:
                 context.model_setup.max_output_tokens,
                 request_key(first_words(state), {}, replies),
                 tools=self.tools,
-                stop=imitation(messages),
+                stop=observation_openings(messages),
             )
         )
 

@@ -72,9 +72,9 @@ def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Pa
 @pytest.mark.parametrize(
     ("env", "problem"),
     [
-        ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}, "can't be reached"),
-        ({"ANTHROPIC_BASE_URL": "no url"}, "can't be reached"),
-        ({"REPOAGENT_MODEL": "local/missing.gguf"}, "missing.gguf can't be read"),
+        ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}, "cannot reach"),
+        ({"ANTHROPIC_BASE_URL": "no url"}, "cannot reach"),
+        ({"REPOAGENT_MODEL": "local/missing.gguf"}, "missing.gguf (No such file"),
         ({"REPOAGENT_MODEL": "replay:missing.jsonl"}, "no such file"),
         ({"REPOAGENT_MODEL": "acme/some"}, "no provider acme"),
         ({"REPOAGENT_MODEL": "openai/gpt-x"}, "no key: set OPENAI_API_KEY"),

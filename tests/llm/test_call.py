@@ -137,7 +137,7 @@ def test_a_continuation_that_adds_nothing_ends_it() -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply("because\nof this", "refusal"), "declined this request: because of this. Word it differently"),
+        (Reply("because\nof this", "refusal"), "declined this request: because of this. Rephrase it"),
         (Reply("", "refusal"), r"declined this request\. Word"),
         (Reply(" \n", "end"), "gave an empty reply"),
         (Reply("", "length"), "before it wrote anything"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.llm.catalog import _data, aliases, data_date, format_by_size, known, parameters
+from repoagent.llm.catalog import _data, aliases, data_date, format_by_size, model_info, parameters
 from repoagent.llm.model import Usage
 from repoagent.llm.usage import Price
 from tests.llm.providers.tiny_model import write_tiny_model
@@ -23,7 +23,7 @@ def test_the_list_is_whole() -> None:
     for name in ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2"):
         assert f"anthropic/{name}" in models
     for name, row in models.items():
-        found = known(name)
+        found = model_info(name)
         assert found.price is not None, name
         assert 0 <= found.price.cache_read <= found.price.input <= found.price.output, name
         assert row.keys() <= {
@@ -42,14 +42,14 @@ def test_the_list_is_whole() -> None:
 
 
 def test_a_call_is_priced() -> None:
-    sonnet = known(SONNET).price
+    sonnet = model_info(SONNET).price
     assert sonnet is not None
     assert sonnet.of(Usage(1_000_000, 100_000, 2_000_000, 400_000)) == pytest.approx(2 + 1 + 0.2 + 1)
-    assert known(SONNET + "-20260901").price == sonnet
+    assert model_info(SONNET + "-20260901").price == sonnet
 
 
 def test_a_long_prompt_of_haiku_costs_more() -> None:
-    haiku = known("anthropic/claude-haiku-5-5").price
+    haiku = model_info("anthropic/claude-haiku-5-5").price
     assert haiku is not None
     assert haiku.of(Usage(100_000, 1000)) == pytest.approx(0.01 + 0.0005)
     assert haiku.of(Usage(1, 1000, cache_read=100_000)) == pytest.approx(0.005 + 0.0025, rel=1e-3)
@@ -60,28 +60,36 @@ def test_a_long_prompt_of_haiku_costs_more() -> None:
     ["bedrock/us.anthropic.claude-sonnet-5-5-v1:0", "vertex/claude-sonnet-5-5@20260901"],
 )
 def test_a_cloud_sells_the_same_model(spec: str) -> None:
-    assert known(spec).price == known(SONNET).price
-    assert (known(spec).context, known(spec).format) == (known(SONNET).context, known(SONNET).format)
+    assert model_info(spec).price == model_info(SONNET).price
+    assert (model_info(spec).context, model_info(spec).format) == (
+        model_info(SONNET).context,
+        model_info(SONNET).format,
+    )
 
 
 def test_what_nobody_knows_and_what_is_free() -> None:
-    nothing = known("acme/never-heard-of")
+    nothing = model_info("acme/never-heard-of")
     assert (nothing.price, nothing.context, nothing.sources["price"]) == (None, None, "unknown")
-    assert known("command:llm").price is None
-    assert known("manual").price == known("replay:x.jsonl").price == known("local/x.gguf").price == Price()
+    assert model_info("command:llm").price is None
+    assert (
+        model_info("manual").price
+        == model_info("replay:x.jsonl").price
+        == model_info("local/x.gguf").price
+        == Price()
+    )
 
 
 def test_the_users_own_comes_first() -> None:
     own = {SONNET: {"input": 1, "output": 2.5}, "ollama/x": {"context": 4096, "format": "search"}}
-    assert known(SONNET, own).price == Price(
+    assert model_info(SONNET, own).price == Price(
         1, 2.5, 1, 1
     )  # without a price of its own the cache is no cheaper
-    assert known(SONNET, own).sources["price"] == "configured"
-    assert known(SONNET, own).context == known(SONNET).context
-    mine = known("ollama/x", own)
+    assert model_info(SONNET, own).sources["price"] == "configured"
+    assert model_info(SONNET, own).context == model_info(SONNET).context
+    mine = model_info("ollama/x", own)
     assert (mine.context, mine.format, mine.price) == (4096, "search", None)
     with pytest.raises(UsageError, match=re.escape(SONNET)):
-        known(SONNET, {SONNET: {"input": 1}})
+        model_info(SONNET, {SONNET: {"input": 1}})
 
 
 @pytest.mark.parametrize(
@@ -116,7 +124,7 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
     ],
 )
 def test_the_format_a_model_is_asked_for(spec: str, wanted: str) -> None:
-    assert known(spec).format == wanted
+    assert model_info(spec).format == wanted
 
 
 def test_the_rule_by_size() -> None:

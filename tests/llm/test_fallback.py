@@ -36,7 +36,7 @@ def test_the_next_is_asked_after_two_failures_and_stays() -> None:
     meter = Meter(price_of=PRICES.get)
     done, waits = run(model, meter)
     assert done.text == "done"
-    assert waits[1] == (0.0, "the server is overloaded: going on with b/two")
+    assert waits[1] == (0.0, "the server is overloaded: continuing with b/two")
     assert (model.spec, meter.attempts, len(first.seen), len(second.seen)) == ("b/two", 3, 2, 1)
     assert meter.cost == pytest.approx(20 + 0.1)  # each attempt at the price of the model it was made at
     run(model)

@@ -67,7 +67,7 @@ def test_what_can_t_be_written_does_not_stop_an_edit_unless_a_limit_depends_on_i
     (tmp_path / "spent").write_text("a file where the folder should be")
     said: list[str] = []
     SpendLog(tmp_path / "spent", warn=said.append).add("a/b", USAGE, 1.0)
-    assert "what was spent could not be written down" in said[0]
+    assert "cannot record the cost of this call" in said[0]
     with pytest.raises(RepoagentError):
         SpendLog(tmp_path / "spent", must=True).add("a/b", USAGE, 1.0)
 

@@ -73,7 +73,7 @@ def test_failed_attempts_are_not_recorded(tmp_path: Path) -> None:
         (key(**{"a.py": "222", "b.py": "333"}), "unlike what is recorded: files a.py)"),
         (key("slower", **{"a.py": "111", "b.py": "333"}), "unlike what is recorded: request)"),
         (key(turn=7, **{"a.py": "111"}), "unlike what is recorded: files b.py, turn)"),
-        ("no JSON", "holds no reply to this request: record it"),
+        ("no JSON", "has no reply to this request: record it"),
     ],
 )
 def test_another_request_is_an_error_that_says_what_differs(tmp_path: Path, asked: str, words: str) -> None:
@@ -106,7 +106,7 @@ def test_more_than_was_recorded_is_an_error(tmp_path: Path) -> None:
         (b'{"version": 1, "key": "k", "reply": 5, "stop": "end", "usage": {}, "model": "m"}\n', "line 1"),
         (b"torn {", "line 1"),
         (b"[]", "line 1"),
-        (None, "can't be read"),
+        (None, "cannot read the cassette"),
     ],
 )
 def test_a_cassette_that_can_not_be_used(tmp_path: Path, content: bytes | None, words: str) -> None:

@@ -14,7 +14,7 @@ from repoagent.llm import catalog
 from repoagent.llm.cassettes import Recorder
 from repoagent.llm.client import Fallback
 from repoagent.llm.model import Wishes
-from repoagent.llm.registry import chosen, known, open_model, preload, resolve, wishes_of
+from repoagent.llm.registry import choose_model, model_info, open_model, preload, resolve, wishes_of
 
 GGUF = "local/~/models/qwen.gguf"
 
@@ -105,7 +105,7 @@ def test_aliases(tmp_path: Path) -> None:
         tmp_path, model="quick", alias__quick="fast", alias__fast="openai/gpt-x", alias__local=GGUF
     )
     assert open_model(mine).spec == "openai/gpt-x"
-    assert (chosen(mine).origin, chosen(mine).why) == ("flag --model", "alias quick")
+    assert (choose_model(mine).origin, choose_model(mine).why) == ("flag --model", "alias quick")
     assert open_model(mine, spec="local").spec == GGUF
     assert open_model(settings(tmp_path, model="best")).spec.startswith(
         "anthropic/"
@@ -140,10 +140,10 @@ def test_wishes_that_a_model_has_no_use_for_are_told(tmp_path: Path) -> None:
     assert wishes_of(wishing) == Wishes("high", 0.25, ("END", "###"), "off")
     open_model(wishing, spec="command:llm", say=said.append)
     assert said == [
-        "command:llm has no use for effort = high: ignored",
-        "command:llm has no use for temperature = 0.25: ignored",
-        "command:llm has no use for stop = 'END', '###': ignored",
-        "command:llm has no use for cache = off: ignored",
+        "command:llm does not support effort = high: ignored",
+        "command:llm does not support temperature = 0.25: ignored",
+        "command:llm does not support stop = 'END', '###': ignored",
+        "command:llm does not support cache = off: ignored",
     ]
     said.clear()
     open_model(settings(tmp_path), spec="command:llm", say=said.append)
@@ -159,7 +159,7 @@ def test_what_is_known_of_a_model_can_be_told(tmp_path: Path) -> None:
             "models.acme/some.format": "search",
         },
     )
-    found = known(told, "acme/some")
+    found = model_info(told, "acme/some")
     assert found.price is not None
     assert (found.price.input, found.price.output, found.format) == (1.0, 2.0, "search")
 
@@ -205,5 +205,5 @@ def test_short_names_are_listed_and_each_means_what_is_listed(tmp_path: Path) ->
 
 
 def test_where_the_model_is_shown_it_is_the_one_that_the_name_means(tmp_path: Path) -> None:
-    choice = chosen(settings(tmp_path, model="sonnet"))
+    choice = choose_model(settings(tmp_path, model="sonnet"))
     assert (choice.spec, choice.why) == ("anthropic/claude-sonnet-5-5", "newest sonnet")

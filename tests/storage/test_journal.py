@@ -13,7 +13,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.storage import journal, jsonl
-from repoagent.storage.journal import Incomplete, abandoned, create, kept, record
+from repoagent.storage.journal import IncompleteJournal, abandoned, create_journal, read_kept, record
 
 
 @pytest.fixture
@@ -23,28 +23,28 @@ def root(tmp_path: Path) -> Path:
 
 def killed_owner(root: Path, code: str = "os.kill(os.getpid(), 9)") -> subprocess.Popen[bytes]:
     program = (
-        "import os, subprocess, sys\nfrom pathlib import Path\nfrom repoagent.storage.journal import create\n"
+        "import os, subprocess, sys\nfrom pathlib import Path\nfrom repoagent.storage.journal import create_journal as create\n"
         f"journal = create(Path({str(root)!r}), 'one', {{'state': 'x'}}, {{'bytes': b'before'}})\n{code}\n"
     )
     return subprocess.Popen([sys.executable, "-c", program])
 
 
 def test_what_is_kept_is_there(root: Path) -> None:
-    made = create(root, "one", {"state": "first"}, {"mark": b"\0mark"})
+    made = create_journal(root, "one", {"state": "first"}, {"mark": b"\0mark"})
     made.keep("bytes", b"before\r\n")
     made.save({"state": "second", "name": os.fsdecode(b"\xff")})
     assert record(made.folder) == {"version": 1, "state": "second", "name": os.fsdecode(b"\xff")}
-    assert kept(made.folder, "mark") == b"\0mark" and kept(made.folder, "bytes") == b"before\r\n"
+    assert read_kept(made.folder, "mark") == b"\0mark" and read_kept(made.folder, "bytes") == b"before\r\n"
     assert made.folder == root / "one" and made.name == "one"
     assert made.folder.stat().st_mode & 0o077 == 0
     made.close()
 
 
 def test_a_living_owner_keeps_others_out(root: Path) -> None:
-    made = create(root, "one", {}, {})
+    made = create_journal(root, "one", {}, {})
     assert list(abandoned(root)) == []
     with pytest.raises(Refused):
-        create(root, "one", {}, {})
+        create_journal(root, "one", {}, {})
     assert record(made.folder) is not None
     made.close()
     (found,) = abandoned(root)
@@ -56,7 +56,9 @@ def test_a_living_owner_keeps_others_out(root: Path) -> None:
 def test_a_killed_owner_leaves_it(root: Path) -> None:
     killed_owner(root).wait()
     (found,) = abandoned(root)
-    assert record(found.folder) == {"version": 1, "state": "x"} and kept(found.folder, "bytes") == b"before"
+    assert (
+        record(found.folder) == {"version": 1, "state": "x"} and read_kept(found.folder, "bytes") == b"before"
+    )
     found.retire()
     found.close()
     assert list(root.iterdir()) == []
@@ -80,17 +82,17 @@ def test_a_child_with_the_descriptor_is_an_owner_too(root: Path) -> None:
 
 
 def test_retired_to_another_place(root: Path, tmp_path: Path) -> None:
-    made = create(root, "one", {"state": "done"}, {"bytes": b"x"})
+    made = create_journal(root, "one", {"state": "done"}, {"bytes": b"x"})
     made.retire(tmp_path / "kept" / "one")
     made.close()
-    assert list(abandoned(root)) == [] and kept(tmp_path / "kept" / "one", "bytes") == b"x"
+    assert list(abandoned(root)) == [] and read_kept(tmp_path / "kept" / "one", "bytes") == b"x"
 
 
 def test_no_root_is_no_journal(root: Path) -> None:
     assert list(abandoned(root)) == []
 
 
-@pytest.mark.parametrize("seconds", [2 * journal._UNBORN_SECONDS, -3600.0])
+@pytest.mark.parametrize("seconds", [2 * journal._UNNAMED_SECONDS, -3600.0])
 def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> None:
     half = root / ".new-two"
     half.mkdir(parents=True)
@@ -110,14 +112,14 @@ def test_half_made_ones_are_left_while_their_owner_lives(root: Path) -> None:
 
 
 def test_missing_bytes_have_a_name(root: Path) -> None:
-    made = create(root, "one", {}, {})
-    with pytest.raises(Incomplete, match="gone"):
-        kept(made.folder, "gone")
+    made = create_journal(root, "one", {}, {})
+    with pytest.raises(IncompleteJournal, match="gone"):
+        read_kept(made.folder, "gone")
     made.close()
 
 
 def test_a_broken_record_is_set_aside(root: Path) -> None:
-    made = create(root, "one", {}, {})
+    made = create_journal(root, "one", {}, {})
     (made.folder / "journal.json").write_text("[]")
     warnings: list[str] = []
     assert record(made.folder, warn=warnings.append) is None
@@ -126,9 +128,9 @@ def test_a_broken_record_is_set_aside(root: Path) -> None:
 
 
 def test_a_newer_record_is_refused(root: Path) -> None:
-    made = create(root, "one", {}, {})
+    made = create_journal(root, "one", {}, {})
     (made.folder / "journal.json").write_text('{"version": 2}')
-    with pytest.raises(jsonl.Newer):
+    with pytest.raises(jsonl.NewerFormat):
         record(made.folder)
     assert (made.folder / "journal.json").read_text() == '{"version": 2}'
     made.close()
@@ -137,4 +139,4 @@ def test_a_newer_record_is_refused(root: Path) -> None:
 def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Refused, match="cannot create"):
-        create(tmp_path / "file" / "journal", "one", {}, {})
+        create_journal(tmp_path / "file" / "journal", "one", {}, {})

@@ -149,11 +149,13 @@ def test_who_gets_no_image_is_told_why(repo: GitRepo, path: str, said: str) -> N
 def test_a_model_of_text_alone_is_told_what_it_is(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("shot.png", SHOT)
     program = tmp_path / "model.sh"
-    program.write_text(f"#!/bin/sh\nif grep -q 'takes no images'; then echo Seen.; else echo '{READ}'; fi\n")
+    program.write_text(
+        f"#!/bin/sh\nif grep -q 'does not take images'; then echo Seen.; else echo '{READ}'; fi\n"
+    )
     program.chmod(0o755)
     assert work(repo, model=f"command:{program}") == "Seen."
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
-    assert "model.sh takes no images; shot.png is a PNG of 800x600, 4 KB." in kept
+    assert "model.sh does not take images; shot.png is a PNG of 800x600, 4 KB." in kept
 
 
 def test_an_edit_sees_it_too(repo: GitRepo, serve: Serve) -> None:

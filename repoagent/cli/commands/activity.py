@@ -28,7 +28,7 @@ from repoagent.reports.activity_html import ended
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.git.worktree import WorkTree
-    from repoagent.llm.usage import Spent
+    from repoagent.llm.usage import SpendEntry
     from repoagent.reports.activity import Activity, Event, Sum
     from repoagent.reports.activity_html import PageContext
 
@@ -110,7 +110,7 @@ def _dim(text: str, terminal: Terminal) -> str:
 
 COST_VERSION = 1
 _AGO = re.compile(r"([0-9]{1,4})d")
-BY: dict[str, Callable[[Spent], Iterable[str]]] = {
+BY: dict[str, Callable[[SpendEntry], Iterable[str]]] = {
     "day": lambda spent: [spent.time[:10]],
     "model": lambda spent: [spent.model],
     "repository": lambda spent: [spent.repository],
@@ -131,7 +131,7 @@ class _Sum:
     unpriced: int = 0
     estimated: bool = False
 
-    def add(self, spent: Spent, share: float) -> None:
+    def add(self, spent: SpendEntry, share: float) -> None:
         self.calls += 1
         self.sent += round((spent.usage.total - spent.usage.output) * share)
         self.written += round(spent.usage.output * share)

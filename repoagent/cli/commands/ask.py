@@ -186,7 +186,7 @@ def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, 
     from repoagent.tasks.ask import build_request
 
     try:
-        spec = chosen(settings).spec
+        spec = choose_model(settings).spec
     except RepoagentError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
     request = masked(build_request(question, max_output_tokens=0))

@@ -304,11 +304,11 @@ def _counted(found: Shown) -> str:
 
 def _by_provider(settings: Settings, blocks: list[Block], tools: tuple[Schema, ...]) -> int | None:
     from repoagent.llm.model import Message, Request
-    from repoagent.llm.registry import counted, open_model
+    from repoagent.llm.registry import count_tokens, open_model
 
     system = tuple(block.part for block in blocks if block.role == "system")
     message = Message("user", tuple(block.part for block in blocks if block.role == "user"))
-    return counted(open_model(settings), Request(system, (message,), tools=tools))
+    return count_tokens(open_model(settings), Request(system, (message,), tools=tools))
 
 
 def spec_of(settings: Settings) -> str:
@@ -316,6 +316,6 @@ def spec_of(settings: Settings) -> str:
     from repoagent.llm.registry import DEFAULT_MODEL, chosen
 
     try:
-        return chosen(settings).spec
+        return choose_model(settings).spec
     except ModelError:
         return DEFAULT_MODEL

@@ -219,11 +219,11 @@ def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json
     from repoagent.edit.conversation_edit import first_request
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
-    from repoagent.llm.registry import chosen
+    from repoagent.llm.registry import choose_model
     from repoagent.llm.usage import estimate_tokens
 
     try:
-        spec = chosen(context.settings).spec
+        spec = choose_model(context.settings).spec
     except ModelError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
     window = answer_format(context.settings, spec).window

@@ -17,7 +17,7 @@ from repoagent.llm.model import display_name
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.llm.availability import Row
+    from repoagent.llm.availability import StatusRow
 
 VERSION = 1
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -40,12 +40,12 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @pass_session
 def show(session: Session, as_json: bool) -> None:
     """What `repoagent models` prints."""
-    from repoagent.llm.availability import configured, providers
+    from repoagent.llm.availability import configured_models, provider_rows
     from repoagent.llm.catalog import data_date, families
 
     settings, terminal = session.open(find_layout())
     with terminal.working("asking the providers"):
-        rows, others = configured(settings), providers(settings)
+        rows, others = configured_models(settings), provider_rows(settings)
     if as_json:
         content = {
             "version": VERSION,
@@ -82,14 +82,14 @@ def show(session: Session, as_json: bool) -> None:
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
     """Make one smallest real call to the model NAME (a spec or an alias; by default the one for edits)."""
     from repoagent.edit.model_setup import model_setup
-    from repoagent.llm.availability import smallest
+    from repoagent.llm.availability import smallest_request
     from repoagent.llm.usage import estimate
 
     settings, terminal = session.open(find_layout(), {"model": name} if name else None)
     started = time.monotonic()
     with terminal.working("asking the model") as working:
         ready = model_setup(settings, say=terminal.warn)
-        request = smallest(ready.model.spec)
+        request = smallest_request(ready.model.spec)
         ready.meter.before_attempt(estimate(request), ready.model.spec)
         first: list[float] = []
 
@@ -133,7 +133,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
+def _model_lines(row: StatusRow, width: int, terminal: Terminal) -> str:
     """Two lines: what the name stands for, and how things stand with it."""
     pad = " " * (width + 2)
     name = row.name + " " * (width - display_width(row.name) + 2)
@@ -146,7 +146,7 @@ def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
     return first + _filled([_state(row, terminal), *_facts(row)], len(pad), terminal) + runs
 
 
-def _state(row: Row, terminal: Terminal) -> str:
+def _state(row: StatusRow, terminal: Terminal) -> str:
     how = row.status
     text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
     if not how.problem and not how.tried:
@@ -166,7 +166,7 @@ def _filled(pieces: list[str], indent: int, terminal: Terminal) -> str:
     return "".join(f"{' ' * indent}{line}\n" for line in lines)
 
 
-def _facts(row: Row) -> list[str]:
+def _facts(row: StatusRow) -> list[str]:
     """The window, the price, the edit format, where the key is from."""
     facts = []
     if row.context:
@@ -185,7 +185,7 @@ def _facts(row: Row) -> list[str]:
     return facts
 
 
-def _provider_line(row: Row, width: int, terminal: Terminal) -> str:
+def _provider_line(row: StatusRow, width: int, terminal: Terminal) -> str:
     pieces = [_state(row, terminal), *([f"key: {row.status.key}"] if row.status.key else [])]
     return row.name + _filled(pieces, width + 2, terminal)[len(row.name) :]
 
@@ -195,7 +195,7 @@ def _short(origin: str) -> str:
     return f"~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
 
 
-def _model_object(row: Row) -> dict[str, object]:
+def _model_object(row: StatusRow) -> dict[str, object]:
     price = row.known.price
     return {
         "name": row.name,
@@ -220,7 +220,7 @@ def _model_object(row: Row) -> dict[str, object]:
     }
 
 
-def _provider_object(row: Row) -> dict[str, object]:
+def _provider_object(row: StatusRow) -> dict[str, object]:
     return {
         "name": row.name,
         "key": row.status.key or None,
@@ -229,7 +229,7 @@ def _provider_object(row: Row) -> dict[str, object]:
     }
 
 
-def _reachable(row: Row) -> bool | None:
+def _reachable(row: StatusRow) -> bool | None:
     """None where nobody was asked."""
     if row.status.problem:
         return False

@@ -347,7 +347,7 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
     Raises UsageError for a folder, or where there is no folder for it, Refused where the system says no.
     """
     from repoagent.storage.atomic import write_whole
-    from repoagent.storage.folders import failed
+    from repoagent.storage.folders import system_failed
 
     if path.is_dir():
         raise UsageError(f"{path} is a folder: give {option} the name of a file")
@@ -361,7 +361,7 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise failed("write", path, error) from error
+        raise system_failed("write", path, error) from error
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}: make it, or give {option} another name")
     write_whole(path, data, private=private)

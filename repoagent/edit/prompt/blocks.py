@@ -14,7 +14,7 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError
 from repoagent.git.facts import Facts
 from repoagent.git.files import Source
-from repoagent.llm.conversation import Turn, imitation, to_messages
+from repoagent.llm.conversation import Turn, observation_openings, to_messages
 from repoagent.llm.model import Message, Part, Request, Schema, fence
 from repoagent.llm.usage import estimate, estimate_tokens
 from repoagent.patch.model import decode
@@ -69,7 +69,7 @@ class Prompt:
             messages[-1] = Message("user", (*before, replace(last, cache=True)))
         return Request(
             self.system, tuple(messages), max_output_tokens, key, self.grammar,
-            tools=self.tools, stop=imitation(messages),
+            tools=self.tools, stop=observation_openings(messages),
         )  # fmt: skip
 
     def alone(self, *, key: str, max_output_tokens: int, temperature: float | None) -> Request:

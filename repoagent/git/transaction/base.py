@@ -30,7 +30,7 @@ from repoagent.git.transaction.journal import LOCKED, WRITING, Record, keep_step
 from repoagent.git.transaction.plan import Plan, refuse_operation, refuse_unmerged
 from repoagent.git.transaction.results import InPlace, OtherChanges, UnfinishedTransaction
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage.journal import Journal, create
+from repoagent.storage.journal import Journal, create_journal
 from repoagent.storage.layout import to_stderr
 
 _Self = TypeVar("_Self", bound="BaseTransaction")
@@ -89,7 +89,7 @@ class BaseTransaction(ABC):
             raise Refused(f"the edit {self.id} already exists: use another name")
         files = {locks.LOCK_FILE: locks.lock_text(self.id)}
         name = f"{self.id}-{record.event}"
-        self._journal = create(layout(self._worktree).journal, name, to_dict(record), files)
+        self._journal = create_journal(layout(self._worktree).journal, name, to_dict(record), files)
         try:
             if record.commits:
                 self._lock_and_plan(self._journal)

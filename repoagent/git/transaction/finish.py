@@ -314,22 +314,22 @@ def _without_edit(
         if by_hook and found is not None:
             copy = keep_copy(journal, "found-own", found)
             return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
-        notes = f"{path} changed after the {record.event} was written"
+        sentence = f"{path} changed after the {record.event} was written"
         if same(found, target):
-            notes += " and was left unchanged"
+            sentence += " and was left unchanged"
         else:
-            notes += f": the {record.event} was removed and your other changes were kept"
-        return _left(notes, f"; the text from before the {record.event}", step, number)
-    notes = f"{path} changed on the lines of the {record.event} and was left unchanged, with both in it"
+            sentence += f": the {record.event} was removed and your other changes were kept"
+        return _left(sentence, f"; the text from before the {record.event}", step, number)
+    sentence = f"{path} changed on the lines of the {record.event} and was left unchanged, with both in it"
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
-    notes += f"; the edited text is in {KEPT_FOLDER}/new-{number}"
-    return replace(_left(notes, ", the text from before", step, number), conflicts=(path,))
+    sentence += f"; the edited text is in {KEPT_FOLDER}/new-{number}"
+    return replace(_left(sentence, ", the text from before", step, number), conflicts=(path,))
 
 
-def _left(notes: str, before: str, step: Step, number: int) -> OtherChanges:
+def _left(sentence: str, before: str, step: Step, number: int) -> OtherChanges:
     """What is left of a file; where there was one before, its text is named with the words `before`."""
     where = f"{before} is in {KEPT_FOLDER}/old-{number}" if step.old is not None else ""
-    return OtherChanges(left=(step.path,), sentences=(notes + where,))
+    return OtherChanges(left=(step.path,), sentences=(sentence + where,))
 
 
 def _is_staged(

@@ -134,7 +134,7 @@ def load(folder: Path) -> Record | None:
     raw = stored.record(folder)
     try:
         return None if raw is None else _from_dict(folder, raw)
-    except (stored.Incomplete, KeyError, TypeError, ValueError, IndexError):
+    except (stored.IncompleteJournal, KeyError, TypeError, ValueError, IndexError):
         return None
 
 
@@ -204,7 +204,7 @@ def _file(name: str, content: Content | None) -> dict[str, str] | None:
 
 
 def _content(folder: Path, raw: Mapping[str, str] | None) -> Content | None:
-    return None if raw is None else Content(stored.kept(folder, raw["file"]), raw["mode"])
+    return None if raw is None else Content(stored.read_kept(folder, raw["file"]), raw["mode"])
 
 
 def _planned_to_dict(planned: PlannedPath) -> dict[str, Any]:

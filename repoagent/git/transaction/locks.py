@@ -15,7 +15,7 @@ from repoagent.git.process import git_output
 from repoagent.git.transaction.journal import Record
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.journal import Journal, kept
+from repoagent.storage.journal import Journal, read_kept
 
 LOCK_FILE = "lock"
 _MAX_LOCK_BYTES = 1000  # bytes of a lock file that are read
@@ -39,7 +39,7 @@ def acquire(worktree: WorkTree, journal: Journal) -> None:
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
-            _create(path, kept(journal.folder, LOCK_FILE))
+            _create(path, read_kept(journal.folder, LOCK_FILE))
     except FileExistsError:
         raise Busy(_held_by(path)) from None
     except OSError as error:

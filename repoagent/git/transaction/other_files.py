@@ -24,7 +24,7 @@ from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record, S
 from repoagent.git.transaction.results import KEPT_FOLDER, OtherChanges
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.journal import Journal, kept
+from repoagent.storage.journal import Journal, read_kept
 
 _MAX_BYTES = 256 * 1024 * 1024  # of all of them; what is larger is not copied, and hooks may change it
 _TRIES = 3  # how often a file may be saved in the moment in which it is put back
@@ -101,7 +101,7 @@ def keep_copy(journal: Journal, name: str, content: Content) -> str:
     """Store the bytes in the journal's folder, unless they are there; the name of the file: `name` and a number."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
-        if kept(journal.folder, file.name) == content.data:
+        if read_kept(journal.folder, file.name) == content.data:
             return file.name
         number += 1
     journal.keep(file.name, content.data)
@@ -141,7 +141,7 @@ def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
             continue
         file = worktree.git_dir / name
         if not file.exists():
-            write_whole(file, kept(journal.folder, mine.name), private=False)
+            write_whole(file, read_kept(journal.folder, mine.name), private=False)
         mine.unlink()
 
 

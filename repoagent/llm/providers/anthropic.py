@@ -41,7 +41,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm import catalog
 from repoagent.llm.catalog import refuse_unknown_effort, thinks
-from repoagent.llm.conversation import bare
+from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits, refuse_over
 from repoagent.llm.model import (
     Blocks,
@@ -57,14 +57,14 @@ from repoagent.llm.model import (
 )
 from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 from repoagent.llm.providers import anthropic_clouds as clouds
-from repoagent.llm.providers.anthropic_clouds import SIGNS, missing
+from repoagent.llm.providers.anthropic_clouds import CREDENTIAL_VARIABLES, missing
 from repoagent.llm.providers.anthropic_stream import (
-    Received,
-    ended_when_mute,
+    StreamedReply,
     no_connection,
     no_key,
+    not_messages_api,
     rejected,
-    unusable,
+    stop_when_silent,
 )
 from repoagent.llm.providers.errors import (
     CONNECT_SECONDS,
@@ -74,9 +74,9 @@ from repoagent.llm.providers.errors import (
     in_background,
     new_http_client,
     open_early,
-    uncollected,
     unusable_key,
     with_attached,
+    without_gc,
 )
 
 if TYPE_CHECKING:
@@ -209,22 +209,22 @@ def _content(parts: tuple[Part, ...], cache: str, live: Collection[str]) -> list
     results = [part for part in parts if part.answers in live]
     content: list[Block] = [
         *map(_result, results),
-        *_said(tuple(p for p in parts if p not in results), cache),
+        *_user_content(tuple(p for p in parts if p not in results), cache),
     ]
     if results and cache != "off" and parts[-1].cache:  # what was last need not be now
-        content[-1]["cache_control"] = _kept(cache)
+        content[-1]["cache_control"] = _cache_control(cache)
     return content
 
 
 def _result(part: Part) -> ToolResultBlockParam:
-    text = wire_text(bare(part.text))
+    text = wire_text(observation_text(part.text))
     content: list[TextBlockParam | ImageBlockParam | DocumentBlockParam] = [{"type": "text", "text": text}]
     if part.media is not None:
         content.append(media_block(part.media))
     return {"type": "tool_result", "tool_use_id": part.answers, "content": content, "is_error": part.failed}
 
 
-def _said(parts: tuple[Part, ...], cache: str) -> list[Block]:
+def _user_content(parts: tuple[Part, ...], cache: str) -> list[Block]:
     """Text, and after the text of its part what is attached to it."""
     content: list[Block] = []
     texts: list[Part] = []
@@ -235,13 +235,13 @@ def _said(parts: tuple[Part, ...], cache: str) -> list[Block]:
         content += _blocks((*texts, Part(part.text)), cache)
         block = media_block(part.media)
         if part.cache and cache != "off":
-            block["cache_control"] = _kept(cache)
+            block["cache_control"] = _cache_control(cache)
         content.append(block)
         texts = []
     return [*content, *_blocks(tuple(texts), cache)]
 
 
-def _kept(cache: str) -> CacheControlEphemeralParam:
+def _cache_control(cache: str) -> CacheControlEphemeralParam:
     return {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
 
 
@@ -259,7 +259,7 @@ def _blocks(parts: tuple[Part, ...], cache: str) -> list[TextBlockParam]:
         else:
             blank = text
         if blocks and part.cache and cache != "off":
-            blocks[-1]["cache_control"] = _kept(cache)
+            blocks[-1]["cache_control"] = _cache_control(cache)
     return blocks
 
 
@@ -273,7 +273,7 @@ _NO_CREDENTIALS = frozenset(
 )
 
 
-def any_sign() -> bool:
+def may_have_credentials() -> bool:
     """Whether the package may find credentials. Where this is false, it finds none."""
     for name, value in os.environ.items():
         if value and name.startswith("ANTHROPIC_") and name not in _NO_CREDENTIALS:
@@ -312,16 +312,16 @@ if TYPE_CHECKING:
     Client = Anthropic | AnthropicBedrock | AnthropicBedrockMantle | AnthropicVertex
 
 Platform = Literal["anthropic", "bedrock", "vertex"]
-Door = Literal["anthropic", "bedrock", "mantle", "vertex"]  # Bedrock has two: see `door_of`
+Api = Literal["anthropic", "bedrock", "mantle", "vertex"]  # Bedrock has two: see `door_of`
 
 _BARE = re.compile(r"anthropic\.claude(-(?!v\d)\w+)+")
 _SETTINGS = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
 
 _lock = threading.Lock()
-_clients: dict[tuple[Door, frozenset[tuple[str, str]]], Client] = {}
+_clients: dict[tuple[Api, frozenset[tuple[str, str]]], Client] = {}
 
 
-def door_of(platform: Platform, name: str) -> Door:
+def api_of(platform: Platform, name: str) -> Api:
     """Bedrock serves inference profiles (`us.anthropic.…`, an ARN) and models with a revision (`…-v1:0`) by its
     InvokeModel API, and models by their bare name (`anthropic.claude-opus-5`) by a Messages API of its own. Who
     has set an address for the first means that one."""
@@ -335,26 +335,26 @@ def preload(platform: Platform = "anthropic", name: str = "") -> None:
 
     Says nothing when that fails: the first call will, in words that fit.
     """
-    door = door_of(platform, name)
+    door = api_of(platform, name)
     in_background(lambda: _warm(door), "anthropic-preload")
 
 
-def _warm(door: Door) -> None:
+def _warm(door: Api) -> None:
     with suppress(ModelError):
         connect(door)
 
 
-def connect(door: Door = "anthropic") -> Client:
+def connect(door: Api = "anthropic") -> Client:
     """The client for what the environment says now, made once. Raises ModelError when no key is found."""
     settings = frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
     with _lock:  # held by the thread of `preload` until it has imported
         if (door, settings) not in _clients:
-            with uncollected():
+            with without_gc():
                 _clients[door, settings] = _new_client(door)
         return _clients[door, settings]
 
 
-def _new_client(door: Door) -> Client:
+def _new_client(door: Api) -> Client:
     if door == "anthropic":
         return _new_first_party()
     from repoagent.llm.providers.anthropic_clouds import new_client, refuse_missing
@@ -367,7 +367,7 @@ def _new_client(door: Door) -> Client:
 
 
 def _new_first_party() -> Anthropic:
-    if not any_sign():
+    if not may_have_credentials():
         raise no_key()  # before the import: a hook or an edit that can't be should not take long to say so
     http = new_http_client()
     address = _address()
@@ -380,7 +380,7 @@ def _new_first_party() -> Anthropic:
         client = anthropic.Anthropic(http_client=http, max_retries=0)  # call.py retries
     except httpx2.InvalidURL as error:
         raise ModelError(
-            f"ANTHROPIC_BASE_URL is no URL ({error}): set it like https://host, or unset it"
+            f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
         ) from error
     except anthropic.AnthropicError as error:  # a profile that can't be read
         raise no_key(str(error)) from error
@@ -388,7 +388,7 @@ def _new_first_party() -> Anthropic:
         raise no_key()
     if any(map(unusable_key, secrets_of(client))):
         raise no_key(
-            "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN holds a line end or another character no key has"
+            "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN contains a line break or another invalid character"
         )
     return client
 
@@ -447,36 +447,34 @@ class AnthropicModel:
 
     def ignored(self) -> tuple[str, ...]:
         """The names of wishes that are set and that this model can't be told."""
-        told = _told(self)
+        told = _supported_wishes(self)
         wishes = ("effort", "temperature", "stop")
         return tuple(wish for wish in wishes if getattr(told, wish) != getattr(self.wishes, wish))
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
         refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
-        received = Received(request.tools)
+        received = StreamedReply(request.tools)
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
         for piece in self._pieces(request, prompt, received):
             if piece:
                 on_text(piece)
         reply = received.reply(request, self.platform, self.spec, prompt.prefix)
         if not received.ended or (received.garbled and reply.stop == "end"):
-            raise Retryable(
-                "the reply broke off: the server ended it half way", usage=received.usage(request)
-            )
+            raise Retryable("the reply broke off: the server ended it early", usage=received.usage(request))
         return reply
 
-    def _pieces(self, request: Request, prompt: Prompt, received: Received) -> Iterator[str]:
+    def _pieces(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
         """The text of the reply, as it comes. A generator, so that what `on_text` raises is not taken for a
         failure of the server."""
-        door = door_of(self.platform, self.name)
+        door = api_of(self.platform, self.name)
         client = connect(door)
         import anthropic
 
-        told, effort = _told(self), catalog.effort_of(self.name, self.wishes.effort)
+        told, effort = _supported_wishes(self), catalog.effort_of(self.name, self.wishes.effort)
         stop = (*told.stop, *request.stop)
         with (
-            _in_plain_words(self, door, client, request, received, sent_back=prompt.sent_back),
+            _model_errors(self, door, client, request, received, sent_back=prompt.sent_back),
             client.messages.create(
                 stream=True,
                 model=self.name,
@@ -495,21 +493,21 @@ class AnthropicModel:
             kind = events.response.headers.get("content-type", _STREAMS[0])
             if not kind.startswith(_STREAMS):
                 raise anthropic.AnthropicError(
-                    f"it answers with {kind.partition(';')[0]}, no stream of events"
+                    f"it answered with {kind.partition(';')[0]} instead of a stream of events"
                 )
-            with ended_when_mute(events.response, received, MUTE * self.read_seconds):
+            with stop_when_silent(events.response, received, MUTE * self.read_seconds):
                 try:
                     for event in events:
                         yield received.take(event)
                 except (AttributeError, TypeError) as error:
-                    raise anthropic.AnthropicError(f"an event is not as it should be: {error}") from error
+                    raise anthropic.AnthropicError(f"malformed event: {error}") from error
                 except clouds.stream_errors(door) as error:
                     raise broken_stream(error, self.read_seconds, received.usage(request)) from error
 
     def count_tokens(self, request: Request) -> int | None:
         """How many tokens the input of `request` is, by the server's count; None where it does not count. Raises
         ModelError when it can't be asked."""
-        door = door_of(self.platform, self.name)
+        door = api_of(self.platform, self.name)
         if door == "bedrock":
             return None
         client = connect(door)
@@ -517,7 +515,7 @@ class AnthropicModel:
 
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
         try:
-            with _in_plain_words(self, door, client, request, Received()):
+            with _model_errors(self, door, client, request, StreamedReply()):
                 counted = client.messages.count_tokens(
                     model=self.name,
                     system=prompt.system or anthropic.omit,
@@ -536,12 +534,12 @@ class AnthropicModel:
 
 
 @contextmanager
-def _in_plain_words(
+def _model_errors(
     model: AnthropicModel,
-    door: Door,
+    door: Api,
     client: Client,
     request: Request,
-    received: Received,
+    received: StreamedReply,
     *,
     sent_back: frozenset[str] = frozenset(),
 ) -> Iterator[None]:
@@ -555,7 +553,7 @@ def _in_plain_words(
         if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
             model.refused.update(sent_back)  # another account's, say: the text says enough
             raise Retryable(
-                f"{model.spec} does not take its own thinking back: going on without", retry_after=0
+                f"{model.spec} rejects its own thinking: continuing without it", retry_after=0
             ) from error
         secrets, usage = secrets_of(client, error.request), received.usage(request)
         if door == "anthropic":
@@ -570,14 +568,14 @@ def _in_plain_words(
     except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
         raise no_key(str(error)) from error
     except anthropic.AnthropicError as error:
-        raise unusable(error, model.spec, secrets_of(client)) from error
+        raise not_messages_api(error, model.spec, secrets_of(client)) from error
     except clouds.library_errors(door) as error:
         raise clouds.no_credentials(door, error) from error
     except ValueError as error:  # a name of which no address can be made
-        raise ModelError(f"no request can be made for {model.spec} ({error})") from error
+        raise ModelError(f"cannot build a request for {model.spec} ({error})") from error
 
 
-def _told(model: AnthropicModel) -> Wishes:
+def _supported_wishes(model: AnthropicModel) -> Wishes:
     """What of `model.wishes` it can be told."""
     wishes = model.wishes
     return replace(
@@ -616,9 +614,12 @@ class AnthropicBackend(Backend):
             return Status(origin, problem, tried=False)
         key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
         if not (key or token):
-            return Status(origin, "" if any_sign() else "no key: set ANTHROPIC_API_KEY", tried=False)
+            return Status(
+                origin, "" if may_have_credentials() else "no key: set ANTHROPIC_API_KEY", tried=False
+            )
         return Status(
-            origin, _ask(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com", key, token)
+            origin,
+            _why_unreachable(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com", key, token),
         )
 
     def diagnose(self, settings: Settings, model: str) -> Diagnosis:
@@ -635,12 +636,12 @@ class AnthropicBackend(Backend):
 
     def _key_origin(self) -> str:
         """Where the credentials most likely come from, "" where nothing tells."""
-        names = KEYS if self.platform == "anthropic" else SIGNS[self.platform]
+        names = KEYS if self.platform == "anthropic" else CREDENTIAL_VARIABLES[self.platform]
         found = next((name for name in names if os.environ.get(name)), "")
         return f"environment {found}" if found else ""
 
 
-def _ask(base_url: str, key: str | None, token: str | None) -> str:
+def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
     import httpx2
 
     headers = {"anthropic-version": "2023-06-01"}
@@ -651,7 +652,7 @@ def _ask(base_url: str, key: str | None, token: str | None) -> str:
             answer = http.get(f"{base_url.rstrip('/')}/v1/models?limit=1", headers=headers, timeout=SECONDS)
     except (ModelError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         host = base_url.partition("://")[2].partition("/")[0] or base_url
-        return brief(f"{host} can't be reached ({_without_number(list(causes(error))[-1])})", secrets)
+        return brief(f"cannot reach {host} ({_without_number(list(causes(error))[-1])})", secrets)
     if answer.status_code in {401, 403}:
         return f"{answer.url.host} rejected the key"
     # Gateways need not list their models: that they answer at all is enough.

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic.types.shared import ErrorType
 
-    from repoagent.llm.providers.anthropic import Client, Door
+    from repoagent.llm.providers.anthropic import Api, Client
 
-_AWS_WAYS = (
+_AWS_ADVICE = (
     "run `aws configure` or `aws sso login`, or set AWS_PROFILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, "
     "or AWS_BEARER_TOKEN_BEDROCK"
 )
-_GOOGLE_WAYS = (
+_GOOGLE_ADVICE = (
     "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of them"
 )
 
@@ -52,7 +52,7 @@ _NO_MODEL = (
 )
 
 
-def library_errors(door: Door) -> tuple[type[Exception], ...]:
+def library_errors(door: Api) -> tuple[type[Exception], ...]:
     """What the libraries of a cloud raise when they find no credentials, or wrong ones."""
     if door == "anthropic":
         return ()
@@ -65,7 +65,7 @@ def library_errors(door: Door) -> tuple[type[Exception], ...]:
     return (BotoCoreError, ClientError, RuntimeError, OSError)  # the last for a credential_process
 
 
-def stream_errors(door: Door) -> tuple[type[Exception], ...]:
+def stream_errors(door: Api) -> tuple[type[Exception], ...]:
     """What a stream can raise that is not as it should be."""
     if door != "bedrock":
         return (ValueError,)
@@ -75,7 +75,7 @@ def stream_errors(door: Door) -> tuple[type[Exception], ...]:
     return (ValueError, ParserError, ResponseParserError)
 
 
-def no_credentials(door: Door, error: Exception) -> ModelError:
+def no_credentials(door: Api, error: Exception) -> ModelError:
     """For what `library_errors` names. Their classes differ from version to version, so they go by name."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return _no_google(error, kinds) if door == "vertex" else _no_aws(error, kinds)
@@ -84,35 +84,35 @@ def no_credentials(door: Door, error: Exception) -> ModelError:
 def _no_aws(error: Exception, kinds: set[str]) -> ModelError:
     told: Mapping[str, object] = getattr(error, "kwargs", {})
     if "ProfileNotFound" in kinds:
-        return ModelError(f"there is no AWS profile {told.get('profile')!r}: set AWS_PROFILE to one of yours")
+        return ModelError(f"no AWS profile {told.get('profile')!r}: set AWS_PROFILE to one of yours")
     if "PartialCredentialsError" in kinds:
-        return ModelError(f"the AWS credentials are not whole ({error}): {_AWS_WAYS}")
+        return ModelError(f"the AWS credentials are incomplete ({error}): {_AWS_ADVICE}")
     if kinds & {"ConfigParseError", "ConfigNotFound"}:
-        return ModelError(f"the AWS configuration can't be read: mend {told.get('path')}")
+        return ModelError(f"cannot read the AWS configuration: fix {told.get('path')}")
     if kinds & {"SSOError", "TokenRetrievalError", "LoginError"}:
         return ModelError("the AWS login has expired: run `aws sso login` (or `aws login`) and try again")
     if kinds & {"HTTPClientError", "ConnectionError"}:
-        return Retryable(f"AWS can't be reached for credentials ({type(error).__name__})")
+        return Retryable(f"cannot reach AWS for credentials ({type(error).__name__})")
     if "RuntimeError" in kinds:
-        return ModelError(f"there are no AWS credentials: {_AWS_WAYS}")
-    return ModelError(f"the AWS credentials can't be had ({type(error).__name__}): {_AWS_WAYS}")
+        return ModelError(f"no AWS credentials: {_AWS_ADVICE}")
+    return ModelError(f"cannot load AWS credentials ({type(error).__name__}): {_AWS_ADVICE}")
 
 
 def _no_google(error: Exception, kinds: set[str]) -> ModelError:
     said = brief(str(error.args[0] if error.args else ""))
     if kinds & {"TransportError", "TimeoutError"} or getattr(error, "retryable", False):
-        return Retryable(f"Google can't be reached for credentials ({type(error).__name__})")
+        return Retryable(f"cannot reach Google for credentials ({type(error).__name__})")
     if "RefreshError" in kinds:
-        return ModelError(f"Google takes the credentials no more ({said}): {_GOOGLE_WAYS}")
+        return ModelError(f"Google no longer accepts the credentials ({said}): {_GOOGLE_ADVICE}")
     if "DefaultCredentialsError" in kinds and said.startswith("File") and "not found" in said:
-        return ModelError(f"GOOGLE_APPLICATION_CREDENTIALS names a file that is not there: {_GOOGLE_WAYS}")
+        return ModelError(f"GOOGLE_APPLICATION_CREDENTIALS names a missing file: {_GOOGLE_ADVICE}")
     if "DefaultCredentialsError" in kinds and "were not found" in said:
-        return ModelError(f"there are no Google Cloud credentials: {_GOOGLE_WAYS}")
-    return ModelError(f"the Google Cloud credentials can't be used ({type(error).__name__}): {_GOOGLE_WAYS}")
+        return ModelError(f"no Google Cloud credentials: {_GOOGLE_ADVICE}")
+    return ModelError(f"cannot use the Google Cloud credentials ({type(error).__name__}): {_GOOGLE_ADVICE}")
 
 
 def cloud_rejected(
-    door: Door, error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]
+    door: Api, error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]
 ) -> ModelError:
     """As `anthropic_errors.rejected`, for the errors of AWS and of Google."""
     code = _normalised(error)
@@ -121,18 +121,18 @@ def cloud_rejected(
         error.type = _IN_STREAM.get(code, error.type)
     elif door == "vertex":
         if status == 401:
-            return ModelError(f"Google Cloud rejected the credentials: {_GOOGLE_WAYS}")
+            return ModelError(f"Google Cloud rejected the credentials: {_GOOGLE_ADVICE}")
         if status == 403:
             return ModelError(
                 f"these credentials may not use {spec} ({said}): enable the Vertex AI API and the model for the "
                 "project, and ask for the role Vertex AI User"
             )
     elif any(mark in code for mark in _EXPIRED):
-        return ModelError(f"the AWS credentials have expired: {_AWS_WAYS}")
+        return ModelError(f"the AWS credentials have expired: {_AWS_ADVICE}")
     elif status == 401 or any(mark in code for mark in _UNSIGNED):
         # what AWS says of a signature quotes the request, its token too
         return ModelError(
-            f"AWS rejected the credentials ({code or status}): check them and the clock, or {_AWS_WAYS}"
+            f"AWS rejected the credentials ({code or status}): check them and the clock, or {_AWS_ADVICE}"
         )
     elif status == 403:
         return ModelError(
@@ -142,11 +142,11 @@ def cloud_rejected(
     elif status == 424:
         return Retryable(f"the model failed ({said})", usage=usage)
     elif status == 429 and "per day" in said:
-        return ModelError(f"the day's tokens of the account are used up ({said}): see its quotas")
+        return ModelError(f"the account's tokens for today are used up ({said}): check its quotas")
     if status == 404 or (status == 400 and any(mark in said for mark in _NO_MODEL)):
         example = "vertex/claude-sonnet-5-5" if door == "vertex" else "bedrock/us.anthropic.claude-sonnet-5-5"
         return ModelError(
-            f"{error.request.url.host} knows no {spec} ({said}): check the name, for example {example}, and the region"
+            f"{error.request.url.host} has no {spec} ({said}): check the name, for example {example}, and the region"
         )
     return rejected(error, spec, usage, secrets)
 
@@ -166,7 +166,7 @@ def _normalised(error: anthropic.APIStatusError) -> str:
 
 
 # What tells that somebody uses the platform, without asking its libraries.
-SIGNS = {
+CREDENTIAL_VARIABLES = {
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
     "vertex": ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS"),
 }
@@ -184,12 +184,12 @@ def missing(platform: str) -> str:
     return f"models of {platform}/ need more packages: {install_extra(platform)}"
 
 
-def refuse_missing(door: Door) -> None:
+def refuse_missing(door: Api) -> None:
     if sentence := missing(_platform(door)):
         raise ModelError(sentence)
 
 
-def new_client(door: Door, http: httpx2.Client) -> Client:
+def new_client(door: Api, http: httpx2.Client) -> Client:
     """The SDK's client for a cloud. Raises ModelError for settings that are missing or wrong."""
     import httpx2
 
@@ -200,19 +200,19 @@ def new_client(door: Door, http: httpx2.Client) -> Client:
     try:
         client = _vertex(http) if door == "vertex" else _bedrock(door, http)
     except httpx2.InvalidURL as error:
-        raise ModelError(f"there is no such address ({error}): check {_BASE_URLS[door]}") from error
+        raise ModelError(f"invalid address ({error}): check {_BASE_URLS[door]}") from error
     except wrong as error:
         raise no_credentials(door, error) from error
     if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
-        raise ModelError(f"{client.base_url} is no address of a server: check {_BASE_URLS[door]}")
+        raise ModelError(f"{client.base_url} is not a server address: check {_BASE_URLS[door]}")
     if unusable_key(getattr(client, "api_key", None) or ""):
         raise ModelError(
-            "AWS_BEARER_TOKEN_BEDROCK holds a line end or another character no key has: set it again"
+            "AWS_BEARER_TOKEN_BEDROCK contains a line break or another invalid character: set it again"
         )
     return client
 
 
-def _bedrock(door: Door, http: httpx2.Client) -> Client:
+def _bedrock(door: Api, http: httpx2.Client) -> Client:
     import anthropic
     import boto3
 
@@ -249,5 +249,5 @@ def _vertex(http: httpx2.Client) -> Client:
     )
 
 
-def _platform(door: Door) -> str:
+def _platform(door: Api) -> str:
     return "bedrock" if door == "mantle" else door

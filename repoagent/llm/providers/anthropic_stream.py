@@ -14,13 +14,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import ModelError
-from repoagent.llm.client import written
+from repoagent.llm.client import call_as_text
 from repoagent.llm.model import Blocks, Reply, Request, Schema, Stop, Usage
 from repoagent.llm.providers.errors import (
-    WAYS,
+    MODEL_ADVICE,
     Rejection,
     brief,
-    broken_stream,
     rejection,
     retry_after,
     unreachable,
@@ -46,7 +45,7 @@ _STOPS: dict[str, Stop] = {
 _KNOWN = {"text", "thinking", "redacted_thinking", "tool_use"}
 
 
-class Received:
+class StreamedReply:
     """What has come of a reply so far. `tools` are those that were offered."""
 
     def __init__(self, tools: Sequence[Schema] = ()) -> None:
@@ -111,7 +110,7 @@ class Received:
         except json.JSONDecodeError:
             self.garbled = True
             return ""
-        tag, added = written("".join(self._pieces), self._tools, block["name"], block["input"])
+        tag, added = call_as_text("".join(self._pieces), self._tools, block["name"], block["input"])
         self._calls.append((block["id"], tag))
         return self._said(added)
 
@@ -188,7 +187,7 @@ def _is_blank(block: Mapping[str, Any]) -> bool:
 
 
 @contextmanager
-def ended_when_mute(response: httpx2.Response, received: Received, seconds: float) -> Iterator[None]:
+def stop_when_silent(response: httpx2.Response, received: StreamedReply, seconds: float) -> Iterator[None]:
     """Break the connection off when nothing but pings has come for `seconds`: the SDK keeps those to itself, so
     without this a server that does no more than ping is waited for without end."""
     over = threading.Event()
@@ -216,8 +215,6 @@ def _hang_up(response: httpx2.Response) -> None:
             socket.socket.shutdown(wire, socket.SHUT_RDWR)
 
 
-__all__ = ["broken_stream", "no_connection", "no_key", "rejected", "retry_after", "unusable"]
-
 # An error that comes inside a stream has no status of its own.
 _STATUS = {
     "invalid_request_error": 400,
@@ -236,7 +233,7 @@ _SPENT = ("contract_spend_limit_reached", "enforced_spend_limit_reached")  # a 4
 
 def no_key(detail: str = "") -> ModelError:
     why = f" ({detail})" if detail else ""
-    return ModelError(f"there is no key for Anthropic's models{why}. {WAYS}")
+    return ModelError(f"no key for Anthropic's models{why}. {MODEL_ADVICE}")
 
 
 def rejected(error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]) -> ModelError:
@@ -278,8 +275,6 @@ def no_connection(error: anthropic.APIConnectionError, read_seconds: float, secr
     )
 
 
-def unusable(error: anthropic.AnthropicError, spec: str, secrets: list[str]) -> ModelError:
+def not_messages_api(error: anthropic.AnthropicError, spec: str, secrets: list[str]) -> ModelError:
     """For an answer that is none of the Messages API."""
-    return ModelError(
-        f"what answers for {spec} does not speak the Messages API ({brief(str(error), secrets)})"
-    )
+    return ModelError(f"the server for {spec} does not speak the Messages API ({brief(str(error), secrets)})")

@@ -26,16 +26,16 @@ from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
 from repoagent.llm.provider import Backend, ModelOptions, Status
 from repoagent.llm.providers.command_agents import (
-    Events,
-    Plain,
+    EventReader,
+    PlainReader,
     Program,
-    Said,
-    apart,
-    completed,
-    counted,
-    named,
-    plain,
-    program,
+    ProgramReply,
+    full_command,
+    known_program,
+    masked_command,
+    plain_text,
+    reported_usage,
+    runs_in_empty_folder,
     simple_words,
     without_keys,
 )
@@ -44,7 +44,7 @@ from repoagent.llm.usage import estimate_tokens
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
-_CANT_RUN = 126  # and 127, of every shell: there is no such program
+_CANNOT_RUN = 126  # and 127, of every shell: there is no such program
 _NOT_FOUND = 127
 _SHOWN = 400  # characters of a program's own words
 _PASSING = re.compile(
@@ -60,25 +60,25 @@ _LOGIN = re.compile(
 _OLD = re.compile(r"(?:unknown|unexpected|unrecogni[sz]ed|no such) (?:option|argument|flag)", re.IGNORECASE)
 
 
-def failure(command: str, ended_for: str, code: int, said: Said, stderr: str) -> ModelError:
+def failure(command: str, ended_for: str, code: int, said: ProgramReply, stderr: str) -> ModelError:
     """The error for a run that gave no reply: `ended_for` is why it was ended, `code` how it ended by itself."""
-    name = f"`{named(command)}`"
+    name = f"`{masked_command(command)}`"
     if ended_for:
         advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
         return ModelError(f"{name} {ended_for} and was stopped: {advice}")
-    words = said.error or ending(plain(stderr)) or (ending(said.text) if code else "")
+    words = said.error or ending(plain_text(stderr)) or (ending(said.text) if code else "")
     words = without_keys(" ".join(words.split()))
     words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
     shown = f": {words}" if words else ""
-    known = program(command)
-    if code in (_CANT_RUN, _NOT_FOUND):
+    known = known_program(command)
+    if code in (_CANNOT_RUN, _NOT_FOUND):
         advice = (
             f"to install it: {known.install}" if known and code == _NOT_FOUND else "check --model command:..."
         )
-        return ModelError(f"{name} can't be run{shown}; {advice}")
+        return ModelError(f"cannot run {name}{shown}; {advice}")
     if not said.known and not code:
         return ModelError(
-            f"{name} printed something that is not in the form that was expected of it: update the program, "
+            f"{name} printed output of an unknown format: update the program, "
             "or give it `--output-format text`"
         )
     how = "" if said.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
@@ -88,10 +88,9 @@ def failure(command: str, ended_for: str, code: int, said: Said, stderr: str) ->
     advice = ""
     if known and known.login and _LOGIN.search(words):
         advice = f"; {known.login}"
-    elif _OLD.search(words) and completed(command) != command:
-        advice = (
-            f"; it was run as `{named(completed(command))}`, which an older version does not know: update it"
-        )
+    elif _OLD.search(words) and full_command(command) != command:
+        ran = masked_command(full_command(command))
+        advice = f"; it was run as `{ran}`, which an older version does not know: update it"
     return ModelError(f"{name} {what}{shown}{advice}")
 
 
@@ -139,10 +138,12 @@ class CommandModel:
         process is left behind. Raises UsageError where an image or PDF is attached."""
         import tempfile
 
-        refuse_any(request, f"command:{named(self.command)}")
+        refuse_any(request, f"command:{masked_command(self.command)}")
         prompt = render(request)
-        known = program(self.command)
-        reader: Plain | Events = Events(known.handler) if known and known.handler else Plain()
+        known = known_program(self.command)
+        reader: PlainReader | EventReader = (
+            EventReader(known.handler) if known and known.handler else PlainReader()
+        )
         shown: list[str] = []
 
         def show(piece: str) -> None:
@@ -152,14 +153,14 @@ class CommandModel:
 
         with tempfile.TemporaryFile() as errors, _folder(self.command) as folder:
             with _running(self, known, folder, prompt.encode(), errors) as run:
-                for piece in _heard(run):
+                for piece in _output(run):
                     show(reader.feed(piece))
                 show(reader.finish())
                 code = _code(run)
             errors.seek(0)
             stderr = errors.read().decode(errors="replace")
         said = reader.said
-        said.usage = said.usage or counted(known, stderr)
+        said.usage = said.usage or reported_usage(known, stderr)
         if run.ended_for or code or said.error or not said.text.strip():
             raise failure(self.command, run.ended_for, code, said, stderr)
         if not shown:
@@ -192,7 +193,7 @@ def _running(
         # A ^C right after the start must find the process to end, and its pipe to be closed.
         with uninterrupted():
             process = subprocess.Popen(
-                completed(model.command),
+                full_command(model.command),
                 shell=True,
                 cwd=folder,
                 env=env,
@@ -211,7 +212,7 @@ def _running(
     except OSError as error:
         if process is not None:
             raise
-        raise ModelError(f"`{named(model.command)}` can't be run: {error.strerror}") from error
+        raise ModelError(f"cannot run `{masked_command(model.command)}`: {error.strerror}") from error
     finally:
         if alarm is not None:
             alarm.cancel()
@@ -236,7 +237,7 @@ def _environment(known: Program | None) -> dict[str, str]:
     level = int(depth) if depth.isdecimal() else 0
     if level >= _DEEPEST:
         raise ModelError(
-            f"this is the command of a command of repoagent, {level} deep: let the command be a program that "
+            f"repoagent runs inside a command of repoagent, {level} deep: use a program that "
             "does not run repoagent"
         )
     drops = known.drops if known else ()
@@ -252,7 +253,7 @@ def _folder(command: str) -> Iterator[str]:
     """Where `command` runs. The empty folder is the same each time: agents keep records of each they were in."""
     import tempfile
 
-    if not apart(command):
+    if not runs_in_empty_folder(command):
         yield "."
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -282,7 +283,7 @@ def _feed(process: subprocess.Popen[bytes], prompt: bytes) -> None:
         stdin.write(prompt)
 
 
-def _heard(run: _Run) -> Iterator[str]:
+def _output(run: _Run) -> Iterator[str]:
     """What the command prints, as it comes: to its end, or until it has gone and what it left is silent."""
     stdout = run.process.stdout
     assert stdout is not None
@@ -316,8 +317,10 @@ class CommandBackend(Backend):
         words = simple_words(model)
         if words and shutil.which(words[0]) is None:
             return Status(problem=f"no program {words[0]} on PATH")
-        where = ", in an empty folder" if apart(model) else ""
-        return Status(runs=named(completed(model)) + where if completed(model) != model else "")
+        where = ", in an empty folder" if runs_in_empty_folder(model) else ""
+        return Status(
+            runs=masked_command(full_command(model)) + where if full_command(model) != model else ""
+        )
 
     def display_name(self, model: str) -> str:
-        return named(model)
+        return masked_command(model)

@@ -30,7 +30,7 @@ _OTHERS = re.compile(r"[\x00-\x07\x0b\x0e-\x1f\x7f]")
 
 
 @dataclass
-class Said:
+class ProgramReply:
     """What a program has said. `error` is its own words for a failure; `known` is False for output in a form
     that should say what is the reply, and does not."""
 
@@ -43,7 +43,7 @@ class Said:
 
 
 @dataclass
-class Plain:
+class PlainReader:
     """A reader of output that is the reply itself. `feed` gives what can be shown at once; `said` has what a
     terminal would show in the end: a line that is written over (a spinner) counts as it was written last."""
 
@@ -63,8 +63,8 @@ class Plain:
         return self._write(rest)
 
     @property
-    def said(self) -> Said:
-        return Said(text="".join(self._done) + self._line, known=True)
+    def said(self) -> ProgramReply:
+        return ProgramReply(text="".join(self._done) + self._line, known=True)
 
     def _write(self, data: str) -> str:
         shown: list[str] = []
@@ -102,9 +102,9 @@ class Plain:
             self._line = self._line[: max(0, len(self._line) - back)]
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """`text` as a terminal would show it in the end."""
-    reader = Plain()
+    reader = PlainReader()
     reader.feed(text)
     reader.finish()
     return reader.said.text
@@ -124,16 +124,16 @@ def _complete_up_to(data: str) -> int:
 Event = dict[str, Any]
 
 
-Handler = Callable[[Said, Event], str]
+Handler = Callable[[ProgramReply, Event], str]
 """Takes one event in; what it adds to the reply as it is written, "" for nothing."""
 
 
 @dataclass
-class Events:
+class EventReader:
     """A reader of output that is made of events. `feed` gives what can be shown at once."""
 
     handler: Handler
-    _said: Said = field(default_factory=Said)
+    _said: ProgramReply = field(default_factory=ProgramReply)
     _all: list[str] = field(default_factory=list)
     _line: str = ""
 
@@ -150,11 +150,11 @@ class Events:
         return shown
 
     @property
-    def said(self) -> Said:
+    def said(self) -> ProgramReply:
         raw = "".join(self._all)
         if self._said.known or raw.lstrip()[:1] in {"{", "["}:
             return self._said
-        return Said(text=plain(raw), known=True)  # the user has asked for text
+        return ProgramReply(text=plain_text(raw), known=True)  # the user has asked for text
 
     def _take(self, line: str) -> str:
         if line.lstrip()[:1] not in {"{", "["}:
@@ -170,7 +170,7 @@ class Events:
             return ""  # the shape of another version: what is missing then is said at the end
 
 
-def claude(said: Said, event: Event) -> str:
+def claude(said: ProgramReply, event: Event) -> str:
     """`claude -p --output-format stream-json` (or json: the last of these events alone)."""
     kind = event.get("type")
     if kind == "system" and event.get("subtype") == "init":
@@ -205,7 +205,7 @@ def claude(said: Said, event: Event) -> str:
 _STOPS: dict[str, Stop] = {"max_tokens": "length", "refusal": "refusal"}
 
 
-def codex(said: Said, event: Event) -> str:
+def codex(said: ProgramReply, event: Event) -> str:
     """`codex exec --json`: the last message is the reply; errors count unless the turn is completed after all."""
     kind = event.get("type")
     if kind == "item.completed":
@@ -226,7 +226,7 @@ def codex(said: Said, event: Event) -> str:
     return ""
 
 
-def gemini(said: Said, event: Event) -> str:
+def gemini(said: ProgramReply, event: Event) -> str:
     """`gemini --output-format stream-json`, or json: one object with `response` or `error`."""
     kind = event.get("type")
     if kind == "init":
@@ -380,11 +380,11 @@ PROGRAMS: Mapping[str, Program] = {
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
-def completed(command: str) -> str:
+def full_command(command: str) -> str:
     """The command line that is really run for `command`: with the arguments that make a known program answer,
     in a form that can be read, and change nothing; those that the user has given otherwise are left alone."""
     words = simple_words(command)
-    known = program(command)
+    known = known_program(command)
     if known is None or (known.only and known.only not in words):
         return command
     given = {word.partition("=")[0] for word in words}
@@ -395,14 +395,14 @@ def completed(command: str) -> str:
     return f"{known.before} {line}" if known.before else line
 
 
-def program(command: str) -> Program | None:
+def known_program(command: str) -> Program | None:
     """The known program that `command` runs, and nothing else."""
     return next((PROGRAMS.get(PurePath(word).name) for word in simple_words(command)), None)
 
 
-def apart(command: str) -> bool:
+def runs_in_empty_folder(command: str) -> bool:
     """Whether `command` is to run in an empty folder: an agent that is not told to work on files of this one."""
-    known = program(command)
+    known = known_program(command)
     if known is None or not known.agent:
         return False
     words = simple_words(command)
@@ -430,7 +430,7 @@ def simple_words(command: str) -> list[str]:
     return words
 
 
-def counted(known: Program | None, said: str) -> Usage | None:
+def reported_usage(known: Program | None, said: str) -> Usage | None:
     """The usage that a program has said on standard error."""
     if known is None or known.counts is None:
         return None
@@ -441,7 +441,7 @@ def counted(known: Program | None, said: str) -> Usage | None:
     return Usage(tokens_in, tokens_out)
 
 
-def named(command: str) -> str:
+def masked_command(command: str) -> str:
     """`command` as it may be shown and logged: what may be a key is left out."""
     masked = re.sub(r"(?<!\S)([A-Za-z_]\w*=)\S+", r"\1***", command)
     masked = re.sub(r"(?i)(--?[\w-]*(?:key|token|secret|password)[ =])\S+", r"\1***", masked)

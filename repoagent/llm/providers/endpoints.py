@@ -82,7 +82,7 @@ _OWN = ("base_url", "api_key_env", "api_key_command", "traits")
 _OLLAMA_PORT = 11434
 
 
-def names() -> tuple[str, ...]:
+def endpoint_names() -> tuple[str, ...]:
     """The ready names, in the order of endpoints.toml."""
     return tuple(_ready())
 
@@ -139,12 +139,12 @@ def find_key(endpoint: Endpoint) -> Key | None:
     return None
 
 
-def hint(name: str, kind: str) -> str:
+def endpoint_hint(name: str, kind: str) -> str:
     """`key_page`, `start` or `get` of a ready name, "" where there is none."""
     return str(_ready().get(name, {}).get(kind, ""))
 
 
-def shown(address: str) -> str:
+def display_address(address: str) -> str:
     """A URL as it may be shown: without a password or a query in it."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -176,13 +176,13 @@ def _run(endpoint: Endpoint) -> str:
     except subprocess.TimeoutExpired:
         why = f"printed no key in {KEY_SECONDS:g} s"
     except (OSError, ValueError) as error:  # no shell, or a NUL in the command
-        why = f"can't be run ({type(error).__name__})"
+        why = f"cannot be run ({type(error).__name__})"
     else:
         key = done.stdout.decode("utf-8", "replace").strip()
         if done.returncode == 0 and key:
             return key
         why = f"failed with exit code {done.returncode}" if done.returncode else "printed no key"
-    raise ModelError(f"{setting} {why}: run it by hand to see what is wrong") from None
+    raise ModelError(f"{setting} {why}: run it yourself to see why") from None
 
 
 @cache
@@ -198,19 +198,19 @@ def _checked(name: str, row: object) -> Mapping[str, Any]:
     """A row of the user's, if it is one. Values are not repeated in errors: one could be a key."""
     where = f"providers.{name} of the configuration"
     if not isinstance(row, Mapping):
-        raise UsageError(f'{where} is no table: write [providers.{name}] and base_url = "https://host/v1"')
+        raise UsageError(f'{where} is not a table: write [providers.{name}] and base_url = "https://host/v1"')
     for key, value in row.items():
         if key not in _OWN:
-            raise UsageError(f"{where} has an unknown {key!r}: it may have {', '.join(_OWN)}")
+            raise UsageError(f"{where} has an unknown key {key!r}: use {', '.join(_OWN)}")
         many = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
         if not (isinstance(value, str) if key in {"base_url", "api_key_command"} else many):
             if key == "api_key_env" and isinstance(value, str):
                 continue
-            raise UsageError(f"{key} in {where} is no {'text' if key != 'traits' else 'list of names'}")
+            raise UsageError(f"{key} in {where} is not a {'string' if key != 'traits' else 'list of names'}")
     unknown = set(row.get("traits", ())) - TRAITS
     if unknown:
         known = ", ".join(sorted(TRAITS))
-        raise UsageError(f"{where} has an unknown trait {min(unknown)!r}: there are {known}")
+        raise UsageError(f"{where} has an unknown trait {min(unknown)!r}: use {known}")
     return row
 
 
@@ -223,7 +223,7 @@ def _url(text: str, source: str) -> str:
         good = False
     if not good or not text.strip().isprintable() or " " in text.strip():
         said = re.sub(r"//[^/]*@", "//", text)
-        raise UsageError(f"{source} is no URL ({said!r}): write it like https://host/v1")
+        raise UsageError(f"{source} is not a URL ({said!r}): set it to one like https://host/v1")
     return text.strip().rstrip("/")
 
 
@@ -266,20 +266,20 @@ class ServerBackend(Backend):
         return OpenAIModel(found, model, options.wishes, options.seconds)
 
     def preload(self, model: str) -> None:
-        if self.name in names() and (found := endpoint(self.name, {})):
+        if self.name in endpoint_names() and (found := endpoint(self.name, {})):
             from repoagent.llm.providers.openai import preload
 
             preload(found)
 
     def check(self, settings: Settings, model: str) -> Status:
-        from repoagent.llm.providers.openai_models import context_of, reach
+        from repoagent.llm.providers.openai_models import context_of, why_unreachable
 
         if (found := self._endpoint(settings)) is None:
             return Status(problem=f"no provider {self.name}")
         key = find_key(found)
         if key is None and needs_key(found):
             return Status(problem=f"no key: set {self._key_settings(found)}", tried=False)
-        problem = reach(found)
+        problem = why_unreachable(found)
         context = context_of(found, model) if model and found.local and not problem else None
         return Status(key.origin if key else "", problem, context=context)
 

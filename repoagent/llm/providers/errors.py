@@ -30,7 +30,7 @@ from repoagent.llm.providers.endpoints import Endpoint
 if TYPE_CHECKING:
     import httpx2
 
-WAYS = """\
+MODEL_ADVICE = """\
 The shortest ways to get one:
   export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
   --model openai/NAME            or ollama/NAME, local/FILE.gguf
@@ -73,7 +73,7 @@ class Rejection:
 def rejection(failed: Rejection) -> ModelError:
     """Retryable for what may pass by itself, else a ModelError that says what to do."""
     status, said = failed.status, failed.said
-    if may_pass(failed):
+    if is_transient(failed):
         words = _PASSING.get(status, f"the server failed ({status}: {said})")
         return Retryable(words, retry_after=failed.wait, usage=failed.usage)
     if status == 401:
@@ -81,13 +81,13 @@ def rejection(failed: Rejection) -> ModelError:
     if status == 403:
         return ModelError(f"the key may not use {failed.spec} ({said}): use another key or another --model")
     if status == 404:
-        return ModelError(f"{failed.host} knows no {failed.spec} ({said}): {failed.name_advice}")
+        return ModelError(f"{failed.host} has no {failed.spec} ({said}): {failed.name_advice}")
     if status == 413 or failed.too_long:
         return ModelError(
             f"the prompt is too long for {failed.spec} ({said}): name fewer files, or a part of the file"
         )
     if failed.spent or status in {402, 429}:
-        return ModelError(f"the account can't pay for this call ({said}): see its limits and billing")
+        return ModelError(f"the account cannot pay for this call ({said}): check its limits and billing")
     return ModelError(f"{failed.spec} does not accept the request ({status}: {said})")
 
 
@@ -99,12 +99,12 @@ def with_attached(error: ModelError, request: Request) -> ModelError:
     first = media[0]
     more = f" and {len(media) - 1} more" if len(media) > 1 else ""
     return ModelError(
-        f"{error}. Attached was {first.name or 'a file'} ({first.described()}){more}: make it smaller, convert it, or "
-        "leave it out"
+        f"{error}. The attachment was {first.name or 'a file'} ({first.described()}){more}: make it smaller, "
+        "convert it, or leave it out"
     )
 
 
-def may_pass(failed: Rejection) -> bool:
+def is_transient(failed: Rejection) -> bool:
     if failed.passes is not None:
         return failed.passes
     if failed.too_long or failed.spent:
@@ -130,16 +130,16 @@ def unreachable(
     found = list(causes(error))
     said = brief(str(found[-1]), secrets) or type(found[-1]).__name__
     if any(isinstance(cause, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError) for cause in found):
-        return ModelError(f"no request can be made to {host} ({said}): check {settings}")
+        return ModelError(f"cannot build a request to {host} ({said}): check {settings}")
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in found):
         return ModelError(
             f"the certificate of {host} is not trusted ({said}): set SSL_CERT_FILE to your own authority's"
         )
     if any(isinstance(cause, httpx2.ReadTimeout) for cause in found):
-        return Retryable(f"{host} gave no answer for {read_seconds:g} s")
+        return Retryable(f"no answer from {host} for {read_seconds:g} s")
     if timed_out:
-        return Retryable(f"{host} could not be reached in time")
-    return Retryable(f"{host} can't be reached ({said})")
+        return Retryable(f"connecting to {host} timed out")
+    return Retryable(f"cannot reach {host} ({said})")
 
 
 def broken_stream(error: Exception, read_seconds: float, usage: Usage) -> Retryable:
@@ -147,7 +147,7 @@ def broken_stream(error: Exception, read_seconds: float, usage: Usage) -> Retrya
     import httpx2
 
     if isinstance(error, httpx2.TimeoutException):
-        return Retryable(f"the reply broke off: nothing came for {read_seconds:g} s", usage=usage)
+        return Retryable(f"the reply broke off: no data for {read_seconds:g} s", usage=usage)
     return Retryable(f"the reply broke off ({type(error).__name__})", usage=usage)
 
 
@@ -230,7 +230,7 @@ def in_background(work: Callable[[], object], name: str) -> None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """Hold the garbage collector off for the block, and let it never look at what there is after it.
 
     The import of an SDK makes up to 150,000 objects that stay to the end. To go through them again and again is a
@@ -269,7 +269,7 @@ def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
         return httpx2.Client(follow_redirects=True, limits=httpx2.Limits(keepalive_expiry=60), **options)
     except (OSError, ValueError, httpx2.InvalidURL) as error:
         raise ModelError(
-            f"no connection can be made ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
+            f"cannot connect ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
         ) from error
 
 

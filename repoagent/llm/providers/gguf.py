@@ -26,10 +26,12 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 
 # Bounds no real header comes near: the largest vocabularies have 300,000 tokens and 600,000 merges.
-_MOST_BYTES = 128 << 20
-_MOST_STRINGS = 4_000_000
-_MOST_VALUES = 65_536
-_KEPT = 4_096  # entries of an array of numbers; per-layer figures are kept, scores of a vocabulary are not
+_MAX_BYTES = 128 << 20
+_MAX_STRINGS = 4_000_000
+_MAX_VALUES = 65_536
+_MAX_NUMBERS = (
+    4_096  # entries of an array of numbers; per-layer figures are kept, scores of a vocabulary are not
+)
 _CHUNK = 1 << 20
 
 _STRING, _ARRAY = 8, 9
@@ -47,7 +49,7 @@ _BLOCKS = {
 Value = int | float | str | tuple[int | float, ...]
 
 
-class Damaged(RepoagentError):
+class DamagedHeader(RepoagentError):
     """The header contradicts itself; the text says how."""
 
 
@@ -71,7 +73,7 @@ class Header:
         if isinstance(found, tuple):
             found = max(found, default=0)
         if not isinstance(found, int | float) or not isfinite(found):
-            raise Damaged(f"it has no number {key}")
+            raise DamagedHeader(f"it has no number {key}")
         return int(found)
 
     def numbers(self, key: str, count: int) -> list[int]:
@@ -81,7 +83,7 @@ class Header:
             return []
         if isinstance(found, tuple):
             if len(found) < count or not all(isfinite(number) for number in found):
-                raise Damaged(f"it has too few numbers {key}")
+                raise DamagedHeader(f"it has too few numbers {key}")
             return [int(number) for number in found[:count]]
         return [self.number(key)] * count
 
@@ -91,8 +93,8 @@ def parse(stream: IO[bytes], size: int) -> Header:
     reader = _Reader(stream, size)
     reader.skip(8)  # magic and version, checked before
     tensors, pairs = reader.scalar("Q"), reader.scalar("Q")
-    if pairs > _MOST_VALUES or tensors > _MOST_VALUES * 16:
-        raise Damaged("its header lists more than it can hold")
+    if pairs > _MAX_VALUES or tensors > _MAX_VALUES * 16:
+        raise DamagedHeader("its header lists more than it can hold")
     values: dict[str, Value] = {}
     for _ in range(pairs):
         key = reader.text()
@@ -106,7 +108,7 @@ def parse(stream: IO[bytes], size: int) -> Header:
         ends = max(ends, end)
     alignment = values.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20:
-        raise Damaged("its alignment is out of range")
+        raise DamagedHeader("its alignment is out of range")
     start = -(-reader.position // alignment) * alignment
     return Header(values, weights, size, start + ends if ends else 0)
 
@@ -116,13 +118,13 @@ def _tensor(reader: _Reader) -> tuple[int, int]:
     name = reader.text()
     dimensions = reader.scalar("I")
     if dimensions > 4:
-        raise Damaged(f"its tensor {name[:60]!r} has {dimensions} dimensions")
+        raise DamagedHeader(f"its tensor {name[:60]!r} has {dimensions} dimensions")
     shape = [reader.scalar("Q") for _ in range(dimensions)]
     kind, offset = reader.scalar("I"), reader.scalar("Q")
     numbers = prod(shape)
     block, block_bytes = _BLOCKS.get(kind, (1, 0))
     if shape and shape[0] % block:
-        raise Damaged(f"its tensor {name[:60]!r} does not fill its blocks")
+        raise DamagedHeader(f"its tensor {name[:60]!r} does not fill its blocks")
     return numbers, offset + numbers // block * block_bytes
 
 
@@ -131,7 +133,7 @@ class _Reader:
 
     def __init__(self, stream: IO[bytes], size: int) -> None:
         self._stream = stream
-        self._end = min(size, _MOST_BYTES)
+        self._end = min(size, _MAX_BYTES)
         self._data = b""
         self._base = 0  # where in the file `_data` starts
         self._at = 0
@@ -149,7 +151,7 @@ class _Reader:
 
     def skip(self, count: int) -> None:
         if self.position + count > self._end:
-            raise Damaged("its header ends too early")
+            raise DamagedHeader("its header ends too early")
         if self._at + count > len(self._data):
             self._base, self._at, self._data = self.position + count, 0, b""
             self._stream.seek(self._base)
@@ -170,20 +172,20 @@ class _Reader:
         if kind == _ARRAY:
             return self._array(self.scalar("I"), self.scalar("Q"))
         if kind not in _SCALARS:
-            raise Damaged(f"its header has a value of the unknown type {kind}")
+            raise DamagedHeader(f"its header has a value of the unknown type {kind}")
         return self.scalar(_SCALARS[kind])
 
     def _array(self, kind: int, count: int) -> Value | None:
         if kind == _STRING:
             self._strings += count
-            if self._strings > _MOST_STRINGS:
-                raise Damaged("its header lists more than it can hold")
+            if self._strings > _MAX_STRINGS:
+                raise DamagedHeader("its header lists more than it can hold")
             self._skip_strings(count)
             return None
         if kind not in _SCALARS:
-            raise Damaged(f"its header has a list of the unknown type {kind}")
+            raise DamagedHeader(f"its header has a list of the unknown type {kind}")
         length = count * struct.calcsize(_SCALARS[kind])
-        if count > _KEPT:
+        if count > _MAX_NUMBERS:
             self.skip(length)
             return None
         return struct.unpack(f"<{count}{_SCALARS[kind]}", self.take(length))
@@ -202,11 +204,11 @@ class _Reader:
     def _fill(self, count: int) -> None:
         """Have at least `count` bytes ready."""
         if self.position + count > self._end:
-            raise Damaged("its header ends too early")
+            raise DamagedHeader("its header ends too early")
         self._base, rest, self._at = self.position, self._data[self._at :], 0
         self._data = rest + self._stream.read(max(_CHUNK, count) - len(rest))
         if len(self._data) < count:
-            raise Damaged("its header ends too early")
+            raise DamagedHeader("its header ends too early")
 
 
 _CACHE_BYTES = 2  # of one number in the cache of keys and values: llama.cpp keeps them as 16-bit floats
@@ -232,7 +234,7 @@ class ModelFile:
     cache_per_token: int
 
 
-def read(path: Path) -> ModelFile:
+def read_model_file(path: Path) -> ModelFile:
     """What the header of `path`, the first part where a model is split, says. The weights are not read.
 
     Raises ModelError when there is no such file, when it is no model that can write text, or not all of it.
@@ -240,14 +242,14 @@ def read(path: Path) -> ModelFile:
     header = _header(path)
     kind = header.text("general.type") or "model"
     if kind != "model":
-        raise ModelError(f"{path} is no language model but a file of kind {kind!r}: name the model itself")
+        raise ModelError(f"{path} is not a language model but a file of kind {kind!r}: name the model itself")
     parts = [header, *(_header(part) for part in _other_parts(path, header))]
     architecture = header.text("general.architecture")
     if not architecture:
-        raise _damaged(path, "it does not say which architecture it has")
+        raise _damaged(path, "it does not name its architecture")
     try:
         return _model(header, architecture, parts)
-    except Damaged as error:
+    except DamagedHeader as error:
         raise _damaged(path, str(error)) from error
 
 
@@ -255,18 +257,18 @@ def _model(header: Header, architecture: str, parts: Sequence[Header]) -> ModelF
     def number(key: str, default: int | None = None) -> int:
         found = header.number(f"{architecture}.{key}", default)
         if not 0 <= found <= _LARGEST.get(key, 1 << 20):
-            raise Damaged(f"its {key} is {found}")
+            raise DamagedHeader(f"its {key} is {found}")
         return found
 
     layers, embedding, context = (
         number(key) for key in ("block_count", "embedding_length", "context_length")
     )
     if not (layers and embedding and context):
-        raise Damaged("it has no layers or no window")
+        raise DamagedHeader("it has no layers or no window")
     heads = header.numbers(f"{architecture}.attention.head_count", layers) or [0]
     kv_heads = header.numbers(f"{architecture}.attention.head_count_kv", layers) or heads
     if not all(0 <= count <= 1 << 16 for count in (*heads, *kv_heads)):
-        raise Damaged("the number of its heads is out of range")
+        raise DamagedHeader("the number of its heads is out of range")
     width = embedding // max(*heads, 1)
     one_head = number("attention.key_length", width) + number("attention.value_length", width)
     weights = sum(part.weights for part in parts)
@@ -296,7 +298,7 @@ def _other_parts(path: Path, header: Header) -> list[Path]:
     """Where the second and later parts of a split model are; llama.cpp finds them by their names."""
     try:
         number, count = header.number("split.no", 0), header.number("split.count", 1)
-    except Damaged as error:
+    except DamagedHeader as error:
         raise _damaged(path, str(error)) from error
     if count <= 1:
         return []
@@ -316,22 +318,22 @@ def _header(path: Path) -> Header:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a fifo must not be waited for
     except OSError as error:
-        raise ModelError(f"{path} can't be read ({error.strerror}): name a model file, local/PATH") from error
+        raise ModelError(f"cannot read {path} ({error.strerror}): name a model file, local/PATH") from error
     except ValueError as error:
-        raise ModelError(f"{str(path)!r} is no path: name a model file, local/PATH") from error
+        raise ModelError(f"{str(path)!r} is not a path: name a model file, local/PATH") from error
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
-            what = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise ModelError(f"{path} is {what}: name a model file, local/PATH")
         with os.fdopen(os.dup(file), "rb") as stream:
             _check_kind(path, stream.read(512))
             stream.seek(0)
             header = parse(stream, status.st_size)
-    except Damaged as error:
+    except DamagedHeader as error:
         raise _damaged(path, str(error)) from error
     except OSError as error:
-        raise ModelError(f"{path} can't be read ({error.strerror})") from error
+        raise ModelError(f"cannot read {path} ({error.strerror})") from error
     finally:
         os.close(file)
     if header.needed > status.st_size:
@@ -346,7 +348,7 @@ def _check_kind(path: Path, start: bytes) -> None:
     """Raise ModelError unless `start` is that of a GGUF file of a version that llama.cpp reads."""
 
     def no(why: str) -> NoReturn:
-        raise ModelError(f"{path} is no model file that llama.cpp reads: {why}")
+        raise ModelError(f"{path} is not a model file that llama.cpp reads: {why}")
 
     if not start:
         no("it is empty")
@@ -377,7 +379,7 @@ _SCRATCH = 200 << 20  # bytes that llama.cpp computes in, and a tenth of the mod
 
 
 @dataclass(frozen=True)
-class Found:
+class LocatedModel:
     """A model file that is there: `file` is absolute, `shown` as the user wrote it; `stamp` changes with it."""
 
     file: Path
@@ -387,38 +389,38 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadPlan:
     """How to load it: `window` in tokens, `wished` what was asked for; `need` bytes of memory."""
 
-    found: Found
+    found: LocatedModel
     wished: int | None
     window: int
     need: int
 
 
-def find(path: str) -> Found:
+def locate(path: str) -> LocatedModel:
     """The model file at `path`, `~` and the current folder taken into account. Raises ModelError."""
     try:
         written = Path(path).expanduser()
     except RuntimeError as error:  # ~name of nobody
-        raise ModelError(f"there is no {path}: name a model file, local/PATH") from error
+        raise ModelError(f"no such file: {path}; name a model file, local/PATH") from error
     stamp = _stamp(written)
-    return Found(written.absolute(), path, stamp, _read(written, stamp))
+    return LocatedModel(written.absolute(), path, stamp, _read(written, stamp))
 
 
-def make_plan(found: Found, wished: int | None, free: int | None) -> Plan:
+def make_plan(found: LocatedModel, wished: int | None, free: int | None) -> LoadPlan:
     """How to load the model into `free` bytes of memory (None: unknown) with a window of `wished` tokens.
 
     Without a wish the window is the model's own, at most DEFAULT_WINDOW, and smaller where memory is short.
     Raises ModelError when it does not fit, UsageError for a window that is none.
     """
     if wished is not None and wished < 1:
-        raise UsageError(f"a window of {wished} tokens is none: give a positive number")
+        raise UsageError(f"a window of {wished} tokens is invalid: use a positive number")
     model = found.model
     windows = [min(wished, model.context)] if wished else _windows(model.context)
     for window in windows:
         if free is None or need(model, window) <= free:
-            return Plan(found, wished, window, need(model, window))
+            return LoadPlan(found, wished, window, need(model, window))
     raise ModelError(_too_large(found.shown, model, windows[-1], free or 0))
 
 
@@ -440,7 +442,7 @@ def _windows(trained: int) -> list[int]:
 def _too_large(path: str, model: ModelFile, window: int, free: int) -> str:
     return (
         f"{path} needs about {_gigabytes(need(model, window))} of memory with a window of {window:,} tokens, and "
-        f"{_gigabytes(free)} are free: close other programs, or take a smaller model or a more quantized one"
+        f"{_gigabytes(free)} are free: close other programs, or use a smaller or more quantized model"
     )
 
 
@@ -459,7 +461,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, stamp: tuple[int, int]) -> ModelFile:
-    return read(path)
+    return read_model_file(path)
 
 
 _UNLIMITED = 1 << 60  # version 1 writes a number about so large for "no limit"
@@ -467,7 +469,7 @@ _UNLIMITED = 1 << 60  # version 1 writes a number about so large for "no limit"
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that can be had without swapping, within the limits of the control groups; None if not known."""
-    known = [_free(root), *_group_rooms(root)]
+    known = [_free(root), *_cgroup_memory(root)]
     return min((room for room in known if room is not None), default=None)
 
 
@@ -494,7 +496,7 @@ def _free(root: Path) -> int | None:
         return None
 
 
-def _group_rooms(root: Path) -> list[int | None]:
+def _cgroup_memory(root: Path) -> list[int | None]:
     """What each control group above this process still allows; pages of files are given back on demand."""
     rooms: list[int | None] = []
     for line in _text(root / "proc/self/cgroup").splitlines():

@@ -35,7 +35,15 @@ from repoagent.llm import catalog
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Stop, Usage, Wishes, wire_text
 from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
-from repoagent.llm.providers.gguf import Found, Plan, available_memory, cores, find, make_plan, read
+from repoagent.llm.providers.gguf import (
+    LoadPlan,
+    LocatedModel,
+    available_memory,
+    cores,
+    locate,
+    make_plan,
+    read_model_file,
+)
 from repoagent.llm.usage import estimate, estimate_tokens
 
 if TYPE_CHECKING:
@@ -54,7 +62,7 @@ _LONGEST_SOCKET = 100  # bytes of a path that every system takes for a socket
 class Engine:
     """One running llama.cpp; `socket` is where it answers once it is `loaded`."""
 
-    plan: Plan
+    plan: LoadPlan
     process: subprocess.Popen[bytes]
     folder: Path
     log: IO[bytes]
@@ -76,7 +84,7 @@ _starting = threading.RLock()
 
 def window_of(path: str, wished: int | None) -> int:
     """The window in tokens that the model has, or would be loaded with. Raises ModelError, UsageError."""
-    found = find(path)
+    found = locate(path)
     engine = _running(found, wished)
     return engine.plan.window if engine else make_plan(found, wished, available_memory()).window
 
@@ -125,18 +133,18 @@ def why_ended(engine: Engine) -> str:
     except subprocess.TimeoutExpired:
         return ""
     if code == -signal.SIGKILL:
-        return "it was killed, as happens when memory is short"
+        return "it was killed, probably because memory ran out"
     if code == -signal.SIGILL:
         return "this processor lacks instructions that xllamacpp was built for"
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"llama.cpp gave up on it with {how}, try another file of this model"
+    return f"llama.cpp failed with {how}; try another file of this model"
 
 
 def _engine(path: str, wished: int | None) -> Engine:
     """The process for this model, started if there is none yet."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
-    found = find(path)
+    found = locate(path)
     with _starting:
         engine = _running(found, wished)
         if engine:
@@ -153,14 +161,14 @@ def _engine(path: str, wished: int | None) -> Engine:
         return _start(plan)
 
 
-def _running(found: Found, wished: int | None) -> Engine | None:
+def _running(found: LocatedModel, wished: int | None) -> Engine | None:
     engine = _engines.get(found.file)
     if engine and engine.alive and engine.plan.found.stamp == found.stamp and engine.plan.wished == wished:
         return engine
     return None
 
 
-def _start(plan: Plan) -> Engine:
+def _start(plan: LoadPlan) -> Engine:
     folder = _folder()
     log = tempfile.TemporaryFile()  # noqa: SIM115
     order = {
@@ -189,7 +197,7 @@ def _start(plan: Plan) -> Engine:
             return engine
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise ModelError(f"{sys.executable} can't be run for llama.cpp: {error.strerror}") from error
+        raise ModelError(f"{sys.executable} cannot run llama.cpp: {error.strerror}") from error
 
 
 def _folder() -> Path:
@@ -211,7 +219,7 @@ def _wait(engine: Engine, on_progress: OnProgress | None) -> None:
             on_progress(min(_resident(engine) / engine.plan.need, 0.99))
     said = stdout.readline().decode(errors="replace").strip()
     if said != "ready":
-        raise ModelError(f"llama.cpp can't load {engine.plan.found.shown}: {_cause(engine, said)}")
+        raise ModelError(f"llama.cpp cannot load {engine.plan.found.shown}: {_cause(engine, said)}")
     if on_progress and time.monotonic() - started > _LOOK_EVERY:
         on_progress(1.0)
 
@@ -236,7 +244,7 @@ def _cause(engine: Engine, said: str) -> str:
         return f"{' '.join(found[1].split())[:300]}. Try another file of this model"
     if said and not said.startswith("RuntimeError"):  # that one only says that it failed
         return said[:300]
-    return why_ended(engine) or "it gave no answer"
+    return why_ended(engine) or "no reason given"
 
 
 _SAID = 300  # characters of what llama.cpp says in an error
@@ -274,7 +282,7 @@ class LocalModel:
 
         Raises UsageError where an image or PDF is attached.
         """
-        refuse_any(request, self.spec, "a model file is run here without the part that sees")
+        refuse_any(request, self.spec, "model files run without image support")
         engine = loaded_engine(self.path, self.context, self.on_progress)
         connection = _connect(engine.socket)
         try:
@@ -283,7 +291,7 @@ class LocalModel:
             why = why_ended(engine)
             if why:
                 stop(engine)
-                raise ModelError(f"{self.spec} ended in the middle of its reply: {why}") from error
+                raise ModelError(f"{self.spec} stopped in the middle of its reply: {why}") from error
             if isinstance(error, Retryable):
                 raise
             raise Retryable(
@@ -409,10 +417,10 @@ class LocalBackend(Backend):
 
     def parameters(self, model: str) -> float | None:
         try:
-            return read(Path(model).expanduser()).parameters
+            return read_model_file(Path(model).expanduser()).parameters
         except ModelError:  # the first call will say what is wrong with it
             return None
 
     def _context(self, settings: Settings, model: str) -> int | None:
         """The window that is configured."""
-        return catalog.known(f"{self.name}/{model}", settings.family("models")).context
+        return catalog.model_info(f"{self.name}/{model}", settings.family("models")).context

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 END = "."  # alone on a line it ends a reply
 _EOT = "\x04"  # ^D
-_HEEDED = 0.25  # seconds until a ^C is heeded, however it falls
+_POLL_SECONDS = 0.25  # seconds until a ^C is heeded, however it falls
 _KILL = "\x15"  # ^U
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
 
 
 @dataclass
-class _Typed:
+class _TypedReply:
     """The lines that are whole, and the one that is being written. `pasted`: the last thing was a paste."""
 
     lines: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable
     `first` is asked about the first line when Enter is pressed. A text is the reply; "" means that the line was
     no part of it; None that it is.
     """
-    typed = _Typed()
+    typed = _TypedReply()
     before = ""
     for key in keys:
         if (before, key) == ("\r", "\n"):
@@ -96,7 +96,7 @@ def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable
     return typed.text
 
 
-def _paste(typed: _Typed, text: str, echo: Callable[[str], None]) -> None:
+def _paste(typed: _TypedReply, text: str, echo: Callable[[str], None]) -> None:
     """A paste of many lines is counted instead of shown: the person has it before their eyes elsewhere."""
     *lines, last = text.split("\n")
     if not lines:
@@ -112,7 +112,7 @@ def _paste(typed: _Typed, text: str, echo: Callable[[str], None]) -> None:
     echo(f"[{count} lines pasted: Enter to use them]\n")
 
 
-def _rub_out(typed: _Typed, count: int, echo: Callable[[str], None]) -> None:
+def _rub_out(typed: _TypedReply, count: int, echo: Callable[[str], None]) -> None:
     rest = max(0, len(typed.line) - count)
     for character in reversed(typed.line[rest:]):
         echo("\b \b" * (2 if unicodedata.east_asian_width(character) in "WF" else 1))
@@ -124,7 +124,7 @@ def _plain(text: str) -> str:
 
 
 @contextmanager
-def listening(fd: int, echo: Callable[[str], None]) -> Iterator[Iterator[str]]:
+def raw_keys(fd: int, echo: Callable[[str], None]) -> Iterator[Iterator[str]]:
     """The keys of the terminal `fd`, each as it is pressed; a marked paste is one key. ^C works as always."""
     import termios
 
@@ -148,7 +148,7 @@ def _keys(fd: int) -> Iterator[str]:
     while True:
         try:
             # Python heeds a ^C between its steps only: one in the instant before a read would wait for the next key.
-            while not select.select([fd], [], [], _HEEDED)[0]:
+            while not select.select([fd], [], [], _POLL_SECONDS)[0]:
                 pass
             byte = os.read(fd, 1)  # one at a time: what follows the reply belongs to who asks next
         except OSError:  # the terminal is gone
@@ -170,7 +170,7 @@ def _keys(fd: int) -> Iterator[str]:
 TIMEOUT = 5.0  # seconds; pyperclip waits for its programs as long as they take
 
 
-def put(text: str) -> bool:
+def copy_to_clipboard(text: str) -> bool:
     """Put `text` into the clipboard, and whether it is there: pyperclip does not see its programs fail."""
     import pyperclip
 
@@ -182,7 +182,7 @@ def put(text: str) -> bool:
     return found is not None and found == text.replace("\r\n", "\n")
 
 
-def get() -> str | None:
+def paste_from_clipboard() -> str | None:
     """What is in the clipboard, with `\\n` at the ends of lines; None when it can't be read or is no text."""
     import pyperclip
 
@@ -234,7 +234,7 @@ class ManualModel:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is an estimate. Raises UsageError where an image or PDF is attached."""
-        refuse_any(request, self.spec, "give the files to the chat yourself, beside the prompt without them")
+        refuse_any(request, self.spec, "give the files to the chat yourself, next to the prompt")
         prompt = render(request)
         text = self._reply(prompt)
         on_text(text)
@@ -247,23 +247,23 @@ class ManualModel:
         if self.reply is not None and not self._used:
             self._used = True
             text = source.read() if str(self.reply) == "-" else _read(self.reply)
-            return _cut(text, prompt) or _no_reply(
-                f"{self.reply} holds no reply, only what was asked: save it there"
+            return _strip_prompt(text, prompt) or _no_reply(
+                f"{self.reply} holds only the prompt: save the reply there"
             )
         path = _write_prompt(prompt, self.folder)
         if asks:
-            return _asked(prompt, path, source.fileno(), out) or _no_reply(
+            return _ask_user(prompt, path, source.fileno(), out) or _no_reply(
                 f"no reply was given: give the prompt in {path} to a model and paste its reply, "
-                "or save it and say --reply FILE"
+                "or save it and use --reply FILE"
             )
         if self.reply is not None:
             raise ModelError(
-                f"the reply in {self.reply} does not settle it: give the new prompt in {path} to a model and say "
-                "--reply with its answer"
+                f"the reply in {self.reply} is not enough: give the new prompt in {path} to a model and use "
+                "--reply with its reply"
             )
         print(f"The prompt is in {path}\nIts reply is read from standard input.", file=out, flush=True)
-        return _cut(source.read(), prompt) or _no_reply(
-            f"no reply was given: give the prompt in {path} to a model, save its reply and say --reply FILE"
+        return _strip_prompt(source.read(), prompt) or _no_reply(
+            f"no reply was given: give the prompt in {path} to a model, save its reply and use --reply FILE"
         )
 
 
@@ -271,7 +271,7 @@ def _no_reply(sentence: str) -> NoReturn:
     raise ModelError(sentence)
 
 
-def _asked(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
+def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
     """The reply that the person at the terminal gives; "" for none."""
 
     def say(text: str) -> None:
@@ -292,22 +292,22 @@ def _asked(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
             return None
         if " " in word or not ("/" in word or "." in word):
             return None  # code
-        say(f"There is no file {file}.\n")
+        say(f"No such file: {file}\n")
         return ""
 
-    with listening(terminal, say) as keys:  # from the start: what is pasted early must not be cut
-        has_clipboard = _handed_over(prompt, path, say)
+    with raw_keys(terminal, say) as keys:  # from the start: what is pasted early must not be cut
+        has_clipboard = _hand_over(prompt, path, say)
         while True:
             text = read_reply(keys, say, first)
-            cut = _cut(text, prompt)
+            cut = _strip_prompt(text, prompt)
             if cut or not text.strip():
                 return cut
             say("That is the prompt, not the reply to it: paste the reply.\n")
 
 
-def _handed_over(prompt: str, path: Path, say: OnText) -> bool:
+def _hand_over(prompt: str, path: Path, say: OnText) -> bool:
     """Put the prompt into the clipboard, say where it is and what is to be done; whether there is a clipboard."""
-    if put(prompt):
+    if copy_to_clipboard(prompt):
         say(f"The prompt is in the clipboard, and in {path}\n")
         say("Give it to a model, copy the reply and press Enter here.\n")
         say(f'(Or paste the reply, or type @FILE; a line "{END}" ends what is pasted.)\n')
@@ -318,11 +318,11 @@ def _handed_over(prompt: str, path: Path, say: OnText) -> bool:
 
 
 def _from_clipboard(prompt: str, say: OnText) -> str:
-    text = get()
+    text = paste_from_clipboard()
     if not text or not text.strip():
         say("The clipboard holds no text: copy the reply, then press Enter.\n")
         return ""
-    cut = _cut(text, prompt)
+    cut = _strip_prompt(text, prompt)
     if not cut:
         say("The clipboard still holds the prompt: copy the reply, then press Enter.\n")
     else:
@@ -330,7 +330,7 @@ def _from_clipboard(prompt: str, say: OnText) -> str:
     return cut
 
 
-def _cut(text: str, prompt: str) -> str:
+def _strip_prompt(text: str, prompt: str) -> str:
     """The reply in `text`: all of it, or what comes after the prompt where that was copied too; "" for none."""
     heading = prompt.rstrip().rpartition("\n")[2]
     reply = text.rpartition(heading)[2].lstrip("\r\n") if heading in text else text
@@ -350,7 +350,7 @@ def _write_prompt(prompt: str, folder: Path | None) -> Path:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(prompt)
     except OSError as error:
-        raise ModelError(f"the prompt can't be written for you to carry: {error}") from error
+        raise ModelError(f"cannot write the prompt: {error}") from error
     return Path(name)
 
 
@@ -358,7 +358,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:
-        raise ModelError(f"the reply in {path} can't be read: {error.strerror}") from error
+        raise ModelError(f"cannot read the reply in {path}: {error.strerror}") from error
 
 
 class ManualBackend(Backend):

@@ -21,26 +21,33 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, install_extra
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes, wire_text
-from repoagent.llm.providers.endpoints import Endpoint, Key, find_key, hint, needs_key, shown
+from repoagent.llm.providers.endpoints import (
+    Endpoint,
+    Key,
+    display_address,
+    endpoint_hint,
+    find_key,
+    needs_key,
+)
 from repoagent.llm.providers.errors import (
     CONNECT_SECONDS,
     broken_stream,
     in_background,
     new_http_client,
     open_early,
-    uncollected,
     unusable_key,
     with_attached,
+    without_gc,
 )
 from repoagent.llm.providers.openai_errors import (
     NO_MODEL,
-    Told,
+    ApiError,
     no_connection,
-    read_half,
+    not_chat_completions,
+    parse_error,
     rejected,
-    something_else,
-    told,
-    too_small,
+    small_context,
+    truncated_prompt,
 )
 from repoagent.llm.providers.openai_models import context_of
 from repoagent.llm.providers.openai_parameters import (
@@ -51,7 +58,7 @@ from repoagent.llm.providers.openai_parameters import (
     media_limits,
     parameters,
 )
-from repoagent.llm.providers.openai_stream import Received, ReceivedResponse, response_parameters
+from repoagent.llm.providers.openai_stream import StreamedChat, StreamedResponse, response_parameters
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -91,7 +98,7 @@ def connect(endpoint: Endpoint) -> Connection:
         secret = key.secret if key else ""
         made = endpoint.base_url, secret
         if made not in _clients:
-            with uncollected():
+            with without_gc():
                 _clients[made] = _new_client(endpoint, secret)
         client = _clients[made]
     import openai
@@ -105,15 +112,15 @@ def usable_key(endpoint: Endpoint) -> Key | None:
     """The key for `endpoint`; None where it goes without. Raises ModelError for one that is missing or none."""
     key = find_key(endpoint)
     if key is None and needs_key(endpoint):
-        page = hint(endpoint.name, "key_page")
+        page = endpoint_hint(endpoint.name, "key_page")
         raise ModelError(
-            f"there is no key for {endpoint.name}: export {endpoint.key_variables[0]}=... "
+            f"no key for {endpoint.name}: export {endpoint.key_variables[0]}=... "
             + (f"with a key of {page}" if page else "with your key")
             + f", or set api_key_command in [providers.{endpoint.name}] of your configuration"
         )
     if key is not None and unusable_key(key.secret):
         raise ModelError(
-            f"the key for {endpoint.name} ({key.origin}) holds a line end or another character no key has: "
+            f"the key for {endpoint.name} ({key.origin}) contains a line break or another invalid character: "
             "set it again"
         )
     return key
@@ -161,12 +168,12 @@ def _new_client(endpoint: Endpoint, secret: str) -> OpenAI:
         )
     except httpx2.InvalidURL as error:
         raise ModelError(
-            f"{shown(endpoint.base_url)} is no URL ({error}): set the base URL of {endpoint.name} like https://host/v1"
+            f"{display_address(endpoint.base_url)} is no URL ({error}): set the base URL of {endpoint.name} like https://host/v1"
         ) from error
 
 
 RESPONSES = "responses"  # the trait
-_WORTH_A_LOOK = 1_000  # tokens of a prompt; a short one is not cut
+_SHORT_PROMPT = 1_000  # tokens of a prompt; a short one is not cut
 
 
 @dataclass
@@ -210,15 +217,15 @@ class OpenAIModel:
         import httpx2
         import openai
 
-        received: Received
+        received: StreamedChat
         create: Any  # each of the two has overloads of its own
         if self._responds:
             sent = response_parameters(self.spec, self.name, request, self.wishes, self.learned)
-            received = ReceivedResponse(request.tools)
+            received = StreamedResponse(request.tools)
             create = client.responses.with_streaming_response.create
         else:
             sent = parameters(self.endpoint, self.name, request, self.wishes, self.learned)
-            received = Received(request.tools)
+            received = StreamedChat(request.tools)
             create = client.chat.completions.with_streaming_response.create
         try:
             with create(
@@ -228,7 +235,7 @@ class OpenAIModel:
             ) as response:
                 received.take(response.iter_bytes(), on_text)
         except openai.APIStatusError as error:
-            failed = told(error.status_code, error.body)
+            failed = parse_error(error.status_code, error.body)
             refused = self._refused(failed, error.response.headers, sent, received.usage(request), secrets)
             raise with_attached(refused, request) from error
         except openai.APIConnectionError as error:
@@ -237,24 +244,26 @@ class OpenAIModel:
             if not received.ended:
                 raise broken_stream(error, self.read_seconds, received.usage(request)) from error
         except openai.OpenAIError as error:
-            raise something_else(self.endpoint, str(error), secrets) from error
+            raise not_chat_completions(self.endpoint, str(error), secrets) from error
         return self._reply(request, received, sent, secrets)
 
     def _reply(
-        self, request: Request, received: Received, sent: Mapping[str, Any], secrets: list[str]
+        self, request: Request, received: StreamedChat, sent: Mapping[str, Any], secrets: list[str]
     ) -> Reply:
         usage = received.usage(request, in_dollars="cost" in self.endpoint.traits)
         if received.error is not None:
-            raise with_attached(self._refused(told(200, received.error), {}, sent, usage, secrets), request)
+            raise with_attached(
+                self._refused(parse_error(200, received.error), {}, sent, usage, secrets), request
+            )
         if received.failed:
-            raise Retryable(f"the server failed in mid-reply ({received.finish})", usage=usage)
+            raise Retryable(f"the server failed during the reply ({received.finish})", usage=usage)
         if not received.ended or received.garbled:
             if received.other and not received.began:
-                raise something_else(self.endpoint, received.other, secrets)
-            raise Retryable("the reply broke off: the server ended it half way", usage=usage)
-        read, least = received.prompt_tokens, _least(request)
+                raise not_chat_completions(self.endpoint, received.other, secrets)
+            raise Retryable("the reply broke off: the server ended it early", usage=usage)
+        read, least = received.prompt_tokens, _min_tokens(request)
         if "truncates" in self.endpoint.traits and read and read * 2 < least:
-            raise read_half(self.endpoint, self.name, read, least)
+            raise truncated_prompt(self.endpoint, self.name, read, least)
         text = received.refusal or received.text
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
         blocks = received.blocks(self.spec) if received.stop == "end" else None
@@ -262,7 +271,7 @@ class OpenAIModel:
 
     def _refused(
         self,
-        failed: Told,
+        failed: ApiError,
         headers: Mapping[str, str],
         sent: Mapping[str, Any],
         usage: Usage,
@@ -270,7 +279,7 @@ class OpenAIModel:
     ) -> ModelError:
         if "input" in sent and failed.status in {404, 405} and not NO_MODEL.search(failed.all):
             self.learned.without.add(RESPONSES)
-            words: str | None = "has no Responses API: going on with Chat Completions"
+            words: str | None = "has no Responses API: continuing with Chat Completions"
         else:
             words = learn(failed, sent, self.learned)
         if words is not None:
@@ -278,14 +287,14 @@ class OpenAIModel:
         return rejected(failed, self.endpoint, self.name, headers=headers, usage=usage, secrets=secrets)
 
     def _refuse_what_will_be_cut(self, request: Request) -> None:
-        if "truncates" not in self.endpoint.traits or _least(request) < _WORTH_A_LOOK:
+        if "truncates" not in self.endpoint.traits or _min_tokens(request) < _SHORT_PROMPT:
             return
         context = self.context_tokens
-        if context is not None and context < _least(request):
-            raise too_small(self.endpoint, self.name, context, _least(request))
+        if context is not None and context < _min_tokens(request):
+            raise small_context(self.endpoint, self.name, context, _min_tokens(request))
 
 
-def _least(request: Request) -> int:
+def _min_tokens(request: Request) -> int:
     """How many tokens the prompt has at the least: four bytes for one, where runs of a character count as three
     of them, since a tokenizer takes those together."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.model import Usage
-from repoagent.llm.providers.endpoints import Endpoint, hint, shown
+from repoagent.llm.providers.endpoints import Endpoint, display_address, endpoint_hint
 from repoagent.llm.providers.errors import Rejection, brief, causes, rejection, retry_after, unreachable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _STATUS = {
 
 
 @dataclass(frozen=True)
-class Told:
+class ApiError:
     """An error as a server words it. `status` is that of HTTP, or the one in the body of a 200; `all` is
     everything it said, in lower case, to look for marks in."""
 
@@ -62,13 +62,13 @@ class Told:
     all: str = ""
 
 
-def told(status: int, body: object) -> Told:
+def parse_error(status: int, body: object) -> ApiError:
     """Read the error `body` of any of these servers: {"error": {…}}, {"error": "text"}, what stands in there,
     {"detail": …}, {"message": {…}}, a list of one of these, a text, a page of HTML."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
-        return Told(status if status >= 400 else 500, _page(body), all=body.lower())
+        return ApiError(status if status >= 400 else 500, _page(body), all=body.lower())
     error: Any = body.get("error") or body if isinstance(body, Mapping) else {}
     if not isinstance(error, Mapping):
         error = {"message": error}
@@ -80,7 +80,7 @@ def told(status: int, body: object) -> Told:
     if status < 400:
         number = int(code) if re.fullmatch(r"[45]\d\d", code) else 0
         status = number or _STATUS.get(code) or _STATUS.get(kind) or 500
-    return Told(
+    return ApiError(
         status,
         message if isinstance(message, str) else json.dumps(message),
         code or kind,
@@ -90,7 +90,7 @@ def told(status: int, body: object) -> Told:
 
 
 def rejected(
-    failed: Told,
+    failed: ApiError,
     endpoint: Endpoint,
     name: str,
     *,
@@ -99,14 +99,14 @@ def rejected(
     secrets: list[str],
 ) -> ModelError:
     """For a status of 400 and above, or an error in a stream; `usage` is what the attempt has cost."""
-    status, spec, address = failed.status, f"{endpoint.name}/{name}", shown(endpoint.base_url)
-    said = brief(failed.message, secrets) or "it does not say why"
+    status, spec, address = failed.status, f"{endpoint.name}/{name}", display_address(endpoint.base_url)
+    said = brief(failed.message, secrets) or "no reason given"
     if status in {400, 404, 410, 422} and NO_MODEL.search(failed.all) and not _TOO_LONG.search(failed.all):
         return no_model(endpoint, name, said)
     if status in {404, 405}:
         return ModelError(f"{address} has no Chat Completions ({status}: {said}): {_check(endpoint)}")
     if _NO_MEMORY in failed.all:
-        return ModelError(f"{spec} can't be loaded ({said}): use a smaller model")
+        return ModelError(f"the server cannot load {spec} ({said}): use a smaller model")
     if status in {400, 403} and _BAD_KEY.search(failed.all):
         status = 401
     variables = " or ".join(endpoint.key_variables)
@@ -131,23 +131,23 @@ def rejected(
 
 def no_model(endpoint: Endpoint, name: str, said: str) -> ModelError:
     """For a model that the server has not: how to get it, and what it has with a like name."""
-    from repoagent.llm.providers.openai_models import served
+    from repoagent.llm.providers.openai_models import list_models
 
-    get = hint(endpoint.name, "get").format(name=name)
+    get = endpoint_hint(endpoint.name, "get").format(name=name)
     advice = f"`{get}` gets it" if get else "check the name"
     try:
-        there = [model.id for model in served(endpoint, seconds=3.0)]
+        there = [model.id for model in list_models(endpoint, seconds=3.0)]
     except ModelError:
         there = []
-    near = there if len(there) <= 6 else like(name, there)
+    near = there if len(there) <= 6 else similar_models(name, there)
     if near:
         advice += (
             f"{', or use' if get else ': there is'} {', '.join(f'{endpoint.name}/{model}' for model in near)}"
         )
-    return ModelError(f"{shown(endpoint.base_url)} knows no model {name} ({said}): {advice}")
+    return ModelError(f"{display_address(endpoint.base_url)} has no model {name} ({said}): {advice}")
 
 
-def like(name: str, there: Collection[str]) -> list[str]:
+def similar_models(name: str, there: Collection[str]) -> list[str]:
     """Up to five names that a person may have meant by `name`."""
     wanted = name.lower().removeprefix("models/")
     parts = [
@@ -166,7 +166,7 @@ def no_connection(
         return not_running(endpoint)
     return unreachable(
         error,
-        shown(endpoint.base_url),
+        display_address(endpoint.base_url),
         read_seconds,
         secrets,
         timed_out=isinstance(error, openai.APITimeoutError),
@@ -175,28 +175,29 @@ def no_connection(
 
 
 def not_running(endpoint: Endpoint) -> ModelError:
-    start = hint(endpoint.name, "start")
+    start = endpoint_hint(endpoint.name, "start")
     advice = f"start it with `{start}`, or check" if start else "start it, or check"
-    return ModelError(f"nothing answers at {shown(endpoint.base_url)}: {advice} {_address_setting(endpoint)}")
+    return ModelError(
+        f"no server at {display_address(endpoint.base_url)}: {advice} {_address_setting(endpoint)}"
+    )
 
 
-def something_else(endpoint: Endpoint, said: str, secrets: list[str]) -> ModelError:
+def not_chat_completions(endpoint: Endpoint, said: str, secrets: list[str]) -> ModelError:
     """For an answer that is none of Chat Completions."""
     text = brief(_page(said), secrets)[:100] or "an empty answer"
-    return ModelError(
-        f"what answers at {shown(endpoint.base_url)} does not speak Chat Completions ({text}): {_check(endpoint)}"
-    )
+    address = display_address(endpoint.base_url)
+    return ModelError(f"the server at {address} does not speak Chat Completions ({text}): {_check(endpoint)}")
 
 
-def read_half(endpoint: Endpoint, name: str, read: int, sent: int) -> ModelError:
+def truncated_prompt(endpoint: Endpoint, name: str, read: int, sent: int) -> ModelError:
     """For a prompt of which a part was dropped: an edit made on what is left is worse than none."""
     return ModelError(
-        f"{endpoint.name} read only {read:,} of about {sent:,} tokens of the prompt for {name}, so its reply is "
-        f"not used: {_longer_context(endpoint, sent)}, or name fewer files"
+        f"{endpoint.name} read only {read:,} of about {sent:,} tokens of the prompt for {name}, so the reply was "
+        f"discarded: {_longer_context(endpoint, sent)}, or name fewer files"
     )
 
 
-def too_small(endpoint: Endpoint, name: str, context: int, sent: int) -> ModelError:
+def small_context(endpoint: Endpoint, name: str, context: int, sent: int) -> ModelError:
     """For a server that would drop a part of the prompt."""
     return ModelError(
         f"{endpoint.name} gives {name} a context of {context:,} tokens, and the prompt has about {sent:,}: "
@@ -206,7 +207,7 @@ def too_small(endpoint: Endpoint, name: str, context: int, sent: int) -> ModelEr
 
 def _longer_context(endpoint: Endpoint, sent: int) -> str:
     if "ollama_api" in endpoint.traits:
-        return f"start it anew with OLLAMA_CONTEXT_LENGTH={_round_up(sent)} {hint('ollama', 'start')}"
+        return f"restart it with OLLAMA_CONTEXT_LENGTH={_round_up(sent)} {endpoint_hint('ollama', 'start')}"
     return f"load the model with a context of {_round_up(sent)} tokens or more"
 
 
@@ -225,13 +226,13 @@ def _check(endpoint: Endpoint) -> str:
 
 
 def _address_setting(endpoint: Endpoint) -> str:
-    variable = hint(endpoint.name, "address_variable")
+    variable = endpoint_hint(endpoint.name, "address_variable")
     setting = f"providers.{endpoint.name}.base_url of your configuration"
     return f"{variable} or {setting}" if variable else setting
 
 
 def _key_setting(endpoint: Endpoint) -> str:
-    return f"name its variable as api_key_env in [providers.{endpoint.name}] of your configuration"
+    return f"set api_key_env in [providers.{endpoint.name}] of your configuration to the name of its variable"
 
 
 def _page(text: str) -> str:

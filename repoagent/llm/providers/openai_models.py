@@ -11,7 +11,14 @@ from urllib.parse import quote
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.providers.endpoints import Endpoint, Key, find_key, hint, needs_key, shown
+from repoagent.llm.providers.endpoints import (
+    Endpoint,
+    Key,
+    display_address,
+    endpoint_hint,
+    find_key,
+    needs_key,
+)
 from repoagent.llm.providers.errors import brief, causes, new_http_client, unusable_key
 from repoagent.llm.usage import Price
 
@@ -20,7 +27,7 @@ _CONTEXTS = ("max_model_len", "context_length", "context_window", "max_context_l
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedModel:
     """A model that a server has. `context` is in tokens; both are None where the server does not say."""
 
     id: str
@@ -28,7 +35,7 @@ class Served:
     price: Price | None = None
 
 
-def served(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[Served]:
+def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[ServedModel]:
     """The models that the server lists. `key` is looked up when it is None.
 
     Raises ModelError, with a short sentence, when the server can't be asked or gives no list.
@@ -36,17 +43,19 @@ def served(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) 
     answer = _get(endpoint, "/models", key or find_key(endpoint), seconds)
     rows = answer.get("data") if isinstance(answer, dict) else answer  # a bare list: Together
     if not isinstance(rows, list):
-        raise ModelError(f"{shown(endpoint.base_url)}/models is no list of models: check the base URL")
+        raise ModelError(
+            f"{display_address(endpoint.base_url)}/models is not a list of models: check the base URL"
+        )
     return [_served(row) for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
 
-def reach(endpoint: Endpoint) -> str:
+def why_unreachable(endpoint: Endpoint) -> str:
     """Why the endpoint can't be used, in a few words; "" when it can. At most 5 seconds."""
     try:
         key = find_key(endpoint)
         if key is None and needs_key(endpoint):
             return f"no key: set {endpoint.key_variables[0]}" if endpoint.key_variables else "no key"
-        served(endpoint, key)
+        list_models(endpoint, key)
     except ModelError as error:
         return str(error)
     return ""
@@ -60,7 +69,7 @@ def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | 
     until = time.monotonic() + seconds
     try:
         key = find_key(endpoint)
-        for ask in _ways(endpoint):
+        for ask in _context_queries(endpoint):
             left = until - time.monotonic()
             found = ask(endpoint, name, key, left) if left > 0 else None
             if found:
@@ -70,10 +79,10 @@ def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | 
     return None
 
 
-Ask = Callable[[Endpoint, str, Key | None, float], int | None]
+ContextQuery = Callable[[Endpoint, str, Key | None, float], int | None]
 
 
-def _ways(endpoint: Endpoint) -> list[Ask]:
+def _context_queries(endpoint: Endpoint) -> list[ContextQuery]:
     """What to ask, the likeliest first."""
     if "ollama_api" in endpoint.traits:
         return [_ollama_loaded, _ollama_model]
@@ -139,7 +148,7 @@ def _get(
     base = endpoint.base_url.removesuffix("/v1") if root else endpoint.base_url
     secrets = [key.secret] if key else []
     if key is not None and unusable_key(key.secret):
-        raise ModelError(f"the key ({key.origin}) holds a character that no key has")
+        raise ModelError(f"the key ({key.origin}) contains an invalid character")
     headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
     until = time.monotonic() + seconds
     data = b""
@@ -158,14 +167,16 @@ def _get(
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise ModelError(_why_not(endpoint, error, seconds, secrets)) from error
     if status in {401, 403}:
-        raise ModelError(f"the key is rejected ({key.origin})" if key else "it wants a key")
+        raise ModelError(f"the server rejected the key ({key.origin})" if key else "the server needs a key")
     if status >= 400:
-        raise ModelError(f"{shown(base)}{path.partition('?')[0]} answers {status}: check the base URL")
+        raise ModelError(
+            f"{display_address(base)}{path.partition('?')[0]} answers {status}: check the base URL"
+        )
     try:
         return json.loads(data)
     except ValueError as error:
         raise ModelError(
-            f"what answers at {shown(endpoint.base_url)} is no model server: check the base URL"
+            f"the server at {display_address(endpoint.base_url)} is not a model server: check the base URL"
         ) from error
 
 
@@ -176,22 +187,20 @@ def _why_not(endpoint: Endpoint, error: Exception, seconds: float, secrets: list
 
     found = list(causes(error))
     if any(isinstance(cause, ConnectionRefusedError) for cause in found):
-        start = hint(endpoint.name, "start")
-        return (
-            f"not running: start it with `{start}`" if start and endpoint.local else "nothing answers there"
-        )
+        start = endpoint_hint(endpoint.name, "start")
+        return f"not running: start it with `{start}`" if start and endpoint.local else "no server there"
     if any(isinstance(cause, httpx2.TimeoutException) for cause in found):
         return f"too slow: no answer in {seconds:g} s"
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in found):
         return "its certificate is not trusted: set SSL_CERT_FILE"
-    return f"can't be reached ({brief(str(found[-1]), secrets) or type(found[-1]).__name__})"
+    return f"cannot be reached ({brief(str(found[-1]), secrets) or type(found[-1]).__name__})"
 
 
-def _served(row: Mapping[str, Any]) -> Served:
+def _served(row: Mapping[str, Any]) -> ServedModel:
     top = row.get("top_provider")
     contexts = [top.get("context_length") if isinstance(top, dict) else None, *map(row.get, _CONTEXTS)]
     context = next((tokens for value in contexts if (tokens := _tokens(value))), None)
-    return Served(row["id"].removeprefix("models/"), context, _price(row.get("pricing")))
+    return ServedModel(row["id"].removeprefix("models/"), context, _price(row.get("pricing")))
 
 
 def _price(pricing: object) -> Price | None:

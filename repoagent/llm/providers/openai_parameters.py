@@ -12,17 +12,17 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from repoagent.dataclass import dataclass
-from repoagent.llm.conversation import bare
+from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits
 from repoagent.llm.model import Blocks, Message, Part, Request, Wishes, wire_text
 from repoagent.llm.providers.endpoints import Endpoint
-from repoagent.llm.providers.openai_errors import Told
+from repoagent.llm.providers.openai_errors import ApiError
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
 _NO_PDF = (
-    "its server takes no PDFs by this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "
+    "its server does not take PDFs with this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "
     "(pdftoppm -png IN.pdf page)"
 )
 # By the trait that says so: xAI takes JPEG and PNG alone, Google no GIF (both by their documentation of 2026).
@@ -134,7 +134,7 @@ def held(request: Request, spec: str) -> Iterator[tuple[Message, Blocks | None, 
 
 def result_text(part: Part) -> str:
     """The result of a call; these APIs have no field that says that it failed."""
-    return wire_text(bare(part.text))
+    return wire_text(observation_text(part.text))
 
 
 def beside_results(message: Message, live: Collection[str]) -> tuple[Part, ...]:
@@ -165,7 +165,7 @@ _SYSTEM_MARKS = re.compile(
 )
 
 
-def learn(failed: Told, sent: Mapping[str, Any], learned: Learned) -> str | None:
+def learn(failed: ApiError, sent: Mapping[str, Any], learned: Learned) -> str | None:
     """Note in `learned` which optional fields of `sent` the server rejects, and say so in words that go after a
     model's name; None when it rejects none of them."""
     if failed.status not in {400, 422, 500, 501} or not (failed.param or _REJECTS.search(failed.all)):
@@ -183,7 +183,7 @@ def learn(failed: Told, sent: Mapping[str, Any], learned: Learned) -> str | None
         learned.highest_effort = "high"
         named = [key for key in named if key not in effort]
         if not named:
-            return f"takes no effort {_effort_of(sent)}: going on with high"
+            return f"does not support effort {_effort_of(sent)}: continuing with high"
     if not named:
         return None
     learned.without.update(named)
@@ -191,19 +191,19 @@ def learn(failed: Told, sent: Mapping[str, Any], learned: Learned) -> str | None
     if limit and _TOO_MUCH.search(failed.all):
         learned.without.update(_LIMITS)  # the other name would not help
     elif limit and not learned.without.issuperset(_LIMITS):
-        return f"wants {next(other for other in _LIMITS if other != limit)} in place of {limit}: going on with it"
-    return f"takes no {' and no '.join(_WORDS.get(key, key) for key in named)}: going on without"
+        return f"wants {next(other for other in _LIMITS if other != limit)} instead of {limit}: continuing with it"
+    return f"does not support {' and '.join(_WORDS.get(key, key) for key in named)}: continuing without"
 
 
 _WORDS = {
     "reasoning_effort": "effort",
     "reasoning": "effort",
-    "max_tokens": "such limit on the length of a reply",
-    "max_completion_tokens": "such limit on the length of a reply",
+    "max_tokens": "a limit on the length of a reply",
+    "max_completion_tokens": "a limit on the length of a reply",
 }
 
 
-def _names(failed: Told, key: str) -> bool:
+def _names(failed: ApiError, key: str) -> bool:
     """Whether an error is about the field `key`. `stop` is a word of every language: only in quotes."""
     if failed.param and failed.param.split(".")[0] == key:
         return True

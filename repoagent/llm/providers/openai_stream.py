@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from repoagent.llm.client import written
+from repoagent.llm.client import call_as_text
 from repoagent.llm.model import Blocks, Message, OnText, Request, Schema, Stop, Usage, Wishes, wire_text
 from repoagent.llm.providers.errors import ThoughtSplitter
 from repoagent.llm.providers.openai_parameters import (
@@ -30,7 +30,7 @@ from repoagent.llm.usage import estimate, estimate_tokens
 _NO_DATA = (b"event:", b"id:", b"retry:", b":")
 
 
-class Received:
+class StreamedChat:
     """What has come of a reply so far. Fields that a server leaves out or garbles are taken as absent."""
 
     def __init__(self, tools: Sequence[Schema] = ()) -> None:
@@ -162,7 +162,7 @@ class Received:
         except json.JSONDecodeError:
             self.garbled = True
             return
-        tag, added = written(self.text, self.tools, name, given)
+        tag, added = call_as_text(self.text, self.tools, name, given)
         self.calls.append((number, tag))
         self._hear("", added, on_text)
 
@@ -361,7 +361,7 @@ def _attached(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "input_file", **part["file"]}
 
 
-class ReceivedResponse(Received):
+class StreamedResponse(StreamedChat):
     """What has come of a response so far."""
 
     def _chunk(self, chunk: object, on_text: OnText) -> None:

@@ -19,7 +19,7 @@ from repoagent.memory.archive.format import PackedMemory, dumps, of_parcels, pac
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories, recognize
 from repoagent.storage.atomic import sweep
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
@@ -121,4 +121,4 @@ def _clear(place: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed("remove", place, error) from error
+        raise system_failed("remove", place, error) from error

@@ -19,7 +19,7 @@ from time import monotonic
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
-from repoagent.llm.conversation import Turn, dumps, loads, starts
+from repoagent.llm.conversation import Turn, dumps, loads, turn_offsets
 from repoagent.memory.archive.format import (
     ARCHIVED_NOTES,
     CONVERSATION,
@@ -34,7 +34,7 @@ from repoagent.memory.conversation_log import group_turns
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.folders import failed, open_folder, regular
+from repoagent.storage.folders import open_folder, regular, system_failed
 from repoagent.storage.layout import Warn
 from repoagent.storage.locks import flock_until, locked, still_at
 from repoagent.storage.secrets import mask
@@ -174,14 +174,14 @@ def with_turns(data: bytes, turns: Sequence[Turn], nonce: str = "") -> bytes:
     text = data.decode("utf-8", "surrogateescape")
     here = loads(text)
     made = dumps([*turns, *here.turns], here.nonce)
-    places = starts(text)
+    places = turn_offsets(text)
     begin = places[0] if places else len(text)
     if loads(made).nonce == here.nonce:  # ours stay byte for byte
         first = dumps(turns, here.nonce)
-        blocks = first[starts(first)[0] :]
+        blocks = first[turn_offsets(first)[0] :]
         return _encoded(text[:begin] + "\n" * (not text[:begin].endswith("\n")) + blocks + text[begin:])
     title = made.index("\n") + 1
-    return _encoded(made[:title] + text[text.index("\n") + 1 : begin] + made[starts(made)[0] :])
+    return _encoded(made[:title] + text[text.index("\n") + 1 : begin] + made[turn_offsets(made)[0] :])
 
 
 def _encoded(text: str) -> bytes:
@@ -325,7 +325,7 @@ def _rewritten(path: Path, change: Callable[[bytes], bytes]) -> None:
             try:
                 opened = os.open(path.name, flags, 0o600, dir_fd=parent)
             except OSError as error:
-                raise failed("write", path, error) from error
+                raise system_failed("write", path, error) from error
             try:
                 regular(opened, path)
                 if not flock_until(opened, deadline, path):

@@ -18,7 +18,7 @@ from repoagent.memory.identity import resolve
 from repoagent.memory.identity.hints import IdentityIndex
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.similarity import RENAME, is_sample, last_contents, likeness, worked_over
-from repoagent.storage.folders import failed
+from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout
 from repoagent.storage.locks import held_by, locked
 
@@ -316,4 +316,4 @@ def _remove(paths: Sequence[Path]) -> None:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise failed("remove", path, error) from error
+            raise system_failed("remove", path, error) from error

@@ -32,7 +32,7 @@ from repoagent.memory.identity.hints import (
     stamp,
 )
 from repoagent.memory.identity.record import Identity
-from repoagent.storage.jsonl import put_aside
+from repoagent.storage.jsonl import set_aside_broken
 from repoagent.storage.layout import Layout, Warn
 
 VERSION = 1
@@ -99,7 +99,7 @@ def _clear_way(path: Path, warn: Warn) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(mode):
-            put_aside(each, "is not a regular file", warn)
+            set_aside_broken(each, "is not a regular file", warn)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

@@ -13,7 +13,7 @@ from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
 from repoagent.llm.model import Part, Retryable, display_name
-from repoagent.llm.providers.errors import WAYS
+from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.review.change import Change
 from repoagent.review.dismissals import Verdict, verdicts_on
 from repoagent.review.finding import Finding, Level

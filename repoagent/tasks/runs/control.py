@@ -18,7 +18,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.memory.conversation_changes import change, undo
 from repoagent.memory.conversations import is_reserved, named
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import locked
 from repoagent.tasks.runs import inbox, live
@@ -225,4 +225,4 @@ def _remove(run_dir: RunDirectory) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed("remove", run_dir.folder, error) from error
+        raise system_failed("remove", run_dir.folder, error) from error

@@ -19,7 +19,7 @@ from pathlib import Path
 from repoagent.errors import Refused
 from repoagent.llm.conversation import read
 from repoagent.storage.atomic import set_aside, write_whole
-from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Warn
 from repoagent.tasks.runs.directory import RunDirectory
 
@@ -74,7 +74,7 @@ def confirm(run_dir: RunDirectory) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise failed("remove", run_dir.taken / name, error) from error
+            raise system_failed("remove", run_dir.taken / name, error) from error
 
 
 def put_back(run_dir: RunDirectory) -> None:
@@ -151,7 +151,7 @@ def _move(source: Path, target: Path, name: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed("move", source / name, error) from error
+        raise system_failed("move", source / name, error) from error
 
 
 def is_there(path: Path) -> bool:
@@ -178,6 +178,6 @@ def clear(path: Path) -> bool:
         return False
     except OSError as error:
         if not path.is_dir():  # a folder is said to be one in several ways, by the system
-            raise failed("remove", path, error) from error
+            raise system_failed("remove", path, error) from error
         set_aside(path)
     return True

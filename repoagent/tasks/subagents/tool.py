@@ -23,7 +23,7 @@ from repoagent.errors import Busy, RepoagentError, UsageError
 from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
-from repoagent.llm.registry import Absent
+from repoagent.llm.registry import AbsentModel
 from repoagent.llm.usage import cost_text
 from repoagent.storage.atomic import sweep
 from repoagent.storage.locks import locked

@@ -100,7 +100,7 @@ def test_a_write_that_fails_puts_the_others_back(
         real(top, step)
 
     real = apply_patch.write_step
-    monkeypatch.setattr(apply_patch, "take", take)
+    monkeypatch.setattr(apply_patch, "write_step", take)
     before = snapshot(folder)
     failed = here(EVERY_KIND, "-y", cwd=folder)
     assert failed.code == 3 and "No space left" in failed.err, failed.err

@@ -269,7 +269,7 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
     )
     assert repo.status() == "?? paper.pdf\n?? photo.png\n"
     done = ask(*arguments)
-    assert done.code == 4 and "too blurry). Attached was photo.png" in done.err
+    assert done.code == 4 and "too blurry). The attachment was photo.png" in done.err
     assert len(done.err.splitlines()) == 1
 
 

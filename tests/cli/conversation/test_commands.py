@@ -132,7 +132,7 @@ def test_the_list(talked: GitRepo, ui: Talk) -> None:
     assert ui("list", "-z").out.split("\0") == ["broken", "edit-1", "fast", "short name 名前", ""]
     lines = ui("list").out.split("\n")
     assert lines[0].split() == ["name", "kind", "turns", "size", "last", "remarks"]
-    assert lines[1].endswith("this is no conversation of repoagent: its first line does not say so")
+    assert lines[1].endswith("not a conversation of repoagent: the first line is not its title")
     ui("save", "talk", "--from", "file:src/app.py")
     ui("branch", "talk", "zweig", "--at", "1")
     about = [line.split()[0] for line in ui("list").out.split("\n") if line.endswith("about src/app.py")]

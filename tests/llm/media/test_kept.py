@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repoagent.config.layers import load
 from repoagent.llm.attachments import Attachments
-from repoagent.llm.availability import why_not
+from repoagent.llm.availability import attachment_refusal
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.media import Media
 from repoagent.storage.layout import Layout
@@ -54,9 +54,11 @@ def test_what_each_model_takes_is_known_before(tmp_path: Path) -> None:
     shot, wide, paper = media(png(), "a.png"), media(png(9000, 20), "w.png"), media(pdf(), "p.pdf")
     settings = load(Layout(tmp_path / ".repoagent", tmp_path), cwd=tmp_path)
     claude = "anthropic/claude-sonnet-5-5"
-    assert why_not(settings, claude, [shot, paper]) == ""
-    assert "w.png is 9000 x 20 pixels" in why_not(settings, claude, [shot, wide])
-    assert "takes no images" in why_not(settings, "anthropic/claude-2.1", [shot])
-    assert "takes no images" in why_not(settings, "command:cat", [shot])
-    assert "takes no PDFs" in why_not(settings, "openai/gpt-4-turbo", [paper])
-    assert "is not known whether ollama/mine takes images" in why_not(settings, "ollama/mine", [shot])
+    assert attachment_refusal(settings, claude, [shot, paper]) == ""
+    assert "w.png is 9000 x 20 pixels" in attachment_refusal(settings, claude, [shot, wide])
+    assert "does not take images" in attachment_refusal(settings, "anthropic/claude-2.1", [shot])
+    assert "does not take images" in attachment_refusal(settings, "command:cat", [shot])
+    assert "does not take PDFs" in attachment_refusal(settings, "openai/gpt-4-turbo", [paper])
+    assert "is not known whether ollama/mine takes images" in attachment_refusal(
+        settings, "ollama/mine", [shot]
+    )

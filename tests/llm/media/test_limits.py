@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.config.layers import load
 from repoagent.errors import LimitReached, UsageError
-from repoagent.llm.availability import look
+from repoagent.llm.availability import check_attachments
 from repoagent.llm.cassettes import Recorder, Replay
 from repoagent.llm.client import complete
 from repoagent.llm.media import Media, MediaLimits, refuse_over
@@ -51,7 +51,7 @@ def test_what_is_too_large_or_too_much() -> None:
 def test_types_that_are_not_taken() -> None:
     limits = MediaLimits(not_taken=frozenset({"image/gif"}), no_pdf="it has never heard of them")
     assert "a.gif is GIF, which some/model does not take: convert" in refused(limits, media(gif(), "a.gif"))
-    assert "a.pdf can't be sent to some/model: it has never heard" in refused(limits, media(pdf(), "a.pdf"))
+    assert "cannot send a.pdf to some/model: it has never heard" in refused(limits, media(pdf(), "a.pdf"))
     refuse_over(showing(media(webp(), "a.webp")), limits, "some/model")
 
 
@@ -65,9 +65,7 @@ def test_a_model_that_takes_text_only_is_not_asked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = [media(png(), name) for name in ("a.png", "b.png", "c.png", "d.png")]
-    with pytest.raises(
-        UsageError, match=r"takes text only.*: a\.png, b\.png, c\.png and 1 more can't be sent"
-    ):
+    with pytest.raises(UsageError, match=r"takes text only.*: cannot send a\.png, b\.png, c\.png and 1 more"):
         complete(model, showing(*shown), Meter())
     assert not list(tmp_path.iterdir())
 
@@ -94,16 +92,16 @@ def test_a_prompt_and_a_cassette_hold_the_hash_and_not_the_bytes(tmp_path: Path)
 @pytest.mark.parametrize(
     ("spec", "data", "words"),
     [
-        ("openai/gpt-3.5-turbo", png(), "takes no images, as far as is known"),
-        ("openai/gpt-4", pdf(), "takes no PDFs, as far as is known"),
+        ("openai/gpt-3.5-turbo", png(), "is not known to take images"),
+        ("openai/gpt-4", pdf(), "is not known to take PDFs"),
         ("ollama/llava:7b", pdf(), r'set media = \["image", "pdf"\] in \[models."ollama/llava:7b"\]'),
-        ("openrouter/deepseek/deepseek-chat", png(), "takes no images"),
-        ("bedrock/anthropic.claude-2", png(), "takes no images"),
+        ("openrouter/deepseek/deepseek-chat", png(), "is not known to take images"),
+        ("bedrock/anthropic.claude-2", png(), "is not known to take images"),
     ],
 )
 def test_what_a_model_is_known_not_to_take(spec: str, data: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        look(load(None), spec, [media(data)])
+        check_attachments(load(None), spec, [media(data)])
 
 
 @pytest.mark.parametrize(
@@ -119,20 +117,20 @@ def test_what_a_model_is_known_not_to_take(spec: str, data: bytes, words: str) -
     ],
 )
 def test_what_is_known_to_be_taken_and_what_nobody_knows(spec: str, data: bytes, doubt: bool) -> None:
-    said = look(load(None), spec, [media(data)])
+    said = check_attachments(load(None), spec, [media(data)])
     assert bool(said) is doubt
-    assert look(load(None), spec, []) == ""
+    assert check_attachments(load(None), spec, []) == ""
 
 
 def test_the_person_knows_better(clean_environment: Path) -> None:
     config = clean_environment / ".config/repoagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[models."openai/gpt-4"]\nmedia = ["image"]\n[models."mine/new"]\nmedia = []\n')
-    assert look(load(None), "openai/gpt-4", [media(png())]) == ""
-    with pytest.raises(UsageError, match="takes no PDFs"):
-        look(load(None), "openai/gpt-4", [media(pdf())])
-    with pytest.raises(UsageError, match="takes no images"):
-        look(load(None), "mine/new", [media(png())])
+    assert check_attachments(load(None), "openai/gpt-4", [media(png())]) == ""
+    with pytest.raises(UsageError, match="is not known to take PDFs"):
+        check_attachments(load(None), "openai/gpt-4", [media(pdf())])
+    with pytest.raises(UsageError, match="is not known to take images"):
+        check_attachments(load(None), "mine/new", [media(png())])
     config.write_text('[models."mine/new"]\nmedia = ["smell"]\n')
     with pytest.raises(UsageError, match="names 'smell': there are image, pdf"):
-        look(load(None), "mine/new", [media(png())])
+        check_attachments(load(None), "mine/new", [media(png())])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.llm.attachments import Broken, media_of, page_count, size_of
+from repoagent.llm.attachments import BrokenMedia, media_of, page_count, size_of
 from tests.llm.media.files import gif, jpeg, media, pdf, pdf_of, png, webp
 
 Make = Callable[[int, int], bytes]
@@ -95,7 +95,7 @@ def test_no_bytes_break_the_reader(kind: str, junk: bytes, at: int) -> None:
 
 def test_an_image_of_no_size() -> None:
     for data in (png(0, 5), jpeg(5, 0), gif(0, 0)):
-        with pytest.raises(UsageError, match="its header says no size"):
+        with pytest.raises(UsageError, match="its header gives no size"):
             media_of(data, "x")
     with pytest.raises(UsageError, match="no picture in it"):
         media_of(gif()[:25] + b";", "x")
@@ -135,7 +135,7 @@ XREF = b"1 0 obj\n<< /Type /XRef /Size 9 /W [1 2 1] /Filter /FlateDecode /Length
         (pdf(encrypted=True), "is encrypted: .*qpdf --decrypt"),
         (pdf()[:-20], "ends too early"),
         (pdf() + b"\0" * 5_000, "ends too early"),
-        (pdf()[:100] + b"%%EOF", "is broken: its pages can't be read"),
+        (pdf()[:100] + b"%%EOF", "is broken: cannot read its pages"),
         (b"%PDF-1.7\n\n%%EOF\n", "is broken"),
         (b"%PDF-1.7\n" + b" " * 1_000_000 + b"startxref\n9\n%%EOF", "is broken"),
         (pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 5 >>"), "is broken"),
@@ -184,7 +184,7 @@ def test_a_pdf_that_can_not_be_read(data: bytes, words: str) -> None:
 @given(st.binary(max_size=400), st.integers(0, 900))
 def test_no_bytes_break_the_counting_of_pages(junk: bytes, at: int) -> None:
     data = pdf(2, packed=True)
-    with suppress(Broken):
+    with suppress(BrokenMedia):
         assert page_count(data[:at] + junk + data[at + len(junk) // 2 :]) >= 0
 
 
@@ -205,5 +205,5 @@ def test_tokens_follow_what_the_provider_says() -> None:
 
 
 def test_size_of_is_total_over_each_type() -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenMedia):
         size_of("image/webp", b"RIFF\x04\0\0\0WEBP")

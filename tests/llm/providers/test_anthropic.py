@@ -18,7 +18,7 @@ from repoagent.errors import ModelError, UsageError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers import anthropic as anthropic_api
-from repoagent.llm.providers.anthropic import KEYS, AnthropicModel, any_sign, has_profile
+from repoagent.llm.providers.anthropic import KEYS, AnthropicModel, has_profile, may_have_credentials
 from repoagent.llm.providers.errors import retry_after
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import (
@@ -174,7 +174,7 @@ def test_a_broken_stream_can_be_tried_again_and_is_paid_for(server_with: Start, 
         (status(503), "503"),
         (status(529), "overloaded"),
         (status(408), "408"),
-        (hang_up(), "can't be reached"),
+        (hang_up(), "cannot reach"),
         (status(400, "odd", x_should_retry="true"), "400"),
     ],
 )
@@ -190,7 +190,7 @@ def test_what_may_pass_by_itself(server_with: Start, script: Script, words: str)
         (status(401, "invalid x-api-key"), "rejected the key"),
         (status(401, f"no such key: {KEY}"), "[key]"),
         (status(403, "not for you"), "may not use anthropic/claude-sonnet-5-5"),
-        (status(404, "model: claude-sonnet-5-5"), "knows no anthropic/claude-sonnet-5-5"),
+        (status(404, "model: claude-sonnet-5-5"), "has no anthropic/claude-sonnet-5-5"),
         (status(400, "prompt is too long: 9 tokens > 8 maximum"), "too long"),
         (status(413), "too long"),
         (
@@ -238,7 +238,7 @@ def test_dates_and_rate_limit_resets() -> None:
 def test_a_silent_server_times_out(server_with: Start) -> None:
     server_with([text("late", first_delay=1.0), text("a long reply", delay=1.0)])
     quick = AnthropicModel("claude-sonnet-5-5", read_seconds=0.2)
-    assert "no answer for 0.2 s" in str(refused(Retryable, quick))
+    assert "for 0.2 s" in str(refused(Retryable, quick))
     assert "nothing came for 0.2 s" in str(refused(Retryable, quick))
 
 
@@ -252,14 +252,14 @@ def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://user:{KEY}@127.0.0.1:{unused.getsockname()[1]}")
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        assert "127.0.0.1 can't be reached" in str(refused(Retryable))
+        assert "cannot reach 127.0.0.1" in str(refused(Retryable))
 
 
 @pytest.mark.parametrize(
     ("base_url", "key", "words"),
     [
-        ("http://127.0.0.1:9", KEY + "\n", "line end"),
-        ("http://127.0.0.1:9", "schlüssel", "another character"),
+        ("http://127.0.0.1:9", KEY + "\n", "line break"),
+        ("http://127.0.0.1:9", "schlüssel", "invalid character"),
         ("127.0.0.1:9/x", KEY, "ANTHROPIC_BASE_URL"),
         ("http://[::1", KEY, "ANTHROPIC_BASE_URL"),
         ("http://127.0.0.1:9", None, "--model manual"),
@@ -313,7 +313,7 @@ def test_without_a_trace_of_a_key_nothing_is_imported(monkeypatch: pytest.Monkey
     """The package takes two seconds of CPU time; a hook that can't ask should say so at once."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     told = run_python(NO_SIGN, ANTHROPIC_BASE_URL="https://gateway.example", ANTHROPIC_AUTH_TOKEN="")
-    assert told.startswith("there is no key for Anthropic's models. ")
+    assert told.startswith("no key for Anthropic's models. ")
 
 
 @pytest.mark.parametrize(
@@ -330,13 +330,13 @@ def test_whoever_may_have_credentials_is_not_refused_early(
     monkeypatch: pytest.MonkeyPatch, clean_environment: Path, names: Sequence[str], files: Sequence[str]
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    assert not any_sign()
+    assert not may_have_credentials()
     for name in names:
         monkeypatch.setenv(name, "x")
     for file in files:
         (clean_environment / file).parent.mkdir(parents=True)
         (clean_environment / file).write_text("{}")
-    assert any_sign()
+    assert may_have_credentials()
 
 
 def test_a_profile_of_the_sdk_is_enough(

@@ -16,7 +16,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
 from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers import anthropic_clouds
-from repoagent.llm.providers.anthropic import AnthropicModel, door_of, preload
+from repoagent.llm.providers.anthropic import AnthropicModel, api_of, preload
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,
@@ -162,9 +162,9 @@ def test_a_key_of_bedrock(bedrock: Start, monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_which_of_the_two_doors(name: str, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_BEDROCK_BASE_URL", raising=False)
-    assert door_of("bedrock", name) == door
+    assert api_of("bedrock", name) == door
     monkeypatch.setenv("ANTHROPIC_BEDROCK_BASE_URL", "http://127.0.0.1:9")
-    assert door_of("bedrock", name) == "bedrock"
+    assert api_of("bedrock", name) == "bedrock"
 
 
 def test_a_bare_name_goes_to_the_messages_api(bedrock: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_missing_usage_is_estimated(bedrock: Start) -> None:
 def test_a_cut_stream_is_no_reply(bedrock: Start, script: Script, handler: type[Handler]) -> None:
     bedrock(script, handler)
     words = str(refused(Retryable))
-    assert "broke off" in words or "can't be reached" in words
+    assert "broke off" in words or "cannot reach" in words
 
 
 @pytest.mark.soak
@@ -247,13 +247,13 @@ def test_what_a_throttled_stream_has_cost(bedrock: Start) -> None:
         (aws_status(400, "ValidationException", "odd field"), "(400: odd field)"),
         (
             aws_status(400, "ValidationException", "The provided model identifier is invalid."),
-            f"knows no bedrock/{NAME}",
+            f"has no bedrock/{NAME}",
         ),
         (
             aws_status(400, "ValidationException", "x with on-demand throughput isn't supported"),
             "for example bedrock/us.anthropic.claude-sonnet-5-5, and the region",
         ),
-        (aws_status(404, "ResourceNotFoundException", "gone"), f"knows no bedrock/{NAME} (gone)"),
+        (aws_status(404, "ResourceNotFoundException", "gone"), f"has no bedrock/{NAME} (gone)"),
         (aws_status(401, "Other", "who are you"), "AWS rejected the credentials (Other)"),
         (aws_status(403, "AccessDeniedException", f"no {SESSION}"), "(no [key])"),
         (aws_status(403, "AccessDeniedException", "no access"), f"may not use bedrock/{NAME} (no access)"),
@@ -281,13 +281,13 @@ def test_what_will_not_pass(bedrock: Start, script: Script, words: str) -> None:
 def test_time(bedrock: Start) -> None:
     bedrock([text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)])
     quick = AnthropicModel(NAME, read_seconds=0.2, platform="bedrock")
-    assert "no answer for 0.2 s" in str(refused(Retryable, quick))
+    assert "for 0.2 s" in str(refused(Retryable, quick))
     assert "nothing came for 0.2 s" in str(refused(Retryable, quick))
     assert call()[0].text == "late"
 
 
 def test_no_credentials(nowhere: None) -> None:
-    assert "there are no AWS credentials: run `aws configure`" in str(refused())
+    assert "no AWS credentials: run `aws configure`" in str(refused())
 
 
 def test_half_of_the_credentials(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +299,7 @@ def test_half_of_the_credentials(nowhere: None, monkeypatch: pytest.MonkeyPatch)
 def test_a_profile_that_is_not_there(nowhere: None, monkeypatch: pytest.MonkeyPatch, region: str) -> None:
     monkeypatch.setenv("AWS_PROFILE", "wrok")
     monkeypatch.setenv("AWS_REGION", region)
-    assert "there is no AWS profile 'wrok'" in str(refused())
+    assert "no AWS profile 'wrok'" in str(refused())
 
 
 def test_no_region(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,8 +334,8 @@ def test_a_login_that_has_expired(nowhere: None, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("no section\n", "the AWS configuration can't be read"),
-        ("[default]\ncredential_process = /no/such/program\n", "the AWS credentials can't be had"),
+        ("no section\n", "cannot read the AWS configuration"),
+        ("[default]\ncredential_process = /no/such/program\n", "cannot load AWS credentials"),
     ],
 )
 def test_a_configuration_that_does_not_work(nowhere: None, tmp_path: Path, config: str, words: str) -> None:
@@ -348,7 +348,7 @@ def test_a_configuration_that_does_not_work(nowhere: None, tmp_path: Path, confi
     [
         ("ANTHROPIC_BEDROCK_BASE_URL", "127.0.0.1:9/x", "ANTHROPIC_BEDROCK_BASE_URL"),
         ("ANTHROPIC_BEDROCK_BASE_URL", "http://[::1", "ANTHROPIC_BEDROCK_BASE_URL"),
-        ("AWS_BEARER_TOKEN_BEDROCK", "key\n", "AWS_BEARER_TOKEN_BEDROCK holds a line end"),
+        ("AWS_BEARER_TOKEN_BEDROCK", "key\n", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
     ],
 )
 def test_wrong_settings(
@@ -373,7 +373,7 @@ def test_a_name_that_makes_no_address(nowhere: None, monkeypatch: pytest.MonkeyP
 
 def test_no_server(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "key")
-    assert "127.0.0.1 can't be reached" in str(refused(Retryable))
+    assert "cannot reach 127.0.0.1" in str(refused(Retryable))
 
 
 def test_the_connection_is_opened_early(bedrock: Start) -> None:

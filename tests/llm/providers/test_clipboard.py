@@ -34,17 +34,17 @@ def program(folder: Path, name: str, script: str) -> None:
 @pytest.mark.parametrize("display", ["", ":0"])
 def test_without_any_there_is_none(bin_folder: Path, monkeypatch: pytest.MonkeyPatch, display: str) -> None:
     monkeypatch.setenv("DISPLAY", display)
-    assert not manual.put("text")
-    assert manual.get() is None
+    assert not manual.copy_to_clipboard("text")
+    assert manual.paste_from_clipboard() is None
 
 
 def test_what_is_put_is_got(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     store = bin_folder / "store"
     program(bin_folder, "xclip", f'case "$*" in *-o*) cat {store};; *) cat > {store};; esac')
-    assert manual.put("café\r\n")
+    assert manual.copy_to_clipboard("café\r\n")
     store.write_bytes(b"\xef\xbb\xbfcaf\xc3\xa9\r\n")
-    assert manual.get() == "café\n"
+    assert manual.paste_from_clipboard() == "café\n"
 
 
 @pytest.mark.parametrize("script", ["echo 'Error: no display' >&2; exit 1", "exit 0", "printf '\\377'"])
@@ -53,7 +53,7 @@ def test_one_that_does_not_take_the_text_is_none(
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     program(bin_folder, "xclip", script)
-    assert not manual.put("x" * 1_000_000)
+    assert not manual.copy_to_clipboard("x" * 1_000_000)
 
 
 def test_one_that_hangs_is_given_up(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +61,6 @@ def test_one_that_hangs_is_given_up(bin_folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(manual, "TIMEOUT", 0.2)
     program(bin_folder, "xclip", "exec sleep 2")
     start = time.monotonic()
-    assert not manual.put("text")
-    assert manual.get() is None
+    assert not manual.copy_to_clipboard("text")
+    assert manual.paste_from_clipboard() is None
     assert time.monotonic() - start < 1.5

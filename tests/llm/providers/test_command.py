@@ -111,7 +111,7 @@ def test_a_long_prompt_and_a_long_reply_at_once() -> None:
             'python3 -c \'import sys; sys.exit("Traceback\\n" * 300 + "the last line")\'',
             "1: Traceback .* the last line$",
         ),
-        ("/", "can't be run: .*check --model"),
+        ("/", "cannot run .*check --model"),
     ],
 )
 def test_failures_are_one_sentence(command: str, words: str) -> None:

@@ -23,7 +23,7 @@ import pytest
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.command import CommandModel
-from repoagent.llm.providers.command_agents import apart, completed, named
+from repoagent.llm.providers.command_agents import full_command, masked_command, runs_in_empty_folder
 from tests.conftest import GitRepo
 from tests.llm.ask import ask
 
@@ -236,20 +236,20 @@ def test_a_shell_line_is_left_alone(programs: Path, repo: GitRepo) -> None:
     ],
 )
 def test_what_is_added_to_a_command(command: str, line: str) -> None:
-    assert completed(command) == line
-    assert completed(line) == line
+    assert full_command(command) == line
+    assert full_command(line) == line
 
 
 def test_a_command_that_names_files_runs_where_they_are(repo: GitRepo) -> None:
-    assert apart("claude -p --settings settings.json")
+    assert runs_in_empty_folder("claude -p --settings settings.json")
     repo.write("settings.json", "{}")
-    assert not apart("claude -p --settings settings.json")
-    assert apart("claude -p --settings /etc/settings.json")
-    assert apart("claude -p --model " + "x." * 500)
+    assert not runs_in_empty_folder("claude -p --settings settings.json")
+    assert runs_in_empty_folder("claude -p --settings /etc/settings.json")
+    assert runs_in_empty_folder("claude -p --model " + "x." * 500)
 
 
 def test_a_key_is_never_shown() -> None:
-    shown = named("A_KEY=abc llm -m X --key abc --api-key=abc --token 'abc' -H sk-ant-REDACTED")
+    shown = masked_command("A_KEY=abc llm -m X --key abc --api-key=abc --token 'abc' -H sk-ant-REDACTED")
     assert "abc" not in shown
     assert "llm -m X" in shown
 
@@ -268,7 +268,7 @@ def test_a_key_is_never_shown() -> None:
             "failed: You've hit your limit · resets 3am",
         ),
         ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
-        ("claude -p", {"result": {"type": "other"}}, "not in the form that was expected"),
+        ("claude -p", {"result": {"type": "other"}}, "printed output of an unknown format"),
         ("claude -p", {"text": " "}, "printed no reply"),
         ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
         ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),
@@ -304,7 +304,7 @@ def test_why_it_stopped(reason: str | None, stop: str, monkeypatch: pytest.Monke
 def test_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with pytest.raises(
-        ModelError, match=r"`codex exec` can't be run: .*; to install it: npm install -g @openai/codex"
+        ModelError, match=r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
     ):
         reply("codex exec")
 

@@ -14,11 +14,11 @@ from repoagent.llm.providers.endpoints import (
     TRAITS,
     Endpoint,
     Key,
+    display_address,
     endpoint,
+    endpoint_names,
     find_key,
-    names,
     needs_key,
-    shown,
 )
 
 SECRET = "sk-secret-42"
@@ -38,15 +38,22 @@ def made(name: str, own: Mapping[str, Mapping[str, object]] | None = None) -> En
 
 
 def test_every_ready_name_is_usable() -> None:
-    assert {"openai", "google", "openrouter", "together", "groq", "mistral", "deepseek", "xai"} < set(names())
-    for name in names():
+    assert {"openai", "google", "openrouter", "together", "groq", "mistral", "deepseek", "xai"} < set(
+        endpoint_names()
+    )
+    for name in endpoint_names():
         ready = made(name)
         assert ready.name == name
         assert ready.key_variables
         assert ready.traits <= TRAITS
         assert needs_key(ready) is not ready.local
         assert ready.base_url.startswith("http://127.0.0.1" if ready.local else "https://")
-    assert {name for name in names() if made(name).local} == {"ollama", "llamacpp", "lmstudio", "vllm"}
+    assert {name for name in endpoint_names() if made(name).local} == {
+        "ollama",
+        "llamacpp",
+        "lmstudio",
+        "vllm",
+    }
     assert made("google").key_variables == ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
@@ -84,7 +91,7 @@ def test_addresses_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         == "https://mine.example/v1"
     )
     monkeypatch.setenv("OPENAI_BASE_URL", "proxy.example")
-    with pytest.raises(UsageError, match="OPENAI_BASE_URL is no URL"):
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL is not a URL"):
         endpoint("openai", {})
 
 
@@ -113,19 +120,19 @@ def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, 
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"base_url": "host/v1"}, "providers.x.base_url of the configuration is no URL ('host/v1')"),
-        ({"base_url": "ftp://host"}, "is no URL"),
-        ({"base_url": "http://"}, "is no URL"),
-        ({"base_url": "http://[::1/v1"}, "is no URL"),
-        ({"base_url": "http://host:port/v1"}, "is no URL"),
-        ({"base_url": "http://a b/v1"}, "is no URL"),
-        ({"base_url": f"htp://me:{SECRET}@host"}, "is no URL ('htp://host')"),
-        ({"base_url": 7}, "base_url in providers.x of the configuration is no text"),
-        ({"base_url": "http://h", "api_key": SECRET}, "unknown 'api_key': it may have base_url, api_key_env"),
+        ({"base_url": "host/v1"}, "providers.x.base_url of the configuration is not a URL ('host/v1')"),
+        ({"base_url": "ftp://host"}, "is not a URL"),
+        ({"base_url": "http://"}, "is not a URL"),
+        ({"base_url": "http://[::1/v1"}, "is not a URL"),
+        ({"base_url": "http://host:port/v1"}, "is not a URL"),
+        ({"base_url": "http://a b/v1"}, "is not a URL"),
+        ({"base_url": f"htp://me:{SECRET}@host"}, "is not a URL ('htp://host')"),
+        ({"base_url": 7}, "base_url in providers.x of the configuration is not a string"),
+        ({"base_url": "http://h", "api_key": SECRET}, "unknown key 'api_key': use base_url, api_key_env"),
         ({"base_url": "http://h", "api_key_env": [1]}, "api_key_env in"),
         (
             {"base_url": "http://h", "traits": "grammar"},
-            "traits in providers.x of the configuration is no list of names",
+            "traits in providers.x of the configuration is not a list of names",
         ),
         ({"base_url": "http://h", "traits": ["wings"]}, "unknown trait 'wings'"),
         ("http://h", "is no table"),
@@ -186,4 +193,4 @@ def test_a_command_that_gives_no_key(monkeypatch: pytest.MonkeyPatch, command: s
 
 
 def test_a_url_is_shown_without_its_password() -> None:
-    assert shown(f"https://me:{SECRET}@host:8/v1?key={SECRET}") == "https://host:8/v1"
+    assert display_address(f"https://me:{SECRET}@host:8/v1?key={SECRET}") == "https://host:8/v1"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.gguf import ModelFile, read
+from repoagent.llm.providers.gguf import ModelFile, read_model_file
 from tests.llm.providers.tiny_model import write_tiny_model
 
 
@@ -45,7 +45,7 @@ SIZES = (
 
 
 def test_what_the_header_says(model: Path) -> None:
-    found = read(model)
+    found = read_model_file(model)
     assert (found.architecture, found.name) == ("llama", "Tiny Noise")
     assert (found.context, found.layers, found.embedding, found.heads, found.kv_heads) == (512, 1, 32, 2, 2)
     assert found.size == model.stat().st_size
@@ -58,14 +58,14 @@ def test_billions_from_the_label_where_there_are_no_tensors(tmp_path: Path) -> N
     for shown, expected in (("1.5B", 1.5), ("8x7B", 56.0), ("135M", 0.135), ("large", None)):
         path = tmp_path / "model.gguf"
         path.write_bytes(header(*SIZES, label + text(shown.encode())))
-        assert read(path).parameters == expected
+        assert read_model_file(path).parameters == expected
 
 
 def test_heads_by_layer(tmp_path: Path) -> None:
     heads = text(b"llama.attention.head_count_kv") + struct.pack("<IIQ3I", 9, 4, 3, 4, 0, 9)
     path = tmp_path / "model.gguf"
     path.write_bytes(header(*SIZES, number(b"llama.attention.head_count", 4), heads))
-    found = read(path)
+    found = read_model_file(path)
     assert found.kv_heads == 4
     assert found.cache_per_token == (4 + 0) * (16 + 16) * 2  # of two layers, the third number is nobody's
 
@@ -105,7 +105,7 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path: Path, content: bytes, 
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     with pytest.raises(ModelError) as error:
-        read(path)
+        read_model_file(path)
     assert said in str(error.value)
     assert str(path) in str(error.value)
 
@@ -114,36 +114,36 @@ def test_no_file_a_folder_a_fifo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for name, said in (("none.gguf", "No such file"), (".", "is a folder"), ("fifo", "no regular file")):
         with pytest.raises(ModelError, match=said):
-            read(tmp_path / name)
-    with pytest.raises(ModelError, match="is no path"):
-        read(Path("a\0b"))
+            read_model_file(tmp_path / name)
+    with pytest.raises(ModelError, match="is not a path"):
+        read_model_file(Path("a\0b"))
 
 
 def test_a_model_without_the_end_of_its_weights(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(model.read_bytes()[:-100])
     with pytest.raises(ModelError, match="is cut short"):
-        read(path)
+        read_model_file(path)
 
 
 def test_a_file_that_belongs_to_a_model(tmp_path: Path) -> None:
     path = write_tiny_model(tmp_path / "adapter.gguf", kind="adapter")
     with pytest.raises(ModelError, match="of kind 'adapter'"):
-        read(path)
+        read_model_file(path)
 
 
 def test_a_model_in_parts(tmp_path: Path) -> None:
     first = tmp_path / "m-00001-of-00002.gguf"
     second = tmp_path / "m-00002-of-00002.gguf"
     write_tiny_model(first, numbers={"split.no": 0, "split.count": 2})
-    with pytest.raises(ModelError, match=r"m-00002-of-00002\.gguf can't be read"):
-        read(first)
+    with pytest.raises(ModelError, match=r"cannot read .*m-00002-of-00002\.gguf"):
+        read_model_file(first)
     write_tiny_model(second, numbers={"split.no": 1, "split.count": 2})
-    assert read(first).size == first.stat().st_size + second.stat().st_size
+    assert read_model_file(first).size == first.stat().st_size + second.stat().st_size
     with pytest.raises(ModelError, match=r"name its first part, m-00001-of-00002\.gguf"):
-        read(second)
+        read_model_file(second)
     with pytest.raises(ModelError, match=r"NAME-00001-of-00002\.gguf"):
-        read(first.rename(tmp_path / "m.gguf"))
+        read_model_file(first.rename(tmp_path / "m.gguf"))
 
 
 @settings(max_examples=150, deadline=None)
@@ -158,7 +158,7 @@ def test_no_damage_gives_anything_but_a_sentence(model: Path, data: st.DataObjec
     path.write_bytes(content)
     started = time.monotonic()
     try:
-        assert isinstance(read(path), ModelFile)
+        assert isinstance(read_model_file(path), ModelFile)
     except ModelError as error:
         assert "\n" not in str(error)
     assert time.monotonic() - started < 2

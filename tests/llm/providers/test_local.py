@@ -19,7 +19,7 @@ import pytest
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.model import Request, Retryable, Wishes
 from repoagent.llm.providers import llamacpp as local_engine
-from repoagent.llm.providers.gguf import DEFAULT_WINDOW, available_memory, cores, find, make_plan
+from repoagent.llm.providers.gguf import DEFAULT_WINDOW, available_memory, cores, locate, make_plan
 from repoagent.llm.providers.llamacpp import LocalModel
 from tests.llm.ask import ask
 from tests.llm.providers.tiny_model import write_tiny_model
@@ -127,7 +127,7 @@ def test_another_window_is_another_load(model: Path) -> None:
 
 
 def test_what_does_not_fit_into_memory(model: Path) -> None:
-    found = find(str(model))
+    found = locate(str(model))
     roomy = make_plan(found, None, None)
     assert roomy.window == DEFAULT_WINDOW
     assert make_plan(found, None, roomy.need - 1).window == DEFAULT_WINDOW // 2

@@ -73,10 +73,10 @@ def test_a_reply_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_reply_file_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"none\.txt can't be read: No such file"):
+    with pytest.raises(ModelError, match=r"cannot read the reply in .*none\.txt: No such file"):
         carry("", tmp_path, tmp_path / "none.txt")
     (tmp_path / "prompt.txt").write_text(render(ask()))
-    with pytest.raises(ModelError, match=r"prompt\.txt holds no reply"):
+    with pytest.raises(ModelError, match=r"prompt\.txt holds only the prompt"):
         carry("", tmp_path, tmp_path / "prompt.txt")
 
 
@@ -86,7 +86,7 @@ def test_a_second_question_needs_another_reply(tmp_path: Path) -> None:
     heard: list[str] = []
     assert model.complete(ask(), heard.append).text == "the first"
     assert heard == ["the first"]
-    with pytest.raises(ModelError, match=r"reply\.txt does not settle it: give the new prompt in .*prompt-"):
+    with pytest.raises(ModelError, match=r"reply\.txt is not enough: give the new prompt in .*prompt-"):
         model.complete(ask("again"), heard.append)
 
 

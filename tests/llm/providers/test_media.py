@@ -62,11 +62,14 @@ def test_what_is_attached_counts_for_the_breakpoints(server_with: Start) -> None
         (
             status(400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
             "does not accept the request (400: messages.0.content.1.image.source.base64: image exceeds 5 MB maximum). "
-            "Attached was shot.png (image/png, 30 x 20 pixels, ",
+            "The attachment was shot.png (image/png, 30 x 20 pixels, ",
         ),
         (status(400, "Could not process image"), ": make it smaller, convert it, or leave it out"),
-        (status(413, "Request exceeds the maximum size"), "Attached was shot.png"),
-        (error_event(kind="invalid_request_error", message="The PDF is password protected."), "Attached was"),
+        (status(413, "Request exceeds the maximum size"), "The attachment was shot.png"),
+        (
+            error_event(kind="invalid_request_error", message="The PDF is password protected."),
+            "The attachment was",
+        ),
     ],
 )
 def test_claude_s_no_is_one_sentence_that_says_what_to_do(
@@ -137,7 +140,7 @@ def test_a_blank_after_an_image_is_no_part_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("traits", "shown", "words"),
     [
-        ((), PAPER, "takes no PDFs by this protocol. Send its text .pdftotext"),
+        ((), PAPER, "does not take PDFs with this protocol. Send its text .pdftotext"),
         (
             ("no_gif",),
             media(b"GIF89a" + b"\x01\0\x01\0\0\0\0" + b"\x2c" + b"\0" * 8 + b"\0\x02\0;", "a.gif"),
@@ -166,4 +169,4 @@ def test_the_server_s_no_is_one_sentence_that_says_what_to_do() -> None:
             with pytest.raises(ModelError) as raised:
                 openai(server).complete(showing(SHOT), print)
             assert words in str(raised.value)
-            assert "Attached was shot.png (image/png, 30 x 20 pixels" in str(raised.value)
+            assert "The attachment was shot.png (image/png, 30 x 20 pixels" in str(raised.value)

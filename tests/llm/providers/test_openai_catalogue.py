@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.providers.endpoints import Endpoint, Key
-from repoagent.llm.providers.openai_models import Served, context_of, reach, served
+from repoagent.llm.providers.openai_models import ServedModel, context_of, list_models, why_unreachable
 from repoagent.llm.usage import Price
 from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server, raw, status
 
@@ -33,13 +33,15 @@ TOGETHER = [{"id": "b", "context_length": 32_768, "pricing": {"input": 0.88, "ou
 
 def test_models_with_contexts_and_prices() -> None:
     with openai_server(pages={"/v1/models": OPENROUTER}) as server:
-        assert served(server.endpoint(keyed=False)) == [
-            Served("a/one", 131_072, Price(3.0, 15.0, 0.3, 3.0)),
-            Served("auto", 8192),
-            Served("odd"),
+        assert list_models(server.endpoint(keyed=False)) == [
+            ServedModel("a/one", 131_072, Price(3.0, 15.0, 0.3, 3.0)),
+            ServedModel("auto", 8192),
+            ServedModel("odd"),
         ]
     with openai_server(pages={"/v1/models": TOGETHER}) as server:
-        assert served(server.endpoint(keyed=False)) == [Served("b", 32_768, Price(0.88, 0.9, 0.88, 0.88))]
+        assert list_models(server.endpoint(keyed=False)) == [
+            ServedModel("b", 32_768, Price(0.88, 0.9, 0.88, 0.88))
+        ]
 
 
 @pytest.mark.parametrize(
@@ -48,14 +50,14 @@ def test_models_with_contexts_and_prices() -> None:
         (status(401, f"bad {KEY}"), "the key is rejected (given)"),
         (status(404), "answers 404: check the base URL"),
         (status(500), "answers 500"),
-        (raw(b"<html>hello</html>"), "is no model server"),
+        (raw(b"<html>hello</html>"), "is not a model server"),
         ({"object": "list"}, "is no list of models"),
         (raw(b"3"), "is no list of models"),
     ],
 )
 def test_a_list_that_is_not_there(page: Any, words: str) -> None:
     with openai_server(pages={"/v1/models": page}) as server, pytest.raises(ModelError) as raised:
-        served(server.endpoint(keyed=False), Key(KEY, "given"))
+        list_models(server.endpoint(keyed=False), Key(KEY, "given"))
     assert words in str(raised.value)
     assert KEY not in str(raised.value)
 
@@ -64,15 +66,15 @@ def test_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with openai_server(pages={"/v1/models": {"data": []}}) as server:
         there = server.endpoint("ollama", local=False)
-        assert reach(there) == f"no key: set {KEY_VARIABLE}"
+        assert why_unreachable(there) == f"no key: set {KEY_VARIABLE}"
         monkeypatch.setenv(KEY_VARIABLE, KEY)
-        assert reach(there) == ""
+        assert why_unreachable(there) == ""
         gone = server.endpoint("ollama")
-    assert reach(gone) == "not running: start it with `ollama serve`"
-    assert reach(there) == "nothing answers there"
+    assert why_unreachable(gone) == "not running: start it with `ollama serve`"
+    assert why_unreachable(there) == "nothing answers there"
     monkeypatch.setenv(KEY_VARIABLE, KEY + "\n")
-    assert "no key has" in reach(gone)
-    assert "can't be reached" in reach(Endpoint("mine", "http://no-such-host.invalid/v1"))
+    assert "no key has" in why_unreachable(gone)
+    assert "cannot be reached" in why_unreachable(Endpoint("mine", "http://no-such-host.invalid/v1"))
 
 
 SHOW = {

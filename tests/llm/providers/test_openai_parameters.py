@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
 from repoagent.llm.providers.openai import OpenAIModel
-from repoagent.llm.providers.openai_errors import told
+from repoagent.llm.providers.openai_errors import parse_error
 from repoagent.llm.providers.openai_parameters import Learned, learn
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import Behaviour, openai_server, raw, status, text
@@ -63,21 +63,21 @@ def pydantic(*names: str) -> Behaviour:
         (status(400, "Unsupported parameter: 'stop' is not supported with this model.", param="stop"), "stop", "stop"),
         (status(400, "Argument not supported on this model: stop"), "stop", "stop"),
         (status(400, "Failed to parse grammar"), "grammar", "grammar"),
-        (status(400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens", param="max_tokens"), "max_tokens", "such limit on the length of a reply"),
-        (status(400, "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]"), "max_tokens", "such limit on the length of a reply"),
-        (status(400, "This model's maximum context length is 9000 tokens, but max_tokens is 5000: too large"), "max_tokens", "such limit on the length of a reply"),
+        (status(400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens", param="max_tokens"), "max_tokens", "a limit on the length of a reply"),
+        (status(400, "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]"), "max_tokens", "a limit on the length of a reply"),
+        (status(400, "This model's maximum context length is 9000 tokens, but max_tokens is 5000: too large"), "max_tokens", "a limit on the length of a reply"),
     ],
 )  # fmt: skip
 def test_a_field_that_is_not_taken(rejection: Behaviour, field: str, word: str) -> None:
     said, (first, second, _) = negotiate(rejection)
-    assert said == [f"testing/m takes no {word}: going on without"]
+    assert said == [f"testing/m does not support {word}: continuing without"]
     assert field in first
     assert second == {key: value for key, value in first.items() if key != field}
 
 
 def test_several_at_once() -> None:
     said, (first, second, _) = negotiate(pydantic("stream_options", "temperature"))
-    assert said == ["testing/m takes no stream_options and no temperature: going on without"]
+    assert said == ["testing/m does not support stream_options and temperature: continuing without"]
     assert first.keys() - second.keys() == {"stream_options", "temperature"}
 
 
@@ -97,7 +97,7 @@ def test_the_other_name_of_the_limit(
     rejection: Behaviour, traits: tuple[str, ...], before: str, after: str
 ) -> None:
     said, (first, second, _) = negotiate(rejection, traits=("key_optional", *traits))
-    assert said == [f"testing/m wants {after} in place of {before}: going on with it"]
+    assert said == [f"testing/m wants {after} instead of {before}: continuing with it"]
     assert (first[before], before in second, second[after]) == (first[before], False, first[before])
 
 
@@ -107,8 +107,8 @@ def test_effort_is_lowered_before_it_is_left_out(trait: str) -> None:
     rejection = status(400, f"Unsupported value: '{field}' does not support it", param=field)
     said, bodies = negotiate(rejection, rejection, traits=("key_optional", trait))
     assert said == [
-        "testing/m takes no effort max: going on with high",
-        "testing/m takes no effort: going on without",
+        "testing/m does not support effort max: continuing with high",
+        "testing/m does not support effort: continuing without",
     ]
     sent = [body.get(field) for body in bodies]
     assert [value.get("effort") if isinstance(value, dict) else value for value in sent] == [
@@ -128,7 +128,7 @@ def test_effort_is_lowered_before_it_is_left_out(trait: str) -> None:
 )
 def test_a_model_without_a_system_role(rejection: Behaviour) -> None:
     said, (first, second, _) = negotiate(rejection)
-    assert said == ["testing/m takes no system role: going on without"]
+    assert said == ["testing/m does not support system role: continuing without"]
     assert [message["role"] for message in first["messages"]] == ["system", "user"]
     assert second["messages"] == [{"role": "user", "content": "You edit.\n\nmake it faster"}]
 
@@ -172,7 +172,7 @@ BODY = st.recursive(
 
 @given(BODY, st.sampled_from([200, 400, 422, 500]))
 def test_any_body_of_an_error_is_read(body: object, code: int) -> None:
-    failed = told(code, body)
+    failed = parse_error(code, body)
     assert failed.status >= 400
     sent = {"model": "m", "messages": [{"role": "user", "content": "go"}], "temperature": 1}
     learned = Learned()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.model import Usage
-from repoagent.llm.providers.openai_stream import Received
+from repoagent.llm.providers.openai_stream import StreamedChat
 from tests.llm.ask import ask
 
 WORDS = st.text(st.sampled_from("ab<>/think \n\r\u2028é\U0001f600"), max_size=30)
@@ -60,7 +60,7 @@ def stream(reply: str, cuts: Cuts) -> bytes:
 
 
 def read(reply: str, cuts: Cuts) -> tuple[str, str]:
-    received, heard = Received(), []
+    received, heard = StreamedChat(), []
     received.take(packets(stream(reply, cuts), cuts.packets), heard.append)
     assert received.ended
     return received.text, "".join(heard)
@@ -78,7 +78,7 @@ def test_any_chunking_gives_the_same_reply(thought: str, answer: str, cuts: Cuts
 
 @given(st.binary(max_size=200), SIZES)
 def test_any_bytes_are_read_or_refused(data: bytes, sizes: list[int]) -> None:
-    received = Received()
+    received = StreamedChat()
     try:
         received.take(packets(data, sizes), lambda text: None)
     except json.JSONDecodeError:
@@ -118,7 +118,7 @@ EVENT = having(
 @given(st.lists(EVENT, min_size=1, max_size=3), st.booleans())
 @pytest.mark.soak
 def test_any_json_is_read(events: list[object], streamed: bool) -> None:
-    received = Received()
+    received = StreamedChat()
     lines = [f"{'data: ' * streamed}{json.dumps(event)}\n\n".encode() for event in events]
     received.take([*lines, b"data: [DONE]"], lambda text: None)
     usage = received.usage(ask())
@@ -127,7 +127,7 @@ def test_any_json_is_read(events: list[object], streamed: bool) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"data: [DONE]", b": ping\n\n", b"retry: 3\n\n"])
 def test_nothing_is_no_end(body: bytes) -> None:
-    received = Received()
+    received = StreamedChat()
     received.take([body], lambda text: None)
     assert not received.ended
     assert received.other == ""

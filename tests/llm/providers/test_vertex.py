@@ -149,7 +149,7 @@ def test_missing_usage_is_estimated(vertex: Start) -> None:
 def test_a_cut_stream_is_no_reply(vertex: Start, script: Script) -> None:
     vertex(script)
     words = str(refused(Retryable))
-    assert "broke off" in words or "can't be reached" in words
+    assert "broke off" in words or "cannot reach" in words
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ def test_what_may_pass_by_itself(vertex: Start, script: Script, words: str) -> N
         ),
         (
             google_status(404, "NOT_FOUND", "Publisher Model was not found"),
-            f"knows no vertex/{NAME} (Publisher Model was not found): check the name, for example vertex/claude",
+            f"has no vertex/{NAME} (Publisher Model was not found): check the name, for example vertex/claude",
         ),
         (
             google_status(400, "FAILED_PRECONDITION", "It is not servable in region us-east9."),
-            f"knows no vertex/{NAME}",
+            f"has no vertex/{NAME}",
         ),
         (status(400, "prompt is too long: 9 tokens > 8 maximum"), "too long"),
         (google_status(400, "INVALID_ARGUMENT", "odd field"), "does not accept the request (400: odd field)"),
@@ -204,7 +204,7 @@ def test_what_will_not_pass(vertex: Start, script: Script, words: str) -> None:
 def test_time(vertex: Start) -> None:
     vertex([text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)])
     quick = AnthropicModel(NAME, read_seconds=0.2, platform="vertex")
-    assert "no answer for 0.2 s" in str(refused(Retryable, quick))
+    assert "for 0.2 s" in str(refused(Retryable, quick))
     assert "nothing came for 0.2 s" in str(refused(Retryable, quick))
     assert call()[0].text == "late"
 
@@ -212,7 +212,10 @@ def test_time(vertex: Start) -> None:
 def test_credentials_that_are_taken_no_more(vertex: Start) -> None:
     vertex("ok", ExpiredVertex)
     said = str(refused())
-    assert "Google takes the credentials no more (invalid_grant: Invalid JWT Signature.): run `gcloud" in said
+    assert (
+        "Google no longer accepts the credentials (invalid_grant: Invalid JWT Signature.): run `gcloud"
+        in said
+    )
 
 
 def test_a_login_server_that_is_down(vertex: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,26 +223,24 @@ def test_a_login_server_that_is_down(vertex: Start, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(_exponential_backoff.time, "sleep", lambda seconds: None)
     vertex("ok", DownVertex)
-    assert "Google can't be reached for credentials" in str(refused(Retryable))
+    assert "cannot reach Google for credentials" in str(refused(Retryable))
 
 
 def test_a_login_server_that_is_not_there(vertex: Start) -> None:
     vertex("ok", token_uri="http://127.0.0.1:9/token")
-    assert "Google can't be reached for credentials" in str(refused(Retryable))
+    assert "cannot reach Google for credentials" in str(refused(Retryable))
 
 
 def test_no_credentials(nowhere: None) -> None:
-    assert "there are no Google Cloud credentials: run `gcloud auth application-default login`" in str(
-        refused()
-    )
+    assert "no Google Cloud credentials: run `gcloud auth application-default login`" in str(refused())
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "names a file that is not there"),
-        ("no json", "the Google Cloud credentials can't be used"),
-        (json.dumps({"type": "odd"}), "the Google Cloud credentials can't be used"),
+        (None, "names a missing file"),
+        ("no json", "cannot use the Google Cloud credentials"),
+        (json.dumps({"type": "odd"}), "cannot use the Google Cloud credentials"),
         (
             json.dumps(
                 {
@@ -249,7 +250,7 @@ def test_no_credentials(nowhere: None) -> None:
                     "private_key": "PRIVATE KEY",
                 }
             ),
-            "the Google Cloud credentials can't be used",
+            "cannot use the Google Cloud credentials",
         ),
     ],
 )
@@ -284,7 +285,7 @@ def test_the_login_of_a_person(nowhere: None, monkeypatch: pytest.MonkeyPatch, t
     file.write_text(json.dumps({**user, "refresh_token": "r"}))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    assert "Google can't be reached for credentials" in str(refused(Retryable))
+    assert "cannot reach Google for credentials" in str(refused(Retryable))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9/x", "http://[::1"])

@@ -154,7 +154,7 @@ def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
     run_dir = worker.run_dir
     run_dir.record.write_text(json.dumps({**json.loads(run_dir.record.read_text()), "version": 2}))
     before = run_dir.record.read_bytes()
-    with pytest.raises(jsonl.Newer, match="update repoagent"), living(run_dir, About("x")):
+    with pytest.raises(jsonl.NewerFormat, match="update repoagent"), living(run_dir, About("x")):
         raise AssertionError("it was begun")
     assert of(run_dir).state == "unreadable" and "update repoagent" in of(run_dir).problem
     assert run_dir.record.read_bytes() == before
