@@ -132,5 +132,5 @@ def test_the_person_knows_better(clean_environment: Path) -> None:
     with pytest.raises(UsageError, match="is not known to take images"):
         check_attachments(load(None), "mine/new", [media(png())])
     config.write_text('[models."mine/new"]\nmedia = ["smell"]\n')
-    with pytest.raises(UsageError, match="names 'smell': there are image, pdf"):
+    with pytest.raises(UsageError, match="unknown value 'smell': use image or pdf"):
         check_attachments(load(None), "mine/new", [media(png())])

@@ -239,7 +239,7 @@ def test_a_silent_server_times_out(server_with: Start) -> None:
     server_with([text("late", first_delay=1.0), text("a long reply", delay=1.0)])
     quick = AnthropicModel("claude-sonnet-5-5", read_seconds=0.2)
     assert "for 0.2 s" in str(refused(Retryable, quick))
-    assert "nothing came for 0.2 s" in str(refused(Retryable, quick))
+    assert "no data for 0.2 s" in str(refused(Retryable, quick))
 
 
 def test_a_slow_first_token_is_waited_for(server_with: Start) -> None:
@@ -431,12 +431,12 @@ def test_events_and_blocks_that_nobody_knows_yet(server_with: Start) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        (Behaviour(body={"hello": "I am a proxy"}), "it answers with application/json, no stream of events"),
-        (page(), "it answers with text/html, no stream of events"),
-        (Behaviour(events=({"type": "message_delta"},)), "an event is not as it should be"),
+        (Behaviour(body={"hello": "I am a proxy"}), "it answered with application/json instead of a stream of events"),
+        (page(), "it answered with text/html instead of a stream of events"),
+        (Behaviour(events=({"type": "message_delta"},)), "malformed event"),
         (
             Behaviour(events=({"type": "content_block_delta", "delta": None},)),
-            "an event is not as it should be",
+            "malformed event",
         ),
     ],
 )

@@ -267,7 +267,7 @@ def test_what_a_throttled_stream_has_cost(bedrock: Start) -> None:
         ),
         (aws_status(403, "ExpiredTokenException", "expired"), "the AWS credentials have expired"),
         (aws_status(429, "ThrottlingException", "Too many tokens per day, please wait"), "the day's tokens"),
-        (page(), "it answers with text/html"),
+        (page(), "it answered with text/html"),
     ],
 )
 def test_what_will_not_pass(bedrock: Start, script: Script, words: str) -> None:
@@ -282,7 +282,7 @@ def test_time(bedrock: Start) -> None:
     bedrock([text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)])
     quick = AnthropicModel(NAME, read_seconds=0.2, platform="bedrock")
     assert "for 0.2 s" in str(refused(Retryable, quick))
-    assert "nothing came for 0.2 s" in str(refused(Retryable, quick))
+    assert "no data for 0.2 s" in str(refused(Retryable, quick))
     assert call()[0].text == "late"
 
 
@@ -366,7 +366,7 @@ def test_a_token_with_a_line_end_is_not_shown(bedrock: Start, monkeypatch: pytes
 
 def test_a_name_that_makes_no_address(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "key")
-    assert "no request can be made for bedrock/.." in str(
+    assert "cannot build a request for bedrock/.." in str(
         refused(model=AnthropicModel("..", platform="bedrock"))
     )
 

@@ -95,7 +95,7 @@ def test_a_long_prompt_and_a_long_reply_at_once() -> None:
     [
         ("echo to no avail >&2; exit 3", r"failed with exit code 3: to no avail"),
         ("kill -TERM $$", "failed with signal 15"),
-        ("no-such-program-here", r"can't be run: .*no-such-program-here.*check --model"),
+        ("no-such-program-here", r"cannot run .*no-such-program-here.*check --model"),
         ("true", "printed no reply"),
         ("echo; echo warning >&2", "printed no reply: warning"),
         ("echo one >&2; echo; echo two; exit 1", "failed with exit code 1: one$"),

@@ -135,7 +135,7 @@ def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, 
             "traits in providers.x of the configuration is not a list of names",
         ),
         ({"base_url": "http://h", "traits": ["wings"]}, "unknown trait 'wings'"),
-        ("http://h", "is no table"),
+        ("http://h", "is not a table"),
     ],
 )
 def test_rows_that_cannot_be_used(row: Any, words: str) -> None:
@@ -181,14 +181,14 @@ def test_a_command_is_asked_once(tmp_path: Any) -> None:
         ("true", "printed no key"),
         ("sleep 5", "printed no key in 0.1 s"),
         ("no-such-program-at-all", "failed with exit code 127"),
-        ("a\0b", "can't be run (ValueError)"),
+        ("a\0b", "cannot be run (ValueError)"),
     ],
 )
 def test_a_command_that_gives_no_key(monkeypatch: pytest.MonkeyPatch, command: str, words: str) -> None:
     monkeypatch.setattr(endpoints, "KEY_SECONDS", 0.1 if "sleep" in command else 5)
     with pytest.raises(ModelError) as raised:
         find_key(Endpoint("mine", "https://h", key_command=command))
-    assert f"providers.mine.api_key_command of the configuration {words}: run it by hand" in str(raised.value)
+    assert f"providers.mine.api_key_command of the configuration {words}: run it yourself" in str(raised.value)
     assert SECRET not in str(raised.value)
 
 

@@ -90,7 +90,7 @@ def test_heads_by_layer(tmp_path: Path) -> None:
         (header(text(b"a") + struct.pack("<IIQ", 9, 8, 1 << 62)), "more than it can hold"),
         (header(text(b"a") + struct.pack("<IIQ", 9, 9, 1)), "unknown type 9"),
         (header(text(b"a") + struct.pack("<I", 99)), "unknown type 99"),
-        (header(), "which architecture"),
+        (header(), "architecture"),
         (header(ARCHITECTURE), "llama.block_count"),
         (header(*SIZES[:3], number(b"llama.context_length", 0)), "no window"),
         (header(*SIZES, number(b"general.alignment", 0)), "alignment"),
@@ -112,7 +112,7 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path: Path, content: bytes, 
 
 def test_no_file_a_folder_a_fifo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    for name, said in (("none.gguf", "No such file"), (".", "is a folder"), ("fifo", "no regular file")):
+    for name, said in (("none.gguf", "No such file"), (".", "is a folder"), ("fifo", "not a regular file")):
         with pytest.raises(ModelError, match=said):
             read_model_file(tmp_path / name)
     with pytest.raises(ModelError, match="is not a path"):

@@ -412,7 +412,7 @@ def test_a_silent_server_times_out(serve: Start) -> None:
     server = serve([text("late", first_delay=1.0), text("a long reply", delay=1.0)])
     quick = OpenAIModel(server.endpoint(), "test-model", read_seconds=0.2)
     assert "for 0.2 s" in str(refused(quick, Retryable))
-    assert "nothing came for 0.2 s" in str(refused(quick, Retryable))
+    assert "no data for 0.2 s" in str(refused(quick, Retryable))
 
 
 def test_a_slow_first_token_is_waited_for(serve: Start) -> None:

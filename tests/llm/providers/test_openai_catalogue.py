@@ -47,12 +47,12 @@ def test_models_with_contexts_and_prices() -> None:
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        (status(401, f"bad {KEY}"), "the key is rejected (given)"),
+        (status(401, f"bad {KEY}"), "the server rejected the key (given)"),
         (status(404), "answers 404: check the base URL"),
         (status(500), "answers 500"),
         (raw(b"<html>hello</html>"), "is not a model server"),
-        ({"object": "list"}, "is no list of models"),
-        (raw(b"3"), "is no list of models"),
+        ({"object": "list"}, "is not a list of models"),
+        (raw(b"3"), "is not a list of models"),
     ],
 )
 def test_a_list_that_is_not_there(page: Any, words: str) -> None:
@@ -71,9 +71,9 @@ def test_reach(monkeypatch: pytest.MonkeyPatch) -> None:
         assert why_unreachable(there) == ""
         gone = server.endpoint("ollama")
     assert why_unreachable(gone) == "not running: start it with `ollama serve`"
-    assert why_unreachable(there) == "nothing answers there"
+    assert why_unreachable(there) == "no server there"
     monkeypatch.setenv(KEY_VARIABLE, KEY + "\n")
-    assert "no key has" in why_unreachable(gone)
+    assert "invalid character" in why_unreachable(gone)
     assert "cannot be reached" in why_unreachable(Endpoint("mine", "http://no-such-host.invalid/v1"))
 
 

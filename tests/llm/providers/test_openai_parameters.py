@@ -156,7 +156,7 @@ def test_cache_breakpoints_that_are_not_taken() -> None:
     request = Request((Part("system", cache=True),), (Message("user", (Part("go"),)),))
     with openai_server([status(400, "cache_control: Extra inputs are not permitted"), text("ok")]) as server:
         model = OpenAIModel(server.endpoint("openrouter", "breakpoints", keyed=False), "anthropic/claude")
-        with pytest.raises(Retryable, match="takes no cache_control"):
+        with pytest.raises(Retryable, match="does not support cache_control"):
             model.complete(request, lambda piece: None)
         model.complete(request, lambda piece: None)
         assert server.requests[1].body["messages"][0]["content"] == "system"

@@ -190,7 +190,7 @@ def test_what_may_pass_by_itself(vertex: Start, script: Script, words: str) -> N
         (status(400, "prompt is too long: 9 tokens > 8 maximum"), "too long"),
         (google_status(400, "INVALID_ARGUMENT", "odd field"), "does not accept the request (400: odd field)"),
         (status(413), "too long"),
-        (page(), "it answers with text/html"),
+        (page(), "it answered with text/html"),
     ],
 )
 def test_what_will_not_pass(vertex: Start, script: Script, words: str) -> None:
@@ -205,7 +205,7 @@ def test_time(vertex: Start) -> None:
     vertex([text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)])
     quick = AnthropicModel(NAME, read_seconds=0.2, platform="vertex")
     assert "for 0.2 s" in str(refused(Retryable, quick))
-    assert "nothing came for 0.2 s" in str(refused(Retryable, quick))
+    assert "no data for 0.2 s" in str(refused(Retryable, quick))
     assert call()[0].text == "late"
 
 
