@@ -262,7 +262,7 @@ def _carried(worktree: WorkTree, change: FileChange, now: Source | None) -> File
         )
     merged = merge(worktree, now.data, change.before, change.after)
     if isinstance(merged, Conflict):
-        where = f" on {say_lines(merged.lines)} of that text" if merged.lines else ""
+        where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
         raise Refused(f"{name} has changed{where} since the patch was made: recreate the patch")
     return replace(change, before=now.data, after=merged)
 

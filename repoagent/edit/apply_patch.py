@@ -372,7 +372,7 @@ def _taken_back(top: Path, steps: Sequence[Step], folders: Sequence[str]) -> lis
     left = []
     for step in reversed(steps):
         try:
-            back = take_back(top, step)
+            back = revert_step(top, step)
         except Refused:  # it cannot be written any more; the others can
             back = False
         left += [] if back else [step.path]

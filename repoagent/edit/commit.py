@@ -210,7 +210,7 @@ def _not_committed(error: HookFailed, session: EditSession) -> Exception:
     empty, is not."""
     if error.by_git and session.request.commit.edit_message:  # git had the terminal: what it was stands there
         return NoCommit(
-            f"the commit was not made{and_as_it_was(error.remarks)}. {session.resume_hint}".rstrip()
+            f"the commit was not made{and_unchanged(error.remarks)}. {session.resume_hint}".rstrip()
         )
     if error.by_git:
         return NoCommit(f"{without_secrets(str(error))}\n{session.resume_hint}".rstrip())
@@ -224,7 +224,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
     if commit.taken_out:
         remarks.append(f"a hook added {', '.join(commit.taken_out)} to the commit; removed again")
-    remarks.extend(said_of_restored(commit.restored))
+    remarks.extend(restored_notes(commit.restored))
     return tuple(remarks)
 
 

@@ -23,7 +23,6 @@ from repoagent.git.process import uninterrupted
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import public
-from repoagent.llm.provider import provider_of
 from repoagent.storage.secrets import mask, without_secrets
 
 

@@ -25,7 +25,6 @@ from repoagent.git.worktree import layout
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
-from repoagent.llm.provider import provider_of
 from repoagent.memory.search.search import search_memory
 from repoagent.patch.model import decode
 from repoagent.storage.jsonl import now

@@ -33,9 +33,9 @@ class ModelSetup:
     meter: Meter
 
     @property
-    def known(self) -> Known:
+    def known(self) -> ModelInfo:
         """The catalog entry of the current model (a fallback is another than the first)."""
-        return known(self.settings, self.model.spec)
+        return model_info(self.settings, self.model.spec)
 
     @property
     def context_tokens(self) -> int | None:
@@ -73,7 +73,7 @@ def attachments(setup: ModelSetup, folder: Path) -> Attachments:
     from repoagent.llm.availability import attachment_refusal
 
     def refusal(media: Sequence[Media]) -> str:
-        return why_not(setup.settings, setup.model.spec, media, setup.context_tokens)
+        return attachment_refusal(setup.settings, setup.model.spec, media, setup.context_tokens)
 
     return Attachments(folder, refusal)
 
@@ -89,7 +89,7 @@ def answer_format(
 ) -> AnswerFormat:
     """The answer format for the model `spec`: as set, else by its family. `window` overrides the catalog's context
     size."""
-    found = known(settings, spec)
+    found = model_info(settings, spec)
     wanted = settings.text("edit.format")
     form = next((form for form in FORMS if form == wanted), found.format)
     small = found.parameters is not None and found.parameters <= SMALL

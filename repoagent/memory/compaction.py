@@ -127,7 +127,7 @@ def old_exchanges(memory: Memory) -> int:
 def _end(data: bytes, found: Conversation, keep_bytes: int) -> int | None:
     """Where what stays begins, in bytes; None when all stays."""
     text = data.decode("utf-8", "surrogateescape")
-    places = starts(text)
+    places = turn_offsets(text)
     groups = group_turns(found.turns)
     at, firsts = 0, []
     for group in groups:
@@ -143,7 +143,7 @@ def _end(data: bytes, found: Conversation, keep_bytes: int) -> int | None:
 def _split(data: bytes, end: int) -> tuple[int, list[Exchange]]:
     """Where the first exchange begins, in bytes, and the exchanges before `end`."""
     text = data[:end].decode("utf-8", "surrogateescape")
-    begin = len(_bytes(text[: starts(text)[0]]))
+    begin = len(_bytes(text[: turn_offsets(text)[0]]))
     return begin, [exchange_of(turns) for turns in group_turns(loads(text).turns)]
 
 

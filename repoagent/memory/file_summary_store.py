@@ -67,7 +67,7 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
         return None
     found = _parsed(data, place)
     if found is None:
-        put_aside(place, "is broken or contains no summary", warn)
+        set_aside_broken(place, "is broken or contains no summary", warn)
     return found
 
 
@@ -88,7 +88,7 @@ def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
 
 
 def _parsed(data: bytes, place: Path) -> Summary | None:
-    """The summary in a file, or None. Raises Newer."""
+    """The summary in a file, or None. Raises NewerFormat."""
     try:
         whole = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -100,7 +100,7 @@ def _parsed(data: bytes, place: Path) -> Summary | None:
     if None in found or not (version.isascii() and version.isdigit() and int(version[:9]) > 0):
         return None
     if int(version[:9]) > VERSION:
-        raise Newer(
+        raise NewerFormat(
             f"{place} has format version {version}, newer than the supported {VERSION}; update repoagent "
             "or move the file away"
         )

@@ -17,7 +17,7 @@ from repoagent.edit.model_setup import ModelSetup, attachments
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.tools import ToolContext, read_limit
 from repoagent.errors import UsageError
-from repoagent.git.facts import current_branch, gather, unmerged
+from repoagent.git.facts import current_branch, gather_facts, unmerged
 from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.facts import current_branch, head
 from repoagent.git.index import read_status
-from repoagent.git.objects import check_new
+from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import GitError, git, git_output
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
@@ -97,7 +97,7 @@ def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: st
     """
     if head(worktree).commit is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
-    check_new(worktree, branch)
+    refuse_invalid_branch(worktree, branch)
     path = Path(os.path.abspath(folder)) if folder is not None else _own_folder(worktree) / name  # noqa: PTH100
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} already exists; choose another folder for --worktree")

@@ -313,7 +313,8 @@ def _by_provider(settings: Settings, blocks: list[Block], tools: tuple[Schema, .
 
 def spec_of(settings: Settings) -> str:
     """The model whose prompt is shown; it needs no key, since nothing is sent."""
-    from repoagent.llm.registry import DEFAULT_MODEL, chosen
+    from repoagent.config.options import DEFAULT_MODEL
+    from repoagent.llm.registry import choose_model
 
     try:
         return choose_model(settings).spec

@@ -143,8 +143,8 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
     """The archive in `stream`, which is called `name` in messages. One of our `own` has what stood here, as it stood:
     of any other each file must be what it should be.
 
-    Raises NoArchive for what is none, is cut short, holds what no archive may hold or is too large, document.Newer for
-    one of a newer format.
+    Raises NoArchive for what is none, is cut short, holds what no archive may hold or is too large,
+    document.NewerFormat for one of a newer format.
     """
     try:
         files = dict(_members(stream))
@@ -158,7 +158,7 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
     if manifest is None or manifest.get("kind") != KIND:
         raise NoArchive(f"{name} is not a memory archive; create one with `repoagent memory export`")
     if manifest["version"] > VERSION:
-        raise jsonl.Newer(
+        raise jsonl.NewerFormat(
             f"{name} has format version {manifest['version']}, newer than the supported {VERSION}; "
             "update repoagent"
         )

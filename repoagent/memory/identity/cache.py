@@ -64,7 +64,7 @@ def report_unusable(path: Path, error: Exception, warn: Warn) -> None:
     """Say why the file can't be used; a damaged one is put out of the way."""
     outside = isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE)
     if isinstance(error, sqlite3.Error) and not outside:
-        put_aside(path, f"is damaged or was not created by repoagent ({error})", warn)
+        set_aside_broken(path, f"is damaged or was not created by repoagent ({error})", warn)
         path.with_name(path.name + "-journal").unlink(missing_ok=True)
     else:
         warn(f"cannot use {path} ({error}); reading every memory instead, which is slower")

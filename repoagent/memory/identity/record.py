@@ -177,7 +177,7 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
         return None
     identity = from_dict(value)
     if identity is None:
-        jsonl.put_aside(path, "has invalid content", warn)
+        jsonl.set_aside_broken(path, "has invalid content", warn)
     return identity
 
 

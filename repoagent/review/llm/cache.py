@@ -9,6 +9,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
+from repoagent.llm.registry import provider_of
 from repoagent.review.finding import Level, reviews_dir
 from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.claims import Claim
@@ -34,7 +35,7 @@ class AnswerCache:
 
     @property
     def disabled(self) -> bool:
-        return self.spec.startswith("replay:")
+        return provider_of(self.spec).answered_by == "recording"
 
     def key(self, block: Block) -> str:
         return block.key(f"{PROMPT} {self.spec} {' '.join(self.rules)}")

@@ -265,5 +265,5 @@ def _is_about_this(error: RepoagentError) -> bool:
 
 def _first(error: RepoagentError) -> str:
     """The first line of the message, without the list of ways to get a model: a hook has one line for it."""
-    lines = str(error).partition(WAYS)[0].strip().splitlines()
+    lines = str(error).partition(MODEL_ADVICE)[0].strip().splitlines()
     return (lines or ["unknown error"])[0].rstrip(":.")

@@ -431,7 +431,10 @@ def test_events_and_blocks_that_nobody_knows_yet(server_with: Start) -> None:
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        (Behaviour(body={"hello": "I am a proxy"}), "it answered with application/json instead of a stream of events"),
+        (
+            Behaviour(body={"hello": "I am a proxy"}),
+            "it answered with application/json instead of a stream of events",
+        ),
         (page(), "it answered with text/html instead of a stream of events"),
         (Behaviour(events=({"type": "message_delta"},)), "malformed event"),
         (

@@ -188,7 +188,9 @@ def test_a_command_that_gives_no_key(monkeypatch: pytest.MonkeyPatch, command: s
     monkeypatch.setattr(endpoints, "KEY_SECONDS", 0.1 if "sleep" in command else 5)
     with pytest.raises(ModelError) as raised:
         find_key(Endpoint("mine", "https://h", key_command=command))
-    assert f"providers.mine.api_key_command of the configuration {words}: run it yourself" in str(raised.value)
+    assert f"providers.mine.api_key_command of the configuration {words}: run it yourself" in str(
+        raised.value
+    )
     assert SECRET not in str(raised.value)
 
 

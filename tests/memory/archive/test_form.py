@@ -18,7 +18,6 @@ from repoagent.memory.archive.export import export
 from repoagent.memory.archive.format import KIND, dumps, of_parcels, read_archive
 from repoagent.memory.edit_records import append_edit
 from repoagent.storage import jsonl
-from repoagent.storage.jsonl import NewerFormat
 from tests.memory.archive.conftest import Pair, edit_of, fail, fill, state
 
 IDENTITY = json.dumps({"version": 1, "path": "a.py", "blobs": ["1" * 40]}).encode()
