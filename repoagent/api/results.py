@@ -413,17 +413,24 @@ def split_of(
     """
     from repoagent.git.worktree import layout
     from repoagent.split.create import create
-    from repoagent.split.folder import Text, Ways, check_text, check_ways, default_folder, index_of
+    from repoagent.split.folder import (
+        SourceText,
+        SplitOptions,
+        check_options,
+        check_text,
+        default_folder,
+        new_index,
+    )
     from repoagent.storage.folders import open_folder
     from repoagent.storage.layout import ensure
 
-    ways = Ways(target, natural, language)
-    check_ways(ways)
+    ways = SplitOptions(target, natural, language)
+    check_options(ways)
     source, data = present(worktree, path)
-    text = Text(path, data, worktree)
+    text = SourceText(path, data, worktree)
     check_text(text, ways)
     if not write:
-        index, folder = index_of(text, ways, Path()), None
+        index, folder = new_index(text, ways, Path()), None
     else:
         paths = layout(worktree)
         ensure(paths)

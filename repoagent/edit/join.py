@@ -33,10 +33,10 @@ from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.history.graph import shown
 from repoagent.patch.render import differing
-from repoagent.split.folder import gone, wide_encoding, worktree_of
-from repoagent.split.folder_index import Index, holding, near, quoted, read_index
+from repoagent.split.folder import missing_source_message, wide_encoding, worktree_of
+from repoagent.split.folder_index import Index, display_path, lock_split, quoted_path, read_index
 from repoagent.split.folder_writer import finish
-from repoagent.split.join import Clash, How
+from repoagent.split.join import How, SegmentConflict
 from repoagent.split.rebase import lines_of
 from repoagent.split.refresh import refresh
 from repoagent.storage.atomic import write_whole
@@ -79,7 +79,7 @@ def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> So
         raise Refused(reason)
     source = read_source(worktree, path)
     if source.data is None:
-        raise Refused(gone(worktree, index, Path.cwd()))
+        raise Refused(missing_source_message(worktree, index, Path.cwd()))
     return _text(index, source)
 
 
@@ -192,7 +192,7 @@ class JoinOutcome:
 
 
 # (path, what clashes, the diff of what is discarded) -> whether to go on
-Discards = Callable[[str, Sequence[Clash], str], bool]
+Discards = Callable[[str, Sequence[SegmentConflict], str], bool]
 
 
 def join(
@@ -212,7 +212,7 @@ def join(
     except that edits which the source already has lead to a refresh of the folder.
     """
     started = time.monotonic()
-    with nullcontext() if request.dry_run else holding(read_index(path).folder):
+    with nullcontext() if request.dry_run else lock_split(read_index(path).folder):
         index = read_index(path)
         if (
             index.pending and not request.dry_run

@@ -14,7 +14,7 @@ from repoagent.git.files import REGULAR, FileChange
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff, differing
-from repoagent.split.folder import text_of
+from repoagent.split.folder import current_source
 from repoagent.split.folder_index import (
     BASE,
     NAME,
@@ -22,13 +22,22 @@ from repoagent.split.folder_index import (
     IndexedSegment,
     base_bytes,
     digest,
-    edited,
-    near,
-    quoted,
+    display_path,
+    edited_segments,
+    quoted_path,
     segment_base,
     segment_bytes,
 )
-from repoagent.split.join import Clash, How, Merge, Part, Place, join_parts, source_facts, taken_over
+from repoagent.split.join import (
+    ConflictLines,
+    How,
+    Merge,
+    Part,
+    SegmentConflict,
+    join_parts,
+    normalize_segment,
+    source_facts,
+)
 from repoagent.split.rebase import lines_of
 from repoagent.syntax.regressions import parses_worse
 
@@ -108,7 +117,7 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     base = base_bytes(index)
     facts = source_facts(base, index.source.encoding)
     found = []
-    for segment in edited(index):
+    for segment in edited_segments(index):
         before = segment_base(index, segment) if segment.based_on else base[segment.start : segment.end]
         data = segment_bytes(index, segment)
         saved = taken_over(segment.file, before, data, facts, last=segment is index.segments[-1])
@@ -131,9 +140,9 @@ def _nothing(segment_edits: SegmentEdits, cwd: Path) -> str:
     extra = f" ({segment_edits.notes[0]})" if segment_edits.notes else ""
     said = f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}"
     if _has_moved_on(index, cwd):
-        again = f"`repoagent split --refresh {quoted(index.folder, cwd)}`"
+        again = f"`repoagent split --refresh {quoted_path(index.folder, cwd)}`"
         return f"{said}; the file itself has changed, and {again} brings the segments up to date"
-    return f"{said}; edit a file in {near(index.folder, cwd)} and run it again"
+    return f"{said}; edit a file in {display_path(index.folder, cwd)} and run it again"
 
 
 def _has_moved_on(index: Index, cwd: Path) -> bool:
@@ -168,7 +177,7 @@ class MergeResult:
 
     data: bytes | None
     how: Mapping[str, How]
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[SegmentConflict, ...] = ()
     lost: str = ""
 
 
@@ -227,7 +236,7 @@ def _how(edit: SegmentEdit, how: Mapping[str, How]) -> How:
 class _Rebased:
     data: bytes
     kept: bytes
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[SegmentConflict, ...] = ()
 
 
 def _rebased(segment_edits: SegmentEdits, edit: SegmentEdit, by_git: Merge, last_word: bool) -> _Rebased:
@@ -241,14 +250,15 @@ def _rebased(segment_edits: SegmentEdits, edit: SegmentEdit, by_git: Merge, last
     joined = join_parts(parts, text, merge=by_git, differing=differing, last_word=last_word)
     by = segment.first_line - 1
     clashes = tuple(
-        Clash(clash.files, tuple(_moved(place, by) for place in clash.places)) for clash in joined.clashes
+        SegmentConflict(clash.files, tuple(_moved(place, by) for place in clash.places))
+        for clash in joined.clashes
     )
     return _Rebased(
         text if joined.data is None else joined.data, text if joined.kept is None else joined.kept, clashes
     )
 
 
-def _moved(place: Place, by: int) -> Place:
+def _moved(place: ConflictLines, by: int) -> ConflictLines:
     return replace(place, source=(place.source[0] + by, place.source[1] + by))
 
 
@@ -270,7 +280,7 @@ LISTED_SEGMENTS = 4  # places in a sentence
 class JoinClash(Refused):
     """Segments and their source were changed on the same lines. Nothing was written."""
 
-    def __init__(self, path: str, clashes: Sequence[Clash]) -> None:
+    def __init__(self, path: str, clashes: Sequence[SegmentConflict]) -> None:
         self.path = path
         self.clashes = tuple(clashes)
         super().__init__(
@@ -296,14 +306,14 @@ class JoinClash(Refused):
         }
 
 
-def described(path: str, clashes: Sequence[Clash]) -> str:
+def described(path: str, clashes: Sequence[SegmentConflict]) -> str:
     """The conflicts in words, with the segment files and the lines."""
     said = [one for clash in clashes for one in _each(path, clash)]
     more = f", and {len(said) - LISTED_SEGMENTS} more" if len(said) > LISTED_SEGMENTS else ""
     return "; ".join(said[:LISTED_SEGMENTS]) + more
 
 
-def _each(path: str, clash: Clash) -> list[str]:
+def _each(path: str, clash: SegmentConflict) -> list[str]:
     if not clash.places:
         names = " and ".join(clash.files)
         return [f"{names} cannot be merged unambiguously with its change"]

@@ -74,8 +74,7 @@ def review(change: Change, request: ReviewRequest) -> Report:
         cost=cost, base=change.base, head=change.head, by_file=_texts(change, ordered, static.secrets),
         rules=tuple(
             rule.id for rule in RULES.values()
-            if rule.source != "model"
-            and level_of(rule.id, request.settings)
+            if rule.source != "model" and level_of(rule.id, request.settings)
             and (rule.id != RULE or is_foreign(change))
         ),
     )  # fmt: skip

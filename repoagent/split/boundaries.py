@@ -1,17 +1,11 @@
-"""What the node types of a grammar are for a splitter: one small table for all languages.
+"""Candidates for cuts in a syntax tree.
 
-The names are those of the tree-sitter grammars. They overlap little, so that one table serves them all, and patterns
-serve the grammars that nobody wrote a row for.
+`walk` opens only nodes that are larger than a segment. One table of roles by node type serves all tree-sitter grammars,
+whose names overlap little, and patterns serve the grammars without a row. The cost of a cut before a node is in units
+of one more segment (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
 
-What a cut before a node costs, in units of one segment more (see `pack.py`).
-
-Which language the text of a leaf is in: scripts and styles in HTML, fences and front matter in Markdown.
-
-The candidates for cuts in a syntax tree: a walk that opens only what is larger than a segment.
-
-Underlined headings of Markdown made into `#` ones of the same size, as the grammar gives only those a section.
-
-Large YAML, parsed in slices: its grammar counts lines with 16 bits and gives up behind line 32,767.
+Two grammars need help: Markdown opens a section only for `#` headings, so `parsed_text` turns underlined ones into
+those, of the same length; YAML counts lines with 16 bits, so `walk_slices` parses large files in slices.
 """
 
 from __future__ import annotations
@@ -29,21 +23,21 @@ from repoagent.syntax.parser import parse_bytes
 if TYPE_CHECKING:
     import tree_sitter
 
-# What a child is, seen from its siblings.
+# The role of a node among its siblings.
 ITEM: Final = 0
 COMMENT: Final = 1  # belongs to what follows without a blank line between
 ATTACHED: Final = 2  # belongs to what follows, at any distance
-CLOSER: Final = 3  # ends what it stands in
-CONTINUATION: Final = 4  # goes on with the item before: `else`
-TOKEN: Final = 5  # no place to cut at
-INLINE: Final = 6  # goes on with the text before it
-ELEMENT: Final = 7  # of HTML: `element_role` says which of these it is
-FILLING: Final = 8  # white space and text between elements: no place to cut at, but it may be large
+CLOSER: Final = 3  # ends its parent
+CONTINUATION: Final = 4  # continues the item before: `else`
+TOKEN: Final = 5  # never cut here
+INLINE: Final = 6  # continues the text before it
+ELEMENT: Final = 7  # of HTML: see `element_role`
+FILLING: Final = 8  # white space and text between elements: never cut before it, but it may be large
 
-# What a node is, seen from its children.
-LIST: Final = 0  # its children are things of their own
-PARTS: Final = 1  # its children make up one thing: a head, a body
-LEAF: Final = 2  # it is text, whatever the grammar finds in it
+# The role of a node for its children.
+LIST: Final = 0  # its children are independent
+PARTS: Final = 1  # its children are one unit: a head, a body
+LEAF: Final = 2  # text, whatever the grammar finds in it
 
 
 def _words(text: str) -> frozenset[str]:
@@ -96,7 +90,7 @@ _PHRASING = _words(
 
 @cache
 def child_role(kind: str) -> int:
-    """What a node of this type is, seen from its siblings: ITEM, COMMENT, …"""
+    """The role of a node of this type among its siblings: ITEM, COMMENT, ..."""
     if kind in _CLOSERS:
         return CLOSER
     if kind in _ATTACHED:
@@ -113,7 +107,7 @@ def child_role(kind: str) -> int:
 
 
 def element_role(text: bytes, start: int) -> int:
-    """What the element or text of HTML that begins at `start` is among its siblings: a heading is ATTACHED."""
+    """The role of the HTML element or text at `start` among its siblings: a heading is ATTACHED."""
     if not text.startswith(b"<", start):
         return INLINE
     found = _TAG.match(text, start + 1)
@@ -123,7 +117,7 @@ def element_role(text: bytes, start: int) -> int:
 
 @cache
 def child_roles(language: str) -> dict[int, int]:
-    """`child_role` of the node types of a grammar by their number, which is quicker to get at than their name."""
+    """`child_role` of the node types of a grammar by number, which is faster to read than the name."""
     known = grammar(language)
     roles = {}
     for number in range(known.node_kind_count):
@@ -135,7 +129,7 @@ def child_roles(language: str) -> dict[int, int]:
 
 @cache
 def holder_role(kind: str) -> int:
-    """What a node of this type is, seen from its children: LIST, PARTS or LEAF."""
+    """The role of a node of this type for its children: LIST, PARTS or LEAF."""
     if kind in _LEAVES or _COMMENT.search(kind):
         return LEAF
     return LIST if kind in _LISTS or _LIST.search(kind) else PARTS
@@ -159,7 +153,7 @@ IN_LEAF: Final = 5.0  # in a comment or a string
 
 
 class Frame:
-    """A node that was opened, and where the walk is in it."""
+    """An opened node, and the state of the walk in it."""
 
     __slots__ = (
         "broken",
@@ -201,9 +195,9 @@ class Frame:
 
 
 def cost_before(frame: Frame, role: int, start: int, blank: bool, found: list[Candidate]) -> float:
-    """The cost of a cut before a child of `frame` that begins at `start`. `blank`: a blank line is before it.
+    """The cost of a cut before a child of `frame` that begins at `start`, after a blank line if `blank`.
 
-    The candidate before the run of comments that ends there, in `found`, is put right.
+    May raise the cost of the candidate in `found` before a run of comments that ends there.
     """
     cost = frame.cost if blank else frame.cost + DENSE
     if role == CLOSER:
@@ -224,7 +218,7 @@ def cost_before(frame: Frame, role: int, start: int, blank: bool, found: list[Ca
 
 
 def blank_before(text: bytes, line: int) -> bool:
-    """Whether the line that begins at `line` has a blank one, or nothing, before it."""
+    """Whether the line that begins at `line` follows a blank line or the start of the text."""
     if line < 2:
         return True
     before = text[line - 2]
@@ -267,7 +261,7 @@ _WHOLE = {"html_block": "html", "minus_metadata": "yaml"}
 
 
 def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
-    """The language of a leaf that holds text of another one, or None. `text` is what was parsed."""
+    """The language embedded in a leaf, or None. `text` is the parsed text."""
     kind = node.type
     if kind in _WHOLE:
         return _WHOLE[kind]
@@ -310,11 +304,11 @@ _EMPTY_COMMENT: Final = re.compile(rb"//+[!/]?|#+|;+|--+")
 def walk(
     tree: tree_sitter.Tree, text: bytes, limit: int, found: list[Candidate], inside: tuple[str, int, int, int]
 ) -> None:
-    """Append the candidates in `tree` to `found`, in order of the text and each place once.
+    """Append the candidates in `tree` to `found`, in order and each offset once.
 
-    `text` is the whole text. `inside` is the language of the tree, where in the text it begins, how many lists it is
-    inside of, and how many languages. A node of at most `limit` bytes is not looked into. The time is linear in the
-    children of the others.
+    `text` is the whole text. `inside` has the language of the tree, its offset in the text, and the number of lists and
+    of languages that contain it. Nodes of at most `limit` bytes are not opened. The time is linear in the children of
+    the others.
     """
     language, base, level, depth = inside
     cursor = tree.walk()
@@ -509,7 +503,7 @@ def _open_leaf(
     found: list[Candidate],
     inside: tuple[str | None, int, int, float],
 ) -> None:
-    """Candidates in text that is in another language, or in none."""
+    """Append candidates in a leaf: in its embedded language, or by lines."""
     language, level, depth, cost = inside
     start, end = span
     tree = parse_bytes(text[start:end], language) if language else None
@@ -531,7 +525,7 @@ _LONGEST = 1_000  # bytes of a heading
 
 
 def parsed_text(text: bytes, language: str | None) -> bytes:
-    """What to parse instead of `text`: every byte that begins or ends a block stays at its place."""
+    """The text to parse instead of `text`, in which each block keeps its offsets."""
     if language != "markdown" or (b"\n==" not in text and b"\n---" not in text):
         return text
     front = _FRONT_MATTER.match(text)
@@ -574,7 +568,7 @@ _FEWEST = 20_000
 
 
 def walk_slices(text: bytes, limit: int, found: list[Candidate]) -> bool:
-    """Append the candidates in YAML of more than `LINES` lines to `found`; False when parsing takes too long."""
+    """Append the candidates in YAML of more than `LINES` lines to `found`; False if parsing takes too long."""
     for start, end in _slices(text):
         tree = parse_bytes(text[start:end], "yaml")
         if tree is None:

@@ -1,6 +1,6 @@
-"""Split a text into a folder, for the first time or anew.
+"""Split a text into a folder, new or in place of an earlier split.
 
-The segments of a new text with those kept whole that a person has edited, and which old file each of them has.
+Also for a refresh: `with_held` keeps edited segments whole, and `names` matches new segments with old files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repoagent.errors import Refused, UsageError
 from repoagent.git.worktree import layout
-from repoagent.split.folder import Made, Text, Ways, index_of
+from repoagent.split.folder import SourceText, SplitOptions, SplitPlan, new_index
 from repoagent.split.folder_index import (
     LOCK,
     NAME,
@@ -22,41 +22,41 @@ from repoagent.split.folder_index import (
     Index,
     IndexedSegment,
     digest,
-    edited,
-    holding,
+    edited_segments,
+    lock_split,
     read_index,
 )
 from repoagent.split.folder_writer import finish, put
 from repoagent.split.pack import Segment
-from repoagent.split.relocate import Carried, Held
+from repoagent.split.relocate import EditedRegion, OffsetMap
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder, resolve_above
 
 _NAMED = 5  # files that a message names
 
 
-def create(text: Text, ways: Ways, folder: Path) -> Index:
-    """Write the split of `text` into `folder`, which is made, is empty, or holds an earlier split of the same file.
+def create(text: SourceText, options: SplitOptions, folder: Path) -> Index:
+    """Write the split of `text` into `folder`, which is new, empty, or contains an earlier split of the same file.
 
-    Raises Refused when it holds anything else, or segments that a person has edited and not merged, and when the
-    system says no; UsageError when it is no folder or in a git directory. Nothing is written then.
+    Raises Refused if it contains anything else or edited segments that are not merged, and on a system error;
+    UsageError if it is not a folder or is in a git directory. Nothing is written then.
     """
     folder = resolve_above(folder.parent) / folder.name
     _check_place(folder, text)
-    earlier(folder, text)
-    index = index_of(text, ways, folder)
-    with _made(folder), holding(folder):
-        old = earlier(folder, text)
-        put(_made_of(index, text.data, old), old)
+    existing_split(folder, text)
+    index = new_index(text, options, folder)
+    with _new_folder(folder), lock_split(folder):
+        old = existing_split(folder, text)
+        put(_plan(index, text.data, old), old)
     return index
 
 
-def earlier(folder: Path, text: Text) -> Index | None:
-    """The split of the same file that `folder` holds; None if it is empty or not there. See `create`."""
+def existing_split(folder: Path, text: SourceText) -> Index | None:
+    """The earlier split of the same file in `folder`; None if it is empty or missing. Raises as `create`."""
     if not folder.parent.is_dir():
-        raise UsageError(f"there is no folder {folder.parent}: make it, or name another one with -o")
+        raise UsageError(f"no such folder: {folder.parent}; create it, or use another one with -o")
     if os.path.lexists(folder) and not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder: name another one with -o")
+        raise UsageError(f"{folder} is not a folder; use another one with -o")
     try:
         with open_folder(folder) as opened, os.scandir(opened) as entries:
             names = {entry.name for entry in entries}
@@ -64,30 +64,30 @@ def earlier(folder: Path, text: Text) -> Index | None:
         return None
     if NAME not in names:
         if names - {LOCK, STAGED}:
-            raise Refused(f"{folder} is not empty, and no split of a file: name another folder with -o")
+            raise Refused(f"{folder} is not empty and not a split; use another folder with -o")
         return None
     old = read_index(folder, missing_ok=True)
     if old.source.path != text.path:
         raise Refused(
-            f"{folder} holds the split of {old.source.path or 'standard input'}: name another folder with -o"
+            f"{folder} contains the split of {old.source.path or 'standard input'}; use another folder with -o"
         )
-    changed = [segment.file for segment in edited(old, missing_ok=True)]
+    changed = [segment.file for segment in edited_segments(old, missing_ok=True)]
     if changed:
         raise Refused(
-            f"{some(changed)} in {folder} {'was' if len(changed) == 1 else 'were'} edited and not merged: join with "
-            "--join, or keep the edits with --refresh"
+            f"{folder} has edits that are not merged ({list_some(changed)}); use --join to merge them, or --refresh to "
+            "keep them"
         )
     return old
 
 
-def some(names: Collection[str]) -> str:
+def list_some(names: Collection[str]) -> str:
     """`names`, or the first of them and how many more."""
     listed = list(names)[:_NAMED]
     more = len(names) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more else "")
 
 
-def _check_place(folder: Path, text: Text) -> None:
+def _check_place(folder: Path, text: SourceText) -> None:
     place = Path(os.path.realpath(folder))
     refused = ".git" in place.parts
     if text.worktree is not None:
@@ -97,12 +97,12 @@ def _check_place(folder: Path, text: Text) -> None:
             refused or any(place.is_relative_to(path) for path in own)
         )
     if refused:
-        raise UsageError(f"{folder} is in a git directory: name another folder with -o")
+        raise UsageError(f"{folder} is in a git directory; use another folder with -o")
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """`folder`, which goes again if it was made here and nothing came into it."""
+def _new_folder(folder: Path) -> Iterator[None]:
+    """Create `folder` if needed, and remove it again on failure if it was created here."""
     new = not folder.exists()
     with open_folder(folder, create=True):
         pass
@@ -116,11 +116,11 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _made_of(index: Index, base: bytes, old: Index | None) -> Made:
+def _plan(index: Index, base: bytes, old: Index | None) -> SplitPlan:
     old = finish(old) if old else None
     present = hashes(old)
     files = {segment.file: segment.sha256 for segment in index.segments}
-    return Made(
+    return SplitPlan(
         index,
         base,
         {name: present.get(name, "") for name, wanted in files.items() if present.get(name) != wanted},
@@ -141,7 +141,9 @@ def hashes(index: Index | None) -> dict[str, str]:
 Piece = tuple[Segment, str | None]  # and the file that it has, if it is an edited one's
 
 
-def with_held(found: Sequence[Segment], held: Sequence[Held], data: bytes, target: int) -> list[Piece]:
+def with_held(
+    found: Sequence[Segment], held: Sequence[EditedRegion], data: bytes, target: int
+) -> list[Piece]:
     """`found`, the segments of `data`, cut and joined so that each of `held` is a segment of its own."""
     spans: list[tuple[int, int, str | None]] = []
     place = number = 0
@@ -167,7 +169,7 @@ def with_held(found: Sequence[Segment], held: Sequence[Held], data: bytes, targe
     ]
 
 
-def names(free: Sequence[IndexedSegment], carried: Carried, pieces: Sequence[Piece]) -> list[str | None]:
+def names(free: Sequence[IndexedSegment], carried: OffsetMap, pieces: Sequence[Piece]) -> list[str | None]:
     """The file of each piece: its own, that of the old segment (one of `free`) that began there, or none."""
     found = [name for _, name in pieces]
     at = {piece.start: number for number, (piece, name) in enumerate(pieces) if name is None}
@@ -198,7 +200,7 @@ def _part(start: int, end: int, lines: _Lines, model: Segment | None, target: in
 
 
 class _Lines:
-    """The numbers of lines at byte offsets of a text of which segments are known."""
+    """Line numbers at byte offsets of a text whose segments are known."""
 
     def __init__(self, found: Sequence[Segment], data: bytes) -> None:
         self._found = found

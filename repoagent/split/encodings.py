@@ -1,8 +1,6 @@
-"""The encoding of a segment as it was: what an editor has saved in another is refused.
+"""Restore what an editor changes in a segment besides the text: byte-order mark, line endings, final newline.
 
-The line endings of a segment as they were: put back where an editor has changed all of them, or the last one.
-
-The form in which texts are merged: git counts lines by their line feeds.
+Another encoding is refused. `MergeForm` gives texts line feeds for a merge, since git counts lines by them.
 """
 
 from __future__ import annotations
@@ -13,12 +11,11 @@ from collections.abc import Sequence
 from repoagent.errors import Refused
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
 
-Read = tuple[bytes, tuple[str, ...]]
+Normalized = tuple[bytes, tuple[str, ...]]
 
 
 def encoding_of(data: bytes) -> str:
-    """How a text of bytes is encoded: "utf-8", also where a few bytes of it are none, else "latin-1", which stands for
-    any encoding of one byte a character."""
+    """The encoding of a text: "utf-8", also with a few invalid bytes, else "latin-1" for any single-byte encoding."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -28,22 +25,23 @@ def encoding_of(data: bytes) -> str:
     return "utf-8"
 
 
-def with_own_encoding(file: str, before: bytes, after: bytes, encoding: str) -> Read:
-    """`after` with a byte-order mark only where `before` has one, and what was done. `encoding` is that of the source.
+def with_own_encoding(file: str, before: bytes, after: bytes, encoding: str) -> Normalized:
+    """`after` with the byte-order mark of `before`, and notes. `encoding` is that of the source.
 
-    Raises Refused where `after` is in another.
+    Raises Refused if `after` is in another encoding.
     """
-    wanted = "UTF-8" if encoding == "utf-8" else "the encoding that it had, of one byte a character"
+    wanted = "UTF-8" if encoding == "utf-8" else "its original single-byte encoding"
     wide = next((WIDE_MARKS[mark] for mark in WIDE_MARKS if after.startswith(mark)), "")
     if wide and not before.startswith(tuple(WIDE_MARKS)):
-        raise Refused(f"{file} was saved as {wide}: save it in {wanted}, and join again")
+        raise Refused(f"{file} was saved as {wide}; save it in {wanted} and join again")
     if b"\0" in after and b"\0" not in before:
-        raise Refused(f"{file} holds NUL bytes since it was edited: save it as text and join again")
+        raise Refused(f"the edited {file} contains NUL bytes; save it as text and join again")
     data, notes = with_own_mark(file, before, after)
     old, new = _text(before), _text(data)
     if new is None and old is not None and encoding == "utf-8":
         raise Refused(
-            f"{file} is no UTF-8 any more (line {_bad_line(data)}), and the source is: save it as UTF-8 and join again"
+            f"{file} is no longer valid UTF-8 (line {_bad_line(data)}), but the source is; save it as UTF-8 "
+            "and join again"
         )
     if new is None or new.isascii() or (old is not None and not old.isascii()):
         return data, notes
@@ -51,18 +49,17 @@ def with_own_encoding(file: str, before: bytes, after: bytes, encoding: str) -> 
         raise _damaged(file, new)
     if encoding != "utf-8":
         raise Refused(
-            f"{file} was saved as UTF-8 (line {_first_beyond_ascii(new)}): save it in {wanted}, and join again"
+            f"{file} was saved as UTF-8 (line {_first_beyond_ascii(new)}); save it in {wanted} and join again"
         )
     return data, notes
 
 
-def with_own_mark(file: str, before: bytes, after: bytes) -> Read:
-    """`after` with a byte-order mark where `before` has one, and none else. Both are UTF-8, or of one byte a
-    character."""
+def with_own_mark(file: str, before: bytes, after: bytes) -> Normalized:
+    """`after` with the byte-order mark of `before`, and notes. Neither is UTF-16 or UTF-32."""
     if after.startswith(UTF8_MARK) and not before.startswith(UTF8_MARK):
-        return after.removeprefix(UTF8_MARK), (f"{file}: a byte-order mark at its head was taken out",)
+        return after.removeprefix(UTF8_MARK), (f"{file}: removed a byte-order mark",)
     if after and before.startswith(UTF8_MARK) and not after.startswith(UTF8_MARK):
-        return UTF8_MARK + after, (f"{file}: the byte-order mark at its head was put back",)
+        return UTF8_MARK + after, (f"{file}: restored the byte-order mark",)
     return after, ()
 
 
@@ -88,8 +85,8 @@ def _first_beyond_ascii(text: str) -> int:
 def _damaged(file: str, text: str) -> Refused:
     line = text.count("\n", 0, text.index("\ufffd")) + 1
     return Refused(
-        f"{file} was edited by a program that could not read all of its characters, and has put U+FFFD in their "
-        f"place (line {line}): take the segment back, and edit it in the encoding of the source"
+        f"{file} was edited by a program that replaced some characters by U+FFFD (line {line}); restore the segment, "
+        "and edit it in the encoding of the source"
     )
 
 
@@ -106,16 +103,16 @@ def endings(data: bytes) -> set[bytes]:
 
 
 def with_ending(data: bytes, ending: bytes) -> bytes:
-    """`data` with this ending after each line."""
+    """`data` with this line ending throughout."""
     return _ENDING.sub(lambda _: ending, data)
 
 
 def with_own_endings(
     file: str, before: bytes, after: bytes, usual: set[bytes]
 ) -> tuple[bytes, tuple[str, ...]]:
-    """`after` with the line endings of `before` (those of the source, `usual`, where it has none), and what was done.
+    """`after` with the line endings of `before` (or of the source, `usual`, if it has none), and notes.
 
-    Raises Refused where it has more kinds than before, so that nobody can tell which were meant.
+    Raises Refused if it has more kinds than before, so that the intended ones are unknown.
     """
     known = endings(before) or usual
     found = endings(after)
@@ -125,23 +122,23 @@ def with_own_endings(
         return after, ()
     if len(known) == 1 and len(found) == 1:
         (own,), (other,) = known, found
-        note = f"{file}: its line endings were {NAMES[other]}, and are {NAMES[own]} again"
+        note = f"{file}: changed the line endings from {NAMES[other]} back to {NAMES[own]}"
         return with_ending(after, own), (note,)
     if len(known) == 1:
         (own,) = known
         line = _first_other(after, own)
         raise Refused(
-            f"{file} has mixed line endings since it was edited: line {line} does not end in {NAMES[own]} as the "
-            "others did; give all of its lines one ending and join again"
+            f"the edited {file} has mixed line endings: line {line} does not end in {NAMES[own]} like the others; use "
+            "one line ending throughout and join again"
         )
     if not known:
         raise Refused(
-            f"{file} has mixed line endings since it was edited: give all of its lines one, and join again"
+            f"the edited {file} has mixed line endings; use one line ending throughout and join again"
         )
     raise Refused(
-        f"{file} had mixed line endings, and those of lines that are otherwise unchanged were changed (line "
-        f"{_changed(before, after) or _first_new(after, known)} first): take the segment back, or edit it with a "
-        "program that keeps them"
+        f"{file} has mixed line endings, and the edit changed those of unchanged lines (first on line "
+        f"{_changed(before, after) or _first_new(after, known)}); restore the segment, or edit it with a program that "
+        "preserves them"
     )
 
 
@@ -160,7 +157,7 @@ def _first_new(data: bytes, known: set[bytes]) -> int:
 
 
 def _changed(before: bytes, after: bytes) -> int:
-    """The first line of `after`, from 1, whose text is in `before` with other endings only; 0 for none."""
+    """The first line of `after`, from 1, whose text `before` has with other endings only; 0 for none."""
     old: dict[bytes, set[bytes]] = {}
     for line in before.splitlines(keepends=True):
         text = line.rstrip(b"\r\n")
@@ -175,11 +172,10 @@ def _changed(before: bytes, after: bytes) -> int:
 def with_own_end(
     file: str, before: bytes, after: bytes, *, last: bool = False
 ) -> tuple[bytes, tuple[str, ...]]:
-    """`after` ended as `before` is: with its final newline, or without one, and what was done. `last`: nothing follows
-    it in the source; else blank lines at its end stand between it and the next segment, and a formatter, which takes it
-    for a whole file, leaves none.
+    """`after` with the final newline and blank lines of `before`, and notes. A formatter, which takes a segment for a
+    whole file, removes the blank lines before the next segment; there is none after the `last` one.
 
-    Raises Refused where it looks like what a save leaves that broke off.
+    Raises Refused if the file looks truncated by an interrupted save.
     """
     if not after or not before:
         return after, ()
@@ -189,34 +185,30 @@ def with_own_end(
         if rest and not rest.startswith((b"\n", b"\r")):
             line = after.count(b"\n") + 1
             raise Refused(
-                f"{file} breaks off in its line {line}, as an interrupted save leaves it: if that is meant, end that "
-                "line with a newline; then join again"
+                f"{file} looks truncated in line {line}, as after an interrupted save; restore it, or if this is "
+                "intended, end the line with a newline; then join again"
             )
         more = len(_ENDING.findall(old)) - 1
-        blank = f" and the blank line{'s' * (more > 1)} before it were" if more else " was"
-        return after + old, (f"{file}: its final newline{blank} put back",)
+        blank = f" and the blank line{'s' * (more > 1)} before it" if more else ""
+        return after + old, (f"{file}: restored the final newline{blank}",)
     blanks = len(_ENDING.findall(old)) - 1
     trimmed = blanks > 0 and len(_ENDING.findall(new)) == 1 and _last_line(before) == _last_line(after)
     if trimmed and not last:
-        lines = "blank lines at its end were" if blanks > 1 else "blank line at its end was"
-        return after[: -len(new)] + old, (
-            f"{file}: the {lines} put back, they part it from the next segment",
-        )
+        note = f"{file}: restored the blank line{'s' * (blanks > 1)} before the next segment"
+        return after[: -len(new)] + old, (note,)
     if new and not old:
-        return after[: -len(new)], (
-            f"{file}: the newline at its end was taken out, as the text there had none",
-        )
+        return after[: -len(new)], (f"{file}: removed the final newline, since the source has none there",)
     return after, ()
 
 
 def _last_line(data: bytes) -> bytes:
-    """The last line with anything on it; nothing where that is long."""
+    """The last nonblank line of the last 4 KB."""
     lines = data[-4096:].splitlines()
     return next((line for line in reversed(lines) if line), b"")
 
 
 def _tail(data: bytes) -> bytes:
-    """The line endings that `data` ends with."""
+    """The line endings at the end of `data`."""
     match = _LAST.search(data, len(data) - len(data[-4096:]))
     return match[0] if match else b""
 
@@ -224,11 +216,11 @@ def _tail(data: bytes) -> bytes:
 LF = b"\n"
 
 
-class Form:
-    """The form in which `base`, the text that was split, and `present`, the source as it is, are merged.
+class MergeForm:
+    """Line endings for the merge of `base`, the text that was split, with the `present` source.
 
-    Where the source has other line endings throughout by now, or lone carriage returns, line feeds stand for them.
-    `given` is a text of the side of `base` in that form, `back` a merged one as the present source has it.
+    If the source has changed its line endings throughout, or has lone carriage returns, the merge uses line feeds.
+    `given` converts texts of the side of `base`, `back` a merged text to the line endings of the source.
     """
 
     def __init__(self, base: bytes, present: bytes) -> None:

@@ -1,10 +1,7 @@
-"""The names of segment files: 001.py, 002.py; between two of them 001n.py. They sort as the segments do.
+"""Plan a split: find the source text, cut it, and name the segment files.
 
-Find what is to be split: a file of a work tree, one outside of any, or standard input.
-
-What a text is: its encoding, its line ending, its end. All that a split has to give back as it was.
-
-From a text and its segments to an index and the files of a split.
+The source is a file of a work tree, a file outside of any, or standard input. Segment files are named 001.py, 002.py,
+and 001n.py between these two, so that their names sort like the segments.
 """
 
 from __future__ import annotations
@@ -30,8 +27,8 @@ from repoagent.split.folder_index import (
     IndexedSegment,
     IndexedSource,
     digest,
-    near,
-    quoted,
+    display_path,
+    quoted_path,
     read_index,
 )
 from repoagent.split.pack import TARGET_BYTES, Segment
@@ -45,13 +42,13 @@ _MORE = 25  # all but the first: nothing would sort before a name that ends in i
 
 
 def suffix_of(path: str) -> str:
-    """The suffix that the segments of `path` have: its own, if it is a plain one."""
+    """The suffix for the segments of `path`: its own, if it is simple."""
     suffix = PurePosixPath(path).suffix
     return suffix if SUFFIX.fullmatch(suffix) else ""
 
 
-def fill(names: Sequence[str | None], suffix: str) -> list[str]:
-    """`names` with one for each None, which sorts between its neighbours."""
+def fill_names(names: Sequence[str | None], suffix: str) -> list[str]:
+    """`names` with a new name for each None that sorts between its neighbors."""
     stems = [name.partition(".")[0] if name else "" for name in names]
     first = next((stem.rstrip(_LETTERS) for stem in stems if stem), "")
     before = "0" * (len(first) or max(_DIGITS, len(str(len(names)))))
@@ -95,8 +92,8 @@ def _middle(low: str, high: str) -> str:
 
 
 @dataclass(frozen=True)
-class Text:
-    """What is split: `path` as `IndexedSource` has it, and the bytes. `worktree` is None outside of a repository."""
+class SourceText:
+    """The text to split; `path` as in `IndexedSource`. `worktree` is None outside of a repository."""
 
     path: str
     data: bytes
@@ -108,18 +105,18 @@ class Text:
 
 
 def find_worktree(cwd: Path) -> WorkTree | None:
-    """The work tree of `cwd`; None outside of one. Raises UsageError where git refuses the repository."""
+    """The work tree of `cwd`; None outside of one. Raises UsageError if git refuses the repository."""
     try:
         return open_worktree(cwd)
     except NoWorkTree:
         return None
 
 
-def find_text(name: str, cwd: Path) -> Text:
-    """The file that a person in `cwd` calls `name`, read.
+def find_text(name: str, cwd: Path) -> SourceText:
+    """Read the file `name`, relative to `cwd`.
 
-    In a work tree it must be a file of it: see `read_source`. Outside of any, symbolic links are followed.
-    Raises UsageError for one that is missing or a folder, Refused for what can't or must not be read.
+    In a work tree it must be a file of it, see `read_source`; outside of any, symbolic links are followed. Raises
+    UsageError if it is missing or a folder, Refused if it cannot or must not be read.
     """
     full = cwd / name
     folder = Path(os.path.realpath(full.parent))
@@ -128,68 +125,64 @@ def find_text(name: str, cwd: Path) -> Text:
         worktree = find_worktree(folder) if folder.is_dir() else None
     if worktree is None or not folder.is_relative_to(worktree.top):  # with GIT_DIR set, it may be another
         real = Path(os.path.realpath(full))
-        return Text(str(real), _read_anywhere(real, name))
+        return SourceText(str(real), _read_anywhere(real, name))
     return _in_worktree(worktree, relative(worktree, name, cwd))
 
 
-def text_of(index: Index, cwd: Path) -> Text:
-    """The source of a split as it is now. Raises UsageError when it was standard input, or is gone (and says where
-    it may be)."""
+def current_source(index: Index, cwd: Path) -> SourceText:
+    """The current text of the source of a split. Raises UsageError if it was standard input, or is missing (and says
+    where it may be)."""
     path = index.source.path
     if not path:
-        raise UsageError(f"{near(index.folder, cwd)} was split from standard input: give the new text as `-`")
+        raise UsageError(
+            f"{display_path(index.folder, cwd)} was split from standard input; pass the new text as `-`"
+        )
     if path.startswith("/"):
-        return Text(path, _read_anywhere(Path(path), path))
+        return SourceText(path, _read_anywhere(Path(path), path))
     worktree = worktree_of(index, cwd)
     if worktree is None:
         raise UsageError(
-            f"{path}, the source of {near(index.folder, cwd)}, is a file of a repository: run this in it"
+            f"{path}, the source of {display_path(index.folder, cwd)}, is in a repository; run the command there"
         )
     source = read_source(worktree, path)
     if source.data is None:
-        raise UsageError(gone(worktree, index, cwd))
-    return Text(path, source.data, worktree)
+        raise UsageError(missing_source_message(worktree, index, cwd))
+    return SourceText(path, source.data, worktree)
 
 
-def gone(worktree: WorkTree, index: Index, cwd: Path) -> str:
-    """What to do when the source is not there any more, as a sentence."""
+def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
+    """What to do if the source no longer exists, as a sentence."""
     path = index.source.path
-    at = quoted(index.folder, cwd)
+    at = quoted_path(index.folder, cwd)
     for entry in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
         fields, _, name = entry.partition(b"\t")
         if index.source.blob.encode() in fields.split(b" "):
             found = worktree.top / os.fsdecode(name)
             return (
-                f"{path} is not there any more; {os.fsdecode(name)} holds the text that was split: carry the split "
-                f"over with `repoagent split {quoted(found, cwd)} --refresh {at}`"
+                f"{path} no longer exists, but {os.fsdecode(name)} has the same text; if it was renamed, run "
+                f"`repoagent split {quoted_path(found, cwd)} --refresh {at}`"
             )
     return (
-        f"{path} is not there any more: bring it back (`git restore` does, if git has it), or, where it was renamed, "
-        f"say its new name: `repoagent split NAME --refresh {at}`"
+        f"{path} no longer exists; restore it (`git restore`), or if it was renamed, run "
+        f"`repoagent split NAME --refresh {at}` with its new name"
     )
 
 
 def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
-    """The work tree that the path of the source is relative to: the one around `cwd` if the split is in the
-    `.repoagent` that it shares with others, else the one around the split (which may be a submodule of the other), else
-    the one around `cwd` after all."""
+    """The work tree that the path of the source is relative to: that of `cwd` if the split is in its `.repoagent`, else
+    that of the split (which may be a submodule), else that of `cwd`."""
     here = find_worktree(cwd)
     if here and index.folder.is_relative_to(layout(here).root):
         return here
     return find_worktree(index.folder) or here
 
 
-def default_folder(text: Text) -> Path:
-    """Where a split of `text` stands when nobody says where: in `.repoagent/splits/`, under a slug of its path, with a
-    hash of it where another file has that slug or may have it.
-
-    Raises UsageError outside of a repository, and for standard input.
-    """
+def default_folder(text: SourceText) -> Path:
+    """The default folder for a split of `text`: `.repoagent/splits/SLUG`, with a hash if the slug of the path may be
+    ambiguous. Raises UsageError outside of a repository and for standard input."""
     if text.worktree is None or not text.path:
-        what = (
-            f"{text.path} is in no repository" if text.path else "standard input has no place in a repository"
-        )
-        raise UsageError(f"{what}: say with -o into which folder to write the segments")
+        what = f"{text.path} is not in a repository" if text.path else "standard input has no default folder"
+        raise UsageError(f"{what}; use -o to name the folder for the segments")
     splits = layout(text.worktree).splits
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", text.path).strip("-.")[:80]
     own = f"{slug}-{sha1(os.fsencode(text.path), usedforsecurity=False).hexdigest()[:8]}"
@@ -199,18 +192,18 @@ def default_folder(text: Text) -> Path:
 
 
 def _source_of(folder: Path) -> str | None:
-    """The source of the split in `folder`, if there is one that can be read."""
+    """The source of the split in `folder`; None if there is none or it cannot be read."""
     try:
         return read_index(folder, missing_ok=True).source.path
-    except RepoagentError:  # whoever writes there says what is wrong
+    except RepoagentError:  # reported when the folder is written
         return None
 
 
-def _in_worktree(worktree: WorkTree, path: str) -> Text:
+def _in_worktree(worktree: WorkTree, path: str) -> SourceText:
     source = read_source(worktree, path)
     if source.data is None:
         raise no_such_file(path, worktree.top)
-    return Text(path, source.data, worktree)
+    return SourceText(path, source.data, worktree)
 
 
 def _read_anywhere(path: Path, name: str) -> bytes:
@@ -220,16 +213,16 @@ def _read_anywhere(path: Path, name: str) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path, Path.cwd()) from None
     except OSError as error:
-        raise Refused(f"{name} can't be read: {error.strerror}") from error
+        raise Refused(f"cannot read {name}: {error.strerror}") from error
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise UsageError(f"{name} is a folder: name a file in it")
+            raise UsageError(f"{name} is a folder; name a file in it")
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{name} is a special file: give its text on standard input, with `-`")
+            raise Refused(f"{name} is a special file; pass its text on standard input, with `-`")
         if status.st_size > LARGEST:
             raise Refused(
-                f"{name} has {status.st_size:,} bytes, and repoagent splits files up to {LARGEST:,}"
+                f"{name} is too large to split: it has {status.st_size:,} bytes, the limit is {LARGEST:,}"
             )
         with open(descriptor, "rb", closefd=False) as file:
             return file.read()
@@ -241,7 +234,7 @@ _LOOK = 8000  # bytes; as many as git looks at to tell text from binary
 
 
 class Facts(NamedTuple):
-    """`encoding` and `line_ending` are those of `IndexedSource`; `final_newline` is whether the last line is ended."""
+    """Text properties, as in `IndexedSource`."""
 
     encoding: str
     bom: bool
@@ -250,7 +243,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(data: bytes) -> Facts:
-    """The facts of a file with the bytes `data`."""
+    """Detect the properties of a text."""
     encoding, bom = _encoding(data)
     crlf = data.count(b"\r\n")
     counts = {"lf": data.count(b"\n") - crlf, "crlf": crlf, "cr": data.count(b"\r") - crlf}
@@ -260,8 +253,7 @@ def facts_of(data: bytes) -> Facts:
 
 
 def wide_encoding(data: bytes) -> str:
-    """ "UTF-16" or "UTF-32" for a text in one of these, by its byte-order mark or where the NUL bytes of plain letters
-    stand; else ""."""
+    """ "UTF-16" or "UTF-32" for a text with their byte-order mark or their pattern of NUL bytes; else ""."""
     for mark, name in WIDE_MARKS.items():
         if data.startswith(mark):
             return name
@@ -284,14 +276,14 @@ def _encoding(data: bytes) -> tuple[str, bool]:
     return "utf-8", False
 
 
-PLAIN = "text"  # the `--language` of what has no grammar
+PLAIN = "text"  # the `--language` for text without a grammar
 _LEAST_TARGET, _MOST_TARGET = 64, 1 << 30
 
 
 @dataclass(frozen=True)
-class Ways:
-    """How to split: the bytes that a segment may have, one segment for each outermost unit or not, the language where
-    the path does not say it."""
+class SplitOptions:
+    """How to split: the bytes per segment, whether each outermost unit gets a segment of its own, and the language if
+    the path does not imply it."""
 
     target: int = TARGET_BYTES
     natural: bool = False
@@ -299,8 +291,8 @@ class Ways:
 
 
 @dataclass(frozen=True)
-class Other:
-    """What to change of the ways in which an earlier split was made; None for nothing."""
+class OptionChanges:
+    """Changes to the options of an earlier split; None keeps the option."""
 
     target: int | None = None
     natural: bool | None = None
@@ -308,10 +300,10 @@ class Other:
 
 
 @dataclass(frozen=True)
-class Made:
-    """A split that is still to be written: its index, the text, and of each file whose content is given here the hash
-    of what it replaces ("" for nothing). `kept_bases` are the texts that edited files were edited from, by segment
-    file; `removed` the files to remove, by hash."""
+class SplitPlan:
+    """A split to write: its index and text, and for each file to write the hash of the content that it `replaces` (""
+    for a new file). `removed` has the hashes of the files to remove, `kept_bases` the texts that edited files are
+    based on."""
 
     index: Index
     base: bytes
@@ -320,46 +312,44 @@ class Made:
     kept_bases: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def check_ways(ways: Ways) -> None:
-    """Raises UsageError for a language that is not known, or a target that no segment can have."""
-    if not _LEAST_TARGET <= ways.target <= _MOST_TARGET:
-        raise UsageError(
-            f"--target-bytes {ways.target} is out of range: say a number from {_LEAST_TARGET} to {_MOST_TARGET:,}"
-        )
-    if ways.language not in (None, PLAIN):
-        grammar(str(ways.language))
+def check_options(options: SplitOptions) -> None:
+    """Raise UsageError for an unknown language or a target out of range."""
+    if not _LEAST_TARGET <= options.target <= _MOST_TARGET:
+        raise UsageError(f"--target-bytes {options.target} is not from {_LEAST_TARGET} to {_MOST_TARGET:,}")
+    if options.language not in (None, PLAIN):
+        grammar(str(options.language))
 
 
-def check_text(text: Text, ways: Ways) -> None:
-    """Raises Refused for UTF-16 and UTF-32, and for a binary file unless a language says that it is text."""
+def check_text(text: SourceText, options: SplitOptions) -> None:
+    """Raise Refused for UTF-16 and UTF-32, and for a binary file unless the options name a language."""
     name = text.path or "standard input"
     if encoding := wide_encoding(text.data):
-        raise Refused(f"{name} is in {encoding}, which can't be split: save it as UTF-8 first")
-    if ways.language is None and facts_of(text.data[:8000]).encoding == "binary":
+        raise Refused(f"cannot split {encoding}; save {name} as UTF-8 first")
+    if options.language is None and facts_of(text.data[:8000]).encoding == "binary":
         raise Refused(
-            f"{name} is binary: say --language if it is text all the same ({PLAIN}, if it has no grammar)"
+            f"{name} looks binary; if it is text, use --language ({PLAIN} for text without a grammar)"
         )
 
 
-def cut(text: Text, ways: Ways, kept: Iterable[int] = ()) -> tuple[Segment, ...]:
-    """The segments of a text, at the cuts `kept` where these are good."""
-    plain = ways.language == PLAIN
+def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) -> tuple[Segment, ...]:
+    """The segments of a text, with the cuts `kept` where they are good."""
+    plain = options.language == PLAIN
     return segments(
         "" if plain else text.path,
         text.data,
-        target=ways.target,
-        natural=ways.natural,
-        language=None if plain else ways.language,
+        target=options.target,
+        natural=options.natural,
+        language=None if plain else options.language,
         kept=tuple(kept),
     )
 
 
-def index_of(text: Text, ways: Ways, folder: Path) -> Index:
-    """The index that a first split of `text` into `folder` has."""
-    found = cut(text, ways)
-    names = fill([None] * len(found), suffix_of(text.path))
+def new_index(text: SourceText, options: SplitOptions, folder: Path) -> Index:
+    """The index for the first split of `text` into `folder`."""
+    found = cut_text(text, options)
+    names = fill_names([None] * len(found), suffix_of(text.path))
     listed = tuple(indexed(one, name, text.data) for one, name in zip(found, names, strict=True))
-    return Index(folder, source_of(text), language(text, ways), ways.target, ways.natural, listed)
+    return Index(folder, source_of(text), language(text, options), options.target, options.natural, listed)
 
 
 def indexed(segment: Segment, file: str, data: bytes) -> IndexedSegment:
@@ -377,11 +367,11 @@ def indexed(segment: Segment, file: str, data: bytes) -> IndexedSegment:
     )
 
 
-def source_of(text: Text) -> IndexedSource:
+def source_of(text: SourceText) -> IndexedSource:
     return IndexedSource(text.path, text.blob, digest(text.data), len(text.data), *facts_of(text.data))
 
 
-def language(text: Text, ways: Ways) -> str | None:
-    if ways.language is not None:
-        return None if ways.language == PLAIN else ways.language
+def language(text: SourceText, options: SplitOptions) -> str | None:
+    if options.language is not None:
+        return None if options.language == PLAIN else options.language
     return language_of(text.path, text.data)

@@ -1,10 +1,6 @@
-"""What `index.json` of a split says: the source as it was cut, and each segment.
+"""Read a split: `index.json`, the segment files, and the text that they were split from.
 
-An `index.json` that anybody may have written, to an `Index`: all that later steps rely on is checked here.
-
-Paths as a person writes them.
-
-Read a split back: its index, what each segment's file holds, what the files were before a person edited them.
+Anyone may have written `index.json`, so `parse_index` validates all that later steps rely on.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ BASE = "base"  # the file with the bytes that were split
 
 @dataclass(frozen=True)
 class IndexedSource:
-    """The file as it was when it was split.
+    """The source file at the time of the split.
 
     `path` is relative to the top of the work tree, absolute outside of one, "" for standard input. `blob` is the id
     of the raw bytes as git computes it, `size` is in bytes. `encoding` is utf-8, unknown-8bit or binary; `line_ending`
@@ -58,9 +54,9 @@ class IndexedSegment:
     """A segment and its file. `start` to `end` (excluded) are bytes of the source, `sha256` is that of these bytes;
     the other fields are those of `repoagent.split.pack.Segment`.
 
-    `based_on` is "" but where a person has edited the file and the source was changed there too since: then it is
-    the hash of the text that the file was edited from, which is kept beside it (`kept_base`). Only such a segment
-    may be empty: its part of the source is gone.
+    `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
+    the file is based on, which is saved as `kept_base`. Only such a segment may be empty: its part of the source was
+    removed.
     """
 
     file: str
@@ -77,14 +73,14 @@ class IndexedSegment:
 
     @property
     def kept_base(self) -> str:
-        """The name of the file that holds what the segment's file was edited from, where `based_on` says so."""
+        """The name of the file with the text that the segment's file is based on, if `based_on`."""
         return f"{self.file}.base"
 
 
 @dataclass(frozen=True)
 class Index:
-    """A split on disk. `pending` is empty but after a command was killed while it rewrote the folder: the files that
-    it had still to write or to remove, each with the hash of what it replaces ("" for a file that was not there)."""
+    """A split on disk. `pending` is empty unless a command was killed while it rewrote the folder: the files still to
+    be written or removed, each with the hash of the content that it replaces ("" for a new file)."""
 
     folder: Path
     source: IndexedSource
@@ -99,7 +95,7 @@ class Index:
         return self.folder / NAME
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, without the `version`, which `store.document` puts first."""
+        """As JSON, without the `version`."""
         content = {
             "source": asdict(self.source),
             "language": self.language,
@@ -134,15 +130,15 @@ _FILE = re.compile(rf"[0-9]{{1,9}}[a-z]{{0,180}}(?:{SUFFIX.pattern})?")
 
 
 class BrokenIndex(Refused):
-    """An index that can't be used."""
+    """An invalid index."""
 
 
-class _Wrong(Exception):
-    """What is wrong with a part of an index, as the end of a sentence."""
+class _Invalid(Exception):
+    """What is wrong with a part of an index, as a clause."""
 
 
 def parse_index(path: Path, data: bytes) -> Index:
-    """The index in `data`, the content of `path`. Raises Newer, or BrokenIndex with what is wrong with it."""
+    """The index in `data`, the content of `path`. Raises Newer, or BrokenIndex that says what is wrong."""
     value = parse(data)
     if value is None:
         raise broken(path, "it is not JSON with a version")
@@ -152,30 +148,28 @@ def parse_index(path: Path, data: bytes) -> Index:
         )
     try:
         return _index(path.parent, value)
-    except _Wrong as wrong:
+    except _Invalid as wrong:
         raise broken(path, str(wrong)) from wrong
 
 
 def broken(path: Path, why: str) -> BrokenIndex:
-    return BrokenIndex(
-        f"{path} can't be used, nothing was changed: {why}; put it right, or split the file into another folder"
-    )
+    return BrokenIndex(f"{path} is invalid: {why}; repair it, or split the file into another folder")
 
 
 def _index(folder: Path, value: Mapping[str, Any]) -> Index:
     source = _source(_get(value, "source", dict))
     language = value.get("language")
     if not isinstance(language, str | None):
-        raise _Wrong("its language is no name")
+        raise _Invalid("its language is not a string")
     segments: list[IndexedSegment] = []
     for number, item in enumerate(_get(value, "segments", list), 1):
         try:
             segments.append(_segment(item, segments[-1] if segments else None))
-        except _Wrong as wrong:
-            raise _Wrong(f"in segment {number}, {wrong}") from wrong
+        except _Invalid as wrong:
+            raise _Invalid(f"in segment {number}, {wrong}") from wrong
     end = segments[-1].end if segments else 0
     if end != source.size:
-        raise _Wrong(f"its segments end at byte {end:,}, and the source has {source.size:,}")
+        raise _Invalid(f"its segments end at byte {end:,}, but the source has {source.size:,} bytes")
     _check_names(segments)
     target, natural = _number(value, "target", 1), _get(value, "natural", bool)
     return Index(folder, source, language, target, natural, tuple(segments), _pending(value))
@@ -185,12 +179,12 @@ def _source(value: Mapping[str, Any]) -> IndexedSource:
     path = _get(value, "path", str)
     if path.startswith("/"):
         if "\0" in path or any(part in ("", ".", "..") for part in path[1:].split("/")):
-            raise _Wrong(f"the path of its source, {path!r}, is no plain path")
+            raise _Invalid(f"the path of its source, {path!r}, is not normalized")
     elif path:
         try:
             check_path(path)
         except Refused as error:
-            raise _Wrong(f"of the path of its source: {error}") from error
+            raise _Invalid(f"the path of its source is invalid: {error}") from error
     return IndexedSource(
         path,
         _text(value, "blob", _BLOB),
@@ -205,17 +199,19 @@ def _source(value: Mapping[str, Any]) -> IndexedSource:
 
 def _segment(value: Any, before: IndexedSegment | None) -> IndexedSegment:
     if not isinstance(value, dict):
-        raise _Wrong("there is no object")
+        raise _Invalid("the value is not an object")
     start, end = _number(value, "start", 0), _number(value, "end", 0)
     first, last = _number(value, "first_line", 1), _number(value, "last_line", 0)
     based_on = _text(value, "based_on", _SHA256) if "based_on" in value else ""
     gap = start - (before.end if before else 0)
     if gap:
-        raise _Wrong(f"{abs(gap):,} bytes are {'missing before it' if gap > 0 else 'in the one before too'}")
+        raise _Invalid(
+            f"{abs(gap):,} bytes {'before it are missing' if gap > 0 else 'overlap with the segment before'}"
+        )
     if end < start or (end == start and not based_on):
-        raise _Wrong("the end is not after the start")
+        raise _Invalid("the end is not after the start")
     if first < (before.first_line if before else 1) or last < first - (end == start):
-        raise _Wrong("the lines are out of order")
+        raise _Invalid("the lines are out of order")
     return IndexedSegment(
         _text(value, "file", _FILE),
         start,
@@ -233,7 +229,7 @@ def _segment(value: Any, before: IndexedSegment | None) -> IndexedSegment:
 
 def _symbol(value: Any) -> Symbol:
     if not isinstance(value, dict):
-        raise _Wrong("a symbol is no object")
+        raise _Invalid("a symbol is not an object")
     return Symbol(
         _get(value, "name", str),
         _get(value, "kind", str),
@@ -246,101 +242,97 @@ def _symbol(value: Any) -> Symbol:
 
 
 def _check_names(segments: list[IndexedSegment]) -> None:
-    """No two segments may share a file, on a file system that does not know case either."""
+    """Refuse two segments with the same file, ignoring case as some file systems do."""
     taken = {NAME, BASE}
     for segment in segments:
         names = (
             {segment.file.lower(), segment.kept_base.lower()} if segment.based_on else {segment.file.lower()}
         )
         if names & taken:
-            raise _Wrong(f"{segment.file} is named twice")
+            raise _Invalid(f"{segment.file} is named twice")
         taken |= names
 
 
 def _pending(value: Mapping[str, Any]) -> dict[str, str]:
     pending = value.get("pending", {})
     if not isinstance(pending, dict):
-        raise _Wrong("what is pending is no object")
+        raise _Invalid("pending is not an object")
     for name, replaced in pending.items():
         if not _FILE.fullmatch(name) or not isinstance(replaced, str):
-            raise _Wrong(f"{name!r} can't be pending")
+            raise _Invalid(f"pending has the invalid file name {name!r}")
         if replaced and not _SHA256.fullmatch(replaced):
-            raise _Wrong(f"what {name} replaces is no SHA-256")
+            raise _Invalid(f"pending has an invalid SHA-256 for {name}")
     return pending
 
 
 def _get(value: Mapping[str, Any], key: str, kind: type) -> Any:
     found = value.get(key)
     if not isinstance(found, kind):
-        raise _Wrong(f"{key} is {'missing' if key not in value else 'of another kind than it should be'}")
+        raise _Invalid(f"{key} {'is missing' if key not in value else 'has the wrong type'}")
     return found
 
 
 def _number(value: Mapping[str, Any], key: str, least: int) -> int:
     found = _get(value, key, int)
     if isinstance(found, bool) or not least <= found <= _MOST:
-        raise _Wrong(f"{key} is no number from {least} to {_MOST:,}")
+        raise _Invalid(f"{key} is not a number from {least} to {_MOST:,}")
     return int(found)
 
 
 def _text(value: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
     found = _get(value, key, str)
     if not pattern.fullmatch(found):
-        what = "a name that the file of a segment can't have" if pattern is _FILE else "no hash"
-        raise _Wrong(f"{key} is {found[:80]!r}, {what}")
+        what = "a valid name of a segment file" if pattern is _FILE else "a hash"
+        raise _Invalid(f"{key} is {found[:80]!r}, not {what}")
     return str(found)
 
 
 def _texts(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
     found = _get(value, key, list)
     if not all(isinstance(text, str) for text in found):
-        raise _Wrong(f"{key} is no list of texts")
+        raise _Invalid(f"{key} is not a list of strings")
     return tuple(found)
 
 
 def _choice(value: Mapping[str, Any], key: str, choices: tuple[Any, ...]) -> Any:
     found = value.get(key)
     if found not in choices:
-        raise _Wrong(f"{key} is none of {', '.join(choices)}")
+        raise _Invalid(f"{key} is not one of {', '.join(choices)}")
     return found
 
 
-def near(path: Path, cwd: Path) -> str:
-    """`path` as a person in `cwd` would write it: relative to that, where it is shorter."""
+def display_path(path: Path, cwd: Path) -> str:
+    """`path` relative to `cwd` if that is shorter."""
     relative = os.path.relpath(path, cwd)
     return relative if len(relative) < len(str(path)) else str(path)
 
 
-def quoted(path: Path, cwd: Path) -> str:
-    """The same, to be pasted into a command."""
-    return shlex.quote(near(path, cwd))
+def quoted_path(path: Path, cwd: Path) -> str:
+    """The same, quoted for a shell command."""
+    return shlex.quote(display_path(path, cwd))
 
 
-STAGED = ".staged"  # the folder in which a change is made ready, and from which it is put in place
+STAGED = ".staged"  # the folder in which a change is prepared
 LOCK = ".lock"
 
 
 @contextmanager
-def holding(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Hold the split in `folder` against other commands that would change it. Raises Busy, which names the holder."""
+def lock_split(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
+    """Lock the split in `folder` against other commands. Raises Busy, which names the holder."""
     with locked(folder / LOCK, timeout=timeout, what=f"the split in {folder}"):
         yield
 
 
 def read_index(path: Path, *, missing_ok: bool = False) -> Index:
-    """The index at `path`, a folder or the `index.json` in it, checked: names stay inside the folder, the segments
-    follow each other from the first byte to the last, hashes are hashes, all files are there (not so with
-    `missing_ok`).
+    """The validated index at `path`, a folder or the `index.json` in it. All segment files exist, unless `missing_ok`.
 
-    Raises UsageError where there is none, Newer for a later format, Refused for one that is broken or names a file
-    that is missing, no regular file, or outside of where it may be. Nothing is changed.
+    Raises UsageError if there is none, Newer for a later format, Refused if it is invalid or names a file that is
+    missing, not regular, or outside of the folder.
     """
     path = index_path(path)
     data = read_regular(path)
     if data is None:
-        raise UsageError(
-            f"there is no split at {path}: name a folder, or the {NAME} in it, that repoagent split made"
-        )
+        raise UsageError(f"no split at {path}; name a folder that `repoagent split` wrote, or its {NAME}")
     index = parse_index(path, data)
     if index.source.path.startswith("/"):
         _check_outside(index)
@@ -350,15 +342,15 @@ def read_index(path: Path, *, missing_ok: bool = False) -> Index:
 
 
 def index_path(path: Path) -> Path:
-    """The index that a person meant by `path`, absolute. Raises UsageError for another file."""
+    """The absolute path of the index for a folder or an index. Raises UsageError for another file."""
     full = Path(os.path.normpath(Path.cwd() / path))
     if full.name != NAME and full.is_file():
-        raise UsageError(f"{path} is a file: name the folder of the split that it is in, or the {NAME} there")
+        raise UsageError(f"{path} is a file; name the folder of the split, or its {NAME}")
     return full / NAME if full.is_dir() or full.name != NAME else full
 
 
 def _check_outside(index: Index) -> None:
-    """An index in a repository may be somebody else's: it does not name files anywhere on the disk."""
+    """Refuse an absolute source path in a repository: someone else may have written the index."""
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:
@@ -366,7 +358,7 @@ def _check_outside(index: Index) -> None:
     except NoWorkTree:
         return
     raise broken(
-        index.path, f"it is in the repository {top} and its source, {index.source.path}, is named absolutely"
+        index.path, f"it is in the repository {top}, but its source has the absolute path {index.source.path}"
     )
 
 
@@ -377,16 +369,16 @@ def _check_file(index: Index, segment: IndexedSegment, *, missing_ok: bool) -> N
     except FileNotFoundError:
         if missing_ok or segment.file in index.pending:
             return
-        again = f"`repoagent split --refresh {quoted(index.folder, Path.cwd())}`"
-        raise Refused(f"{path} is missing: put it back, or let {again} make it again") from None
+        again = f"`repoagent split --refresh {quoted_path(index.folder, Path.cwd())}`"
+        raise Refused(f"{path} is missing; restore it, or run {again} to write it again") from None
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}") from error
+        raise Refused(f"cannot read {path}: {error.strerror}") from error
     if not stat.S_ISREG(mode):
-        raise Refused(f"{path} is not a regular file: remove it or move it away")
+        raise Refused(f"{path} is not a regular file; remove it")
 
 
 def base_bytes(index: Index) -> bytes:
-    """The bytes of the source that was split. Raises Refused when they are not there as they were."""
+    """The text that was split. Raises Refused if it is missing or was changed."""
     for path in (index.folder / BASE, index.folder / STAGED / BASE):
         data = _read(path)
         if data is not None and len(data) == index.source.size and digest(data) == index.source.sha256:
@@ -395,9 +387,9 @@ def base_bytes(index: Index) -> bytes:
 
 
 def segment_bytes(index: Index, segment: IndexedSegment) -> bytes:
-    """What `segment` holds now: its file where a person has edited it, else its part of the source.
+    """The current content of `segment`: its file if edited, else its part of the source.
 
-    Raises Refused when the file is missing or no regular file.
+    Raises Refused if the file is missing or not regular.
     """
     data = file_bytes(index, segment)
     if data is None or _is_untouched(index, segment, digest(data)):
@@ -406,18 +398,18 @@ def segment_bytes(index: Index, segment: IndexedSegment) -> bytes:
 
 
 def file_bytes(index: Index, segment: IndexedSegment) -> bytes | None:
-    """The bytes of the segment's file; None where it is still to be written (`pending`)."""
+    """The bytes of the segment's file; None if it is still to be written (`pending`)."""
     data = _read(index.folder / segment.file)
     if data is None and segment.file not in index.pending:
-        raise Refused(f"{index.folder / segment.file} is missing: put it back")
+        raise Refused(f"{index.folder / segment.file} is missing; restore it")
     return data
 
 
 def segment_base(index: Index, segment: IndexedSegment) -> bytes:
-    """What the segment's file was edited from: its part of the source, or of an earlier text of it (`based_on`).
+    """The text that the segment's file is based on: its part of the source, or of an earlier text of it (`based_on`).
 
-    To merge an edited segment, its three sides are this, `segment_bytes` and `base_bytes(index)[start:end]`.
-    Raises Refused when it is not there as it was.
+    The three sides of a merge are this, `segment_bytes` and `base_bytes(index)[start:end]`. Raises Refused if it is
+    missing or was changed.
     """
     if not segment.based_on:
         return base_bytes(index)[segment.start : segment.end]
@@ -428,10 +420,10 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
     return data
 
 
-def edited(index: Index, *, missing_ok: bool = False) -> list[IndexedSegment]:
-    """The segments whose files a person has changed, and that are not merged, in order of the source.
+def edited_segments(index: Index, *, missing_ok: bool = False) -> list[IndexedSegment]:
+    """The segments with edited files that are not merged, in order.
 
-    Raises Refused for a file that is missing, unless `missing_ok`: then it counts as untouched.
+    Raises Refused for a missing file, unless `missing_ok`: then it counts as unedited.
     """
     found = []
     for segment in index.segments:
@@ -442,7 +434,7 @@ def edited(index: Index, *, missing_ok: bool = False) -> list[IndexedSegment]:
 
 
 def _is_untouched(index: Index, segment: IndexedSegment, present: str) -> bool:
-    """Whether a file with the hash `present` is as repoagent wrote it, if only for an earlier text of the source."""
+    """Whether repoagent wrote a file with the hash `present`, if only for an earlier text of the source."""
     return present in {segment.sha256, segment.based_on, index.pending.get(segment.file)}
 
 

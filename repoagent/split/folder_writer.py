@@ -1,9 +1,9 @@
-"""Put a split in place, so that whoever reads it, or a kill, finds the old one or the new one.
+"""Write a split so that a reader, or a crash, finds the old one or the new one.
 
-Everything is written into the folder `.staged` first. Then the new index takes the place of the old one, with the
-files that are still to follow as `pending`: from here on the new split is what is read, and what is not there yet is
-read from `base`. The files follow one by one, each exchanged for the old one and looked at: if it is not the one that
-was to be replaced, a person has saved it in this moment, and it goes back. Last comes the index with nothing pending.
+Everything is first written into the folder `.staged`. Then the new index replaces the old one, with the files that
+follow as `pending`: from here on the new split is valid, and files that are missing are read from `base`. The files
+follow one by one, each exchanged for the old one and compared: if the old one is not the one to replace, the user has
+just saved it, and it is exchanged back. The index without `pending` comes last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from repoagent.errors import Refused
 from repoagent.git.file_writer import exchange
-from repoagent.split.folder import Made
+from repoagent.split.folder import SplitPlan
 from repoagent.split.folder_index import BASE, NAME, STAGED, VERSION, Index, base_bytes, digest
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder, system_failed
@@ -28,27 +28,27 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SYNC_EACH = 32  # files; above that, one sync of everything is quicker
 
 
-def put(made: Made, old: Index | None) -> None:
-    """Write the split `made` into its folder, in place of `old`; the caller holds the folder (`reading.holding`).
+def put(plan: SplitPlan, old: Index | None) -> None:
+    """Write the split `made` into its folder, in place of `old`; the caller holds `lock_split`.
 
-    Raises Refused when the system says no (nothing is changed then), or when a person has saved a segment in the very
-    moment in which it was to be replaced; that file stays as it was saved.
+    Raises Refused on a system error (nothing is changed then), or if the user saves a segment while it is being
+    replaced; that file is kept as saved.
     """
-    index = made.index
+    index = plan.index
     with open_folder(index.folder) as here:
         with _ready(index.folder):
-            pending = {**made.replaces, **made.removed}
+            pending = {**plan.replaces, **plan.removed}
             files = {segment.file: segment for segment in index.segments}
             staged = {
                 NAME: _dump(index),
                 _PENDING: _dump(replace(index, pending=pending)),
-                BASE: made.base,
-                **{f"{name}.base": text for name, text in made.kept_bases.items()},
-                **{name: made.base[files[name].start : files[name].end] for name in made.replaces},
+                BASE: plan.base,
+                **{f"{name}.base": text for name, text in plan.kept_bases.items()},
+                **{name: plan.base[files[name].start : files[name].end] for name in plan.replaces},
             }
             _stage(index.folder / STAGED, staged)
-            _check_free(index.folder, made.replaces)
-        for name in made.kept_bases:
+            _check_free(index.folder, plan.replaces)
+        for name in plan.kept_bases:
             os.replace(f"{STAGED}/{name}.base", f"{name}.base", src_dir_fd=here, dst_dir_fd=here)
         os.replace(f"{STAGED}/{_PENDING}", NAME, src_dir_fd=here, dst_dir_fd=here)
         os.fsync(here)
@@ -56,9 +56,9 @@ def put(made: Made, old: Index | None) -> None:
 
 
 def finish(index: Index) -> Index:
-    """Bring to its end what a killed command has begun; the index with nothing pending.
+    """Complete what a killed command has begun; return the index with nothing pending.
 
-    Raises Refused for a file that a person has edited since: nothing tells what it was edited from.
+    Raises Refused for a file that was edited since: what it is based on is unknown.
     """
     if not index.pending:
         _clear(index.folder / STAGED)
@@ -70,8 +70,8 @@ def finish(index: Index) -> Index:
         known = {replaced, digest(parts[name])} if name in parts else {replaced}
         if data is not None and digest(data) not in known:
             raise Refused(
-                f"{index.folder / name} was edited while the split was half rewritten by a command that was killed: "
-                "move it away, run this again, and put your change into the new file"
+                f"{index.folder / name} was edited after a command was killed while it rewrote the split; move the "
+                "file away, run the command again, and repeat your edit in the new file"
             )
     whole = replace(index, pending={})
     with open_folder(index.folder) as here:
@@ -86,7 +86,7 @@ def finish(index: Index) -> Index:
 
 @contextmanager
 def _ready(path: Path, keep: str = "") -> Iterator[None]:
-    """An empty folder to stage in; it goes when that fails."""
+    """Create an empty staging folder, and remove it on failure."""
     staged = path / STAGED
     try:
         _clear(staged, keep)
@@ -127,11 +127,11 @@ def _stage(staged: Path, files: Mapping[str, bytes]) -> None:
 def _check_free(path: Path, replaces: Mapping[str, str]) -> None:
     for name, replaced in replaces.items():
         if not replaced and os.path.lexists(path / name):
-            raise Refused(f"{path / name} is in the way, and no segment of this split: move it away")
+            raise Refused(f"{path / name} exists but is not a segment of this split; move it away")
 
 
 def _settle(here: int, index: Index, old: Index | None) -> None:
-    """Bring what is staged to its place."""
+    """Move the staged files into place."""
     if _exists(here, f"{STAGED}/{BASE}"):
         with suppress(FileNotFoundError):
             os.replace(f"{STAGED}/{BASE}", BASE, src_dir_fd=here, dst_dir_fd=here)
@@ -143,8 +143,8 @@ def _settle(here: int, index: Index, old: Index | None) -> None:
     ]
     if saved:
         raise Refused(
-            f"{', '.join(saved)} was saved while the split was being rewritten, and is left as it is: "
-            "move it away, run this again, and put your change into the new file"
+            f"{', '.join(saved)} was saved while the split was being rewritten, and was kept; move it away, run the "
+            "command again, and repeat your edit in the new file"
         )
     for segment in old.segments if old else ():
         if segment.based_on and not any(s.file == segment.file and s.based_on for s in index.segments):
@@ -156,7 +156,7 @@ def _settle(here: int, index: Index, old: Index | None) -> None:
 
 
 def _swap(here: int, name: str, replaced: str) -> bool:
-    """Put the staged file `name` in place; False if what was there is not what it `replaced`, which then stays."""
+    """Move the staged file `name` into place; False, with nothing changed, if the existing file is not `replaced`."""
     staged = f"{STAGED}/{name}"
     if not _exists(here, name):
         os.replace(staged, name, src_dir_fd=here, dst_dir_fd=here)
@@ -174,7 +174,7 @@ def _swap(here: int, name: str, replaced: str) -> bool:
 
 
 def _take(here: int, name: str, replaced: str) -> bool:
-    """Remove the file `name` of a segment that is no more, unless it is not what it was."""
+    """Remove the file `name` of a removed segment; False, with nothing changed, if it is not `replaced`."""
     staged = f"{STAGED}/{name}"
     try:
         os.rename(name, staged, src_dir_fd=here, dst_dir_fd=here)

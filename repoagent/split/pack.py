@@ -1,7 +1,4 @@
-"""A segment: a part of a file that is read, shown and edited on its own.
-
-Which of the candidates a file is cut at: the cheapest way to pack it, by dynamic programming.
-"""
+"""Segments, and the choice among candidates for cuts: the cheapest packing, by dynamic programming."""
 
 from __future__ import annotations
 
@@ -15,10 +12,9 @@ from repoagent.syntax.outline.symbol import Symbol
 
 TARGET_BYTES = 16_384
 
-# Why a segment begins where it does: the file begins there; a node of the syntax tree does; a node does that stands
-# in a broken part of the tree or in an embedded language; a paragraph or a less indented line does in a file without
-# a grammar; some line does, as nothing better was near; an item does behind another on its line; it did before
-# (refresh).
+# Why a segment begins at its place: the start of the file; a node of the syntax tree; a node in a broken part of the
+# tree or in an embedded language; a paragraph or a less indented line in a file without a grammar; a line for want of
+# a better place; an item after another on its line; an earlier cut (refresh).
 Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte", "kept"]
 
 
@@ -28,12 +24,12 @@ def _none() -> tuple[Symbol, ...]:
 
 @dataclass(frozen=True)
 class Segment:
-    """A run of bytes of a source; those of a file, joined in order, are the file.
+    """A range of bytes of a source; the segments of a file in order are the whole file.
 
     `start` and `end` are byte offsets in the source, `end` excluded. Lines count from 1, both included; two segments
-    share a line only where it was cut: then the second of them is `inside_line`. `oversize`: longer than was asked
-    for, as it can't be cut. `outline` gives the symbols of the whole file; it is called at the first look at `scope`
-    or `symbols` of any of its segments, as it costs more than all the cutting.
+    share a line only if it was cut: then the second is `inside_line`. An `oversize` segment is longer than the target
+    because it cannot be cut. `outline` returns the symbols of the whole file; it is called for `scope` and `symbols`
+    only, since it costs more than the split.
     """
 
     start: int
@@ -87,7 +83,7 @@ _OVERSIZE: Final = 1e6
 _STEPS: Final = 64
 
 
-def packed(
+def pack(
     candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
 ) -> list[Candidate]:
     """The candidates (in order of the text, each place once) at which the text from `first` to `last` is cut.
@@ -102,7 +98,7 @@ def packed(
             (place, min(cost, _KEPT) - _KEPT, why) if cost <= FAIR and place in kept else (place, cost, why)
             for place, cost, why in candidates
         ]
-    chosen = pruned(candidates, first, last, limit)
+    chosen = prune(candidates, first, last, limit)
     places = [first, *(candidate[0] for candidate in chosen), last]
     fill = _fill_costs()
     scale = _STEPS / limit
@@ -141,7 +137,7 @@ def _fill_costs() -> list[float]:
     return costs
 
 
-def pruned(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
+def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
     """The candidates without those that have a better one near, so that a segment has a few dozen of them at most."""
     near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
     chosen: list[Candidate] = []

@@ -1,4 +1,4 @@
-"""Where the boundaries of the segments are in a source that has moved on: only where that is beyond doubt."""
+"""Find the boundaries of segments in a later text of their source, only where they are unambiguous."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Differing = Callable[[Sequence[bytes], Sequence[bytes]], Sequence[Range]]
 
 @dataclass(frozen=True)
 class Zone:
-    """A change of the lines `low` to `high` (excluded) of an old text: the range, and as far as what was put in or
-    taken out could stand higher or lower just as well. `steady`: line by line, and nowhere else."""
+    """A change of the lines `low` to `high` (excluded) of an old text, extended as far as the inserted or deleted lines
+    could equally be placed. `steady`: it replaces line by line and has one place only."""
 
     low: int
     high: int
@@ -24,12 +24,12 @@ class Zone:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines, which end at line feeds."""
+    """The lines with their line feeds."""
     return io.BytesIO(data).readlines()
 
 
-def zones(old: Sequence[bytes], new: Sequence[bytes], ranges: Sequence[Range]) -> list[Zone]:
-    """The changes from `old` to `new`, each as wide as it can be read."""
+def change_zones(old: Sequence[bytes], new: Sequence[bytes], ranges: Sequence[Range]) -> list[Zone]:
+    """The changes from `old` to `new`, each extended as far as possible."""
     return [_zone(old, new, one) for one in ranges]
 
 
@@ -47,7 +47,7 @@ def _zone(old: Sequence[bytes], new: Sequence[bytes], one: Range) -> Zone:
 
 
 def _replaced(old: Sequence[bytes], new: Sequence[bytes], one: Range) -> Zone:
-    """Some of the new lines may have been put in, and equal ones stand beside them: those may be what was put in."""
+    """Extend a replacement over equal adjacent lines, which may be the inserted ones."""
     i1, i2, j1, j2 = one
     lines = {*old[i1:i2], *new[j1:j2]}
     low, high = i1, i2
@@ -59,38 +59,40 @@ def _replaced(old: Sequence[bytes], new: Sequence[bytes], one: Range) -> Zone:
 
 
 @dataclass(frozen=True)
-class Touch:
-    """What the edits of the two segments beside a boundary do to it. `lines`: one of them changes lines next to it;
-    `steady`: only line by line."""
+class EdgeEdit:
+    """How the edits of the two segments at a boundary affect it. `lines`: one of them changes the lines next to it;
+    `steady`: it only replaces line by line."""
 
     lines: bool
     steady: bool
 
-    def __or__(self, other: Touch) -> Touch:
-        return Touch(self.lines or other.lines, self.steady and other.steady)
+    def __or__(self, other: EdgeEdit) -> EdgeEdit:
+        return EdgeEdit(self.lines or other.lines, self.steady and other.steady)
 
 
-def touched(before: bytes, after: bytes, differing: Differing, *, at_end: bool) -> Touch:
-    """How the edit of one segment touches its end, or its beginning."""
+def edge_edit(before: bytes, after: bytes, differing: Differing, *, at_end: bool) -> EdgeEdit:
+    """How the edit of one segment affects its end, or its start."""
     if before == after:
-        return Touch(False, True)
+        return EdgeEdit(False, True)
     old, new = lines_of(before), lines_of(after)
     edge = len(old) if at_end else 0
     meeting = [
-        zone for zone in zones(old, new, differing(old, new)) if edge == (zone.high if at_end else zone.low)
+        zone
+        for zone in change_zones(old, new, differing(old, new))
+        if edge == (zone.high if at_end else zone.low)
     ]
-    return Touch(bool(meeting), all(zone.steady for zone in meeting))
+    return EdgeEdit(bool(meeting), all(zone.steady for zone in meeting))
 
 
-def carried(
-    base: bytes, present: bytes, cuts: Sequence[tuple[int, Touch]], differing: Differing
+def rebase_cuts(
+    base: bytes, present: bytes, cuts: Sequence[tuple[int, EdgeEdit]], differing: Differing
 ) -> list[int | None]:
-    """Where each of the `cuts` (a byte offset in `base`, ascending, and what the edits do there) is in `present`;
-    None where a change of the source crosses it, or where a change and an edit meet so that their order is open."""
+    """The offset in `present` of each of the `cuts` (an offset in `base`, ascending, and the edit there); None if a
+    change of the source crosses it, or if a change and an edit meet so that their order is ambiguous."""
     old, new = lines_of(base), lines_of(present)
     old_at, new_at = [0, *accumulate(map(len, old))], [0, *accumulate(map(len, new))]
     ranges = differing(old, new)
-    wide = zones(old, new, ranges)
+    wide = change_zones(old, new, ranges)
     found: list[int | None] = []
     for cut, touch in cuts:
         line = bisect_right(old_at, cut) - 1
@@ -103,9 +105,9 @@ def carried(
 
 
 def _row(
-    line: int, touch: Touch, ranges: Sequence[Range], wide: Sequence[Zone], *, inside: bool
+    line: int, touch: EdgeEdit, ranges: Sequence[Range], wide: Sequence[Zone], *, inside: bool
 ) -> int | None:
-    """The line of the new text that a boundary before, or `inside` of, `line` of the old one belongs to."""
+    """The line of the new text for a boundary before, or `inside` of, `line` of the old one; None if ambiguous."""
     moved = 0
     for (_, i2, _, j2), zone in zip(ranges, wide, strict=True):
         if zone.low < line < zone.high or (inside and line == zone.low < zone.high):

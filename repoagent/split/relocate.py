@@ -1,10 +1,8 @@
-"""Carry places of a text over to a later one: what changed between two texts, fast on large ones.
+"""Find the cuts and the edited segments of a split in a later text of the source.
 
-What both begin and end with is set aside at once; in between, the lines that each text holds once and in the same
-order are taken for the same (B. Cohen's patience diff, with the longest increasing subsequence by P. M. Fenwick's
-binary search), and so on between these.
-
-Where the cuts of a split, and the segments that a person has edited, are in a later text of the source.
+`changes` is a diff that is fast on large texts: it skips the common start and end, anchors the lines that occur once
+in each text and in the same order (B. Cohen's patience diff, with a longest increasing subsequence by binary search),
+and recurses between the anchors.
 """
 
 from __future__ import annotations
@@ -20,15 +18,15 @@ from repoagent.dataclass import dataclass
 from repoagent.split.folder_index import Index, IndexedSegment
 from repoagent.syntax.parser import common_prefix, common_suffix
 
-_FARTHEST = 1000  # lines that a change is moved by
-_SLACK = 2000  # bytes beside all changes that they may be moved over
-_CLOSE = 10_000  # pairs of lines that are compared each with each
+_FARTHEST = 1000  # lines by which a change may be moved
+_SLACK = 2000  # bytes of the common start and end over which changes may be moved
+_CLOSE = 10_000  # pairs of lines up to which difflib is used
 
 Range = tuple[int, int, int, int]  # start and end in both
 
 
 class Change(NamedTuple):
-    """The bytes `old` to `old_end` of one text are the bytes `new` to `new_end` of the other."""
+    """The bytes `old` to `old_end` of one text became the bytes `new` to `new_end` of the other."""
 
     old: int
     old_end: int
@@ -36,22 +34,22 @@ class Change(NamedTuple):
     new_end: int
 
 
-class Carried:
-    """The changes from one text to another, in order, and where places of the first are in the second."""
+class OffsetMap:
+    """The changes from one text to another, in order; maps offsets of the first to the second."""
 
     def __init__(self, old: bytes, new: bytes, cuts: Collection[int]) -> None:
         self.changes = changes(old, new, frozenset(cuts))
         self._ends = [change.old_end for change in self.changes]
 
     def change_at(self, place: int) -> Change | None:
-        """The change that the byte offset `place` of the first text is in or at an edge of."""
+        """The change that contains or touches the offset `place` of the first text; None if there is none."""
         number = bisect_left(self._ends, place)
         if number < len(self.changes) and self.changes[number].old <= place:
             return self.changes[number]
         return None
 
     def spots(self, place: int) -> tuple[int, ...]:
-        """Where `place` may be in the second text: at one byte offset, or at either edge of a change."""
+        """The offsets of `place` in the second text: one, or both edges of a change."""
         change = self.change_at(place)
         if change is not None:
             return tuple(dict.fromkeys((change.new, change.new_end)))
@@ -60,23 +58,23 @@ class Carried:
         return (place - before.old_end + before.new_end,)
 
     def low(self, place: int) -> int:
-        """The first of the spots; the last one for the end of what was replaced."""
+        """The first of the spots; the last one for the end of a replaced range."""
         change = self.change_at(place)
         ends_there = change is not None and change.old < place == change.old_end
         return self.spots(place)[-1 if ends_there else 0]
 
     def high(self, place: int) -> int:
-        """The last of the spots; the first one for the start of what was replaced."""
+        """The last of the spots; the first one for the start of a replaced range."""
         change = self.change_at(place)
         starts_there = change is not None and change.old == place < change.old_end
         return self.spots(place)[0 if starts_there else -1]
 
 
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
-    """What to replace in `old` to make it `new`, in order; between two changes at least one line is the same.
+    """The replacements that turn `old` into `new`, in order, with at least one equal line between two of them.
 
-    What was put in or taken out can often be said to stand here or a few lines on (the blank lines around a new
-    function): then it is where one of `cuts`, offsets in `old`, is at its edge.
+    An insertion or deletion that could equally be placed a few lines on (the blank lines around a new function) is
+    placed so that one of `cuts`, offsets in `old`, is at its edge.
     """
     if old == new:
         return []
@@ -96,7 +94,7 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
 
 
 def _same_ends(old: bytes, new: bytes) -> tuple[int, int]:
-    """How many bytes of the start and of the end are the same and made of whole lines, and are not looked at."""
+    """How many bytes at the start and at the end are equal whole lines that the diff can skip."""
     head = common_prefix(old, new)
     tail = common_suffix(old, new, min(len(old), len(new)) - head)
     head, tail = max(head - _SLACK, 0), max(tail - _SLACK, 0)
@@ -129,7 +127,7 @@ def _differ(left: Sequence[int], right: Sequence[int]) -> Iterator[Range]:
 def _slide(
     left: Sequence[int], right: Sequence[int], found: Sequence[Range], number: int, wanted: Collection[int]
 ) -> Range:
-    """The change `number` where it is as well and at one of the places `wanted`, if it is one that can be moved."""
+    """Move the change `number` to an equivalent place at one of the lines `wanted`, if possible."""
     a, b, c, d = here = found[number]
     if a < b and c < d:
         return here
@@ -148,14 +146,14 @@ def _slide(
 
 
 def _anchors(left: Sequence[int], right: Sequence[int], within: Range) -> list[tuple[int, int]]:
-    """The places of what both hold once there, the most of them that stand in the same order."""
+    """The longest common sequence of the lines that occur exactly once on each side, as pairs of indices."""
     a, b, c, d = within
     ones, others = Counter(left[a:b]), Counter(right[c:d])
     at = {right[place]: place for place in range(c, d) if others[right[place]] == 1}
     pairs = [
         (place, at[left[place]]) for place in range(a, b) if ones[left[place]] == 1 and left[place] in at
     ]
-    ends: list[int] = []  # the least end of an increasing run of each length
+    ends: list[int] = []  # the smallest end of an increasing run of each length
     last: list[int] = []  # the pair that is this end
     back = [-1] * len(pairs)
     for number, (_, other) in enumerate(pairs):
@@ -182,8 +180,8 @@ def _closely(left: Sequence[int], right: Sequence[int], within: Range) -> Iterat
 
 
 @dataclass(frozen=True)
-class Held:
-    """An edited segment that is not merged, and its part of the new text (empty where that is gone)."""
+class EditedRegion:
+    """An edited segment that is not merged, and its range of the new text (empty if that was removed)."""
 
     segment: IndexedSegment
     start: int
@@ -191,45 +189,45 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Places:
-    """`cuts` are good places to cut the new text at, `merged` the edited segments whose edits it has already."""
+class Relocation:
+    """Where a split is in a new text: offsets to cut at, the edited segments, and those whose edits it already has."""
 
     cuts: tuple[int, ...]
-    held: tuple[Held, ...] = ()
+    held: tuple[EditedRegion, ...] = ()
     merged: tuple[IndexedSegment, ...] = field(default=())
 
 
-def carried_cuts(old: bytes, new: bytes, cuts: Collection[int], target: int) -> list[int]:
-    """The cuts of an earlier text, carried over to a new one by what changed between them: those inside of what was
-    replaced are dropped. For `kept` of `repoagent.split.splitter.segments`."""
-    carried = Carried(old, new, cuts)
+def relocate_cuts(old: bytes, new: bytes, cuts: Collection[int], target: int) -> list[int]:
+    """The cuts of an earlier text in a new one, without those inside of changes; for `kept` of
+    `repoagent.split.splitter.segments`."""
+    carried = OffsetMap(old, new, cuts)
     return _carry(carried, new, sorted(cuts), target)
 
 
-def place(
+def relocate(
     index: Index, base: bytes, files: Mapping[str, bytes], bases: Mapping[str, bytes], new: bytes
-) -> Places:
-    """Carry a split of `base` over to `new`. `files` are the edited files by name, `bases` what they were edited
-    from."""
-    if files and _joined(index, base, files) == new:  # all were merged, and nothing else has changed
+) -> Relocation:
+    """Find a split of `base` in `new`. `files` are the edited files by name, `bases` the texts that they are based
+    on."""
+    if files and _joined(index, base, files) == new:  # all edits were merged, and nothing else changed
         at, cuts = 0, []
         for segment in index.segments:
             at += len(files[segment.file]) if segment.file in files else segment.end - segment.start
             cuts.append(at)
-        return Places(tuple(cuts), (), tuple(s for s in index.segments if s.file in files))
-    carried = Carried(base, new, cuts_of(index))
+        return Relocation(tuple(cuts), (), tuple(s for s in index.segments if s.file in files))
+    carried = OffsetMap(base, new, cuts_of(index))
     merged = dict(_merged(index.segments, files, carried, new))
-    held: list[Held] = []
+    held: list[EditedRegion] = []
     for segment in index.segments:
         if segment.file in files and segment.file not in merged:
             start, end = _bounds(segment, files[segment.file], bases[segment.file], carried)
             start = max(start, held[-1].end if held else 0)
-            held.append(Held(segment, start, max(start, end)))
+            held.append(EditedRegion(segment, start, max(start, end)))
     cuts = cuts_of(index)
     near = {*(cut for span in merged.values() for cut in span), *_carry(carried, new, cuts, index.target)}
     inside = {cut for one in held for cut in near if one.start < cut < one.end} if held else set()
     edges = {edge for one in held for edge in (one.start, one.end)}
-    return Places(
+    return Relocation(
         tuple(sorted((near - inside) | edges)),
         tuple(held),
         tuple(s for s in index.segments if s.file in merged),
@@ -245,7 +243,7 @@ def _joined(index: Index, base: bytes, files: Mapping[str, bytes]) -> bytes:
     return b"".join(files.get(s.file, base[s.start : s.end]) for s in index.segments)
 
 
-def _carry(carried: Carried, new: bytes, cuts: Sequence[int], target: int) -> list[int]:
+def _carry(carried: OffsetMap, new: bytes, cuts: Sequence[int], target: int) -> list[int]:
     found = []
     for number, cut in enumerate(cuts):
         change = carried.change_at(cut)
@@ -257,14 +255,14 @@ def _carry(carried: Carried, new: bytes, cuts: Sequence[int], target: int) -> li
 
 
 def _goes_before(new: bytes, low: int, high: int, room: int) -> bool:
-    """Whether what was put in at a cut belongs to the segment before it: indented deeper than what follows, or there is
-    room for it."""
+    """Whether text inserted at a cut goes to the segment before it: it is indented deeper than what follows, or fits
+    there."""
     first, following = _indent(new, low, high), _indent(new, high, len(new))
     return first > following or high - low <= room
 
 
 def _indent(new: bytes, start: int, end: int) -> int:
-    """How far the first line with anything in it is indented."""
+    """The indentation of the first nonblank line."""
     while start < end:
         stop = new.find(b"\n", start, end) + 1 or end
         line = new[start : min(stop, start + 1000)]
@@ -275,10 +273,10 @@ def _indent(new: bytes, start: int, end: int) -> int:
 
 
 def _merged(
-    segments: Sequence[IndexedSegment], files: Mapping[str, bytes], carried: Carried, new: bytes
+    segments: Sequence[IndexedSegment], files: Mapping[str, bytes], carried: OffsetMap, new: bytes
 ) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The edited segments that the new text has in their places, and these. Neighbours are looked for together first:
-    what was put in between two can't be told apart."""
+    """The edited segments that the new text contains, with their ranges. Neighbors are searched together first, since
+    an insertion between two may belong to either."""
     for run in _runs(segments, files):
         texts = [files[segment.file] for segment in run]
         start = _find(run[0].start, run[-1].end, b"".join(texts), carried, new)
@@ -305,16 +303,16 @@ def _runs(segments: Sequence[IndexedSegment], files: Mapping[str, bytes]) -> Ite
         yield run
 
 
-def _find(start: int, end: int, text: bytes, carried: Carried, new: bytes) -> int | None:
+def _find(start: int, end: int, text: bytes, carried: OffsetMap, new: bytes) -> int | None:
     for low, high in product(carried.spots(start), carried.spots(end)):
         if high - low == len(text) and new[low:high] == text:
             return low
     return None
 
 
-def _bounds(segment: IndexedSegment, text: bytes, base: bytes, carried: Carried) -> tuple[int, int]:
-    """The part of the new text that an edited segment has. What the source has got at its edge is not part of it,
-    unless the edit is at this edge too: then the two have to be merged."""
+def _bounds(segment: IndexedSegment, text: bytes, base: bytes, carried: OffsetMap) -> tuple[int, int]:
+    """The range of an edited segment in the new text. It excludes insertions at its edge, unless the edit is at this
+    edge too: then the two must be merged."""
     at_start = common_prefix(base, text) < (base.find(b"\n") + 1 or len(base)) or not base
     at_end = common_suffix(base, text) < len(base) - base.rfind(b"\n", 0, len(base) - 1) - 1 or not base
     start = carried.low if at_start or _within(carried, segment.start) else carried.high
@@ -322,6 +320,6 @@ def _bounds(segment: IndexedSegment, text: bytes, base: bytes, carried: Carried)
     return start(segment.start), end(segment.end)
 
 
-def _within(carried: Carried, place: int) -> bool:
+def _within(carried: OffsetMap, place: int) -> bool:
     change = carried.change_at(place)
     return change is not None and change.old < place < change.old_end

@@ -1,6 +1,6 @@
-"""Where the outermost units of a file begin: definitions, sections, keys, elements.
+"""Split a file into segments: parse it, walk the tree for candidates, pack.
 
-A file into segments: parse it, walk the tree, pack.
+`unit_starts` finds where the outermost units begin: definitions, sections, keys, elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from repoagent.split.boundaries import (
     walk,
     walk_slices,
 )
-from repoagent.split.pack import FAIR, TARGET_BYTES, Boundary, Candidate, Segment, packed, pruned
+from repoagent.split.pack import FAIR, TARGET_BYTES, Boundary, Candidate, Segment, pack, prune
 from repoagent.split.text_boundaries import fill
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.parser import parse_bytes
@@ -35,16 +35,14 @@ if TYPE_CHECKING:
 
 _DATA = frozenset({"json", "yaml", "xml", "html", "css", "markdown", "toml"})
 _FUNCTION = re.compile(r"function|method|constructor|lambda|closure|fn_|^(if|for|while|do|try|switch|case)_")
-_MOST = (
-    0.7  # what makes up so much of a file is not a unit of it, it holds them: the one class, the root element
-)
+_MOST = 0.7  # a node that is so much of a file contains its units: the only class, the root element
 _DEEPEST = 40
 
 
 def unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
-    """The places at which the outermost units begin, with what is attached to them, in order of the text.
+    """The byte offsets at which the outermost units begin, including their comments, in order.
 
-    Neighbours of one or two lines of code (imports, assignments) count as one unit.
+    Neighbors of one or two lines of code (imports, assignments) count as one unit.
     """
     root = tree.root_node
     size = _holder_size(root, language)
@@ -82,9 +80,9 @@ def _holder_size(root: tree_sitter.Node, language: str) -> int:
     return size
 
 
-PARSED_BYTES = 32 << 20  # a file larger than this is cut by its lines
+PARSED_BYTES = 32 << 20  # a larger file is not parsed, but split by its lines
 _SLICE = 4 << 20
-_POOR = 9.0  # what a cut costs more where the tree gave none
+_POOR = 9.0  # added to the cost of a cut that the tree does not offer
 _PARAGRAPH = 1.0  # a paragraph in text that is not inside of something costs less
 _MARK = b"\xef\xbb\xbf"
 _HIGH = bytes(range(128)) + b"_" * 128  # a letter, so that a name stays a name
@@ -99,12 +97,12 @@ def segments(
     language: str | None = None,
     kept: Sequence[int] = (),
 ) -> tuple[Segment, ...]:
-    """The segments of `data`, at most `target` bytes each but for those marked `oversize`; () for no bytes.
+    """The segments of `data`, at most `target` bytes each except those marked `oversize`; () for no bytes.
 
-    `path` (and the first lines) say what language it is in, if `language` does not. `natural` gives each outermost
-    unit (a definition, a section, a key) a segment of its own instead of packing neighbours together. `kept` are the
-    byte offsets at which an earlier split of an earlier text was cut, carried over to this text: those that are still
-    good stay. Raises UsageError for a `language` without a grammar.
+    Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
+    section, a key) a segment of its own instead of packing neighbors together. `kept` are the byte offsets of the cuts
+    of an earlier split, relocated to this text: those that are still good stay. Raises UsageError for a `language`
+    without a grammar.
     """
     if not data:
         return ()
@@ -139,15 +137,13 @@ def segments(
     if natural:
         cuts = _packed_apart(candidates, [0, *starts, len(text)], target, places)
     else:
-        cuts = packed(candidates, 0, len(text), target, places)
-    return _made(text, cuts, places, (target, _outline(path, data, language, tree)))
+        cuts = pack(candidates, 0, len(text), target, places)
+    return _segments(text, cuts, places, (target, _outline(path, data, language, tree)))
 
 
 def _parsable(data: bytes) -> bytes:
-    """`data` with a line feed at the end of every line, and a letter for each byte beyond ASCII where it is not UTF-8.
-
-    A file without a line feed has its lone carriage returns (old Mac) made into such.
-    """
+    """`data` for the parser, with the same offsets: if it is not UTF-8, with a letter for each byte beyond ASCII; if it
+    has no line feed (old Mac), with line feeds for carriage returns."""
     text = data
     if not data.isascii():
         try:
@@ -158,7 +154,7 @@ def _parsable(data: bytes) -> bytes:
 
 
 def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
-    """Candidates by the lines, slice by slice, as those of all lines at once would take much memory."""
+    """Append candidates by lines, slice by slice to save memory."""
     start = 0
     while start < len(text):
         end = min(start + _SLICE, len(text))
@@ -168,13 +164,12 @@ def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
         fill(text, (start, end), limit, found)
         if start:
             found.insert(0, (start, _POOR, "line"))
-        candidates.extend(found if len(text) <= _SLICE else pruned(found, start, end, limit))
+        candidates.extend(found if len(text) <= _SLICE else prune(found, start, end, limit))
         start = end
 
 
 def _with_kept(candidates: list[Candidate], kept: Collection[int], text: bytes) -> list[Candidate]:
-    """The candidates, and those of an earlier split at line starts: where a syntax error hides what the text is made
-    of, they know better."""
+    """Add the cuts of an earlier split at line starts: after a syntax error they are better than the tree."""
     by_place = {candidate[0]: candidate for candidate in candidates}
     for place in kept:
         if 0 < place < len(text) and text[place - 1] == 10 and text[place] not in b"\r\n":
@@ -184,7 +179,7 @@ def _with_kept(candidates: list[Candidate], kept: Collection[int], text: bytes) 
 
 
 def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candidate]:
-    """The candidates, with more of them wherever two neighbours are farther apart than a segment may be long."""
+    """Add candidates wherever two neighbors are farther apart than a segment may be long."""
     places = [0, *(candidate[0] for candidate in candidates), len(text)]
     gaps = [n for n in range(len(places) - 1) if places[n + 1] - places[n] > limit]
     if not gaps:
@@ -204,7 +199,7 @@ def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candid
 def _packed_apart(
     candidates: Sequence[Candidate], bounds: Sequence[int], limit: int, kept: Collection[int]
 ) -> list[Candidate]:
-    """A cut at every one of `bounds` but the ends, and those within that are needed."""
+    """A cut at each of `bounds` except the ends, and the necessary ones between them."""
     cuts: list[Candidate] = []
     number = 0
     why = {place: reason for place, _, reason in candidates}
@@ -216,11 +211,11 @@ def _packed_apart(
         begin = number
         while number < len(candidates) and candidates[number][0] < last:
             number += 1
-        cuts.extend(packed(candidates[begin:number], first, last, limit, kept))
+        cuts.extend(pack(candidates[begin:number], first, last, limit, kept))
     return cuts
 
 
-def _made(
+def _segments(
     text: bytes,
     cuts: Sequence[Candidate],
     kept: Collection[int],
@@ -245,7 +240,7 @@ def _made(
 def _outline(
     path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None
 ) -> Callable[[], Sequence[Symbol]]:
-    """The symbols of the file when they are asked for, from the tree where that is at hand."""
+    """A function that returns the symbols of the file, from `tree` if there is one, computed once."""
     at_hand = [tree] if tree is not None else []
 
     @cache

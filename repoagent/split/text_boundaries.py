@@ -1,4 +1,4 @@
-"""The candidates for cuts in text that no grammar reads: headings, blank lines, indentation, then any line."""
+"""Candidates for cuts in text without a grammar: headings, blank lines, indentation, then any line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BLOCK, _INNER = 100, 200  # ranks: headings have 0 and up, then the starts of b
 
 
 class _Line:
-    """A line that is not blank: the smaller its rank, the more of what follows belongs to it."""
+    """A nonblank line: the smaller its rank, the more of the following lines belong to it."""
 
     __slots__ = ("cost", "end", "holder", "inside", "place", "rank", "why")
 
@@ -66,8 +66,8 @@ def fill(
 ) -> None:
     """Append the candidates within `span` of `text`, its ends excluded, to `found`, in order and each once.
 
-    `cost` is what each of them costs more. The span of a `comment` has its paragraphs ended by lines with nothing but
-    its marks, and by `<p>`. The time is linear.
+    `cost` is added to the cost of each. In a `comment`, lines of comment marks only and `<p>` also end paragraphs. The
+    time is linear.
     """
     start, end = span
     last = max(start, found[-1][0] if found else 0)
@@ -81,7 +81,7 @@ def fill(
 
 
 def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
-    """The paragraphs, and of the large ones the lines."""
+    """The paragraphs, and the lines of large ones."""
     found: list[_Line] = []
     holders: list[_Line] = []
     levels: dict[bytes, int] = {}

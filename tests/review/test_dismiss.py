@@ -97,7 +97,7 @@ def test_an_id_that_is_short_for_two(place: Layout) -> None:
     if not some:
         pytest.skip("no two of them begin alike")
     save_last(place, Report("x", 1, found))
-    with pytest.raises(UsageError, match="give more of it"):
+    with pytest.raises(UsageError, match="is ambiguous"):
         dismiss(place, start)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.patch.render import differing
-from repoagent.split.join import Joined, Part, Place, join_parts
+from repoagent.split.join import ConflictLines, JoinResult, Part, join_parts
 
 
 def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = False) -> bytes | None:
@@ -27,7 +27,7 @@ def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = Fa
     return done.stdout if done.returncode == 0 else None
 
 
-def join(parts: list[Part], present: bytes, *, last_word: bool = False) -> Joined:
+def join(parts: list[Part], present: bytes, *, last_word: bool = False) -> JoinResult:
     return join_parts(parts, present, merge=merge_file, differing=differing, last_word=last_word)
 
 
@@ -65,7 +65,7 @@ def test_on_the_same_lines_they_clash_and_the_place_is_named_in_both() -> None:
     joined = join(edited, b"new\n" + ONE + TWO.replace(b"2.3", b"deux") + THREE)
     assert joined.data is None and joined.how == {"s2": "clash", "s3": "applied"}
     (clash,) = joined.clashes
-    assert clash.files == ("s2",) and clash.places == (Place("s2", (4, 4), (9, 9)),)
+    assert clash.files == ("s2",) and clash.places == (ConflictLines("s2", (4, 4), (9, 9)),)
 
 
 def test_the_last_word_takes_away_only_what_clashes() -> None:

@@ -10,33 +10,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.split.join import Saved, source_facts, taken_over
+from repoagent.split.join import NormalizedSegment, normalize_segment, source_facts
 
 LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
 UTF8 = "größe = 1\nlänge = 2\nend\n".encode()
 
 
-def saved(before: bytes, after: bytes, *, whole: bytes | None = None, encoding: str = "utf-8") -> Saved:
-    return taken_over("002.c", before, after, source_facts(before if whole is None else whole, encoding))
+def saved(
+    before: bytes, after: bytes, *, whole: bytes | None = None, encoding: str = "utf-8"
+) -> NormalizedSegment:
+    return normalize_segment(
+        "002.c", before, after, source_facts(before if whole is None else whole, encoding)
+    )
 
 
 @pytest.mark.parametrize(
     ("before", "after", "wanted", "note"),
     [
-        (b"a\nb\n", b"a\nc", b"a\nc\n", "final newline was put back"),
+        (b"a\nb\n", b"a\nc", b"a\nc\n", "restored the final newline"),
         (
             b"a\r\nb\r\n\r\n",
             b"a\r\nc",
             b"a\r\nc\r\n\r\n",
-            "final newline and the blank line before it were put back",
+            "restored the final newline and the blank line before it",
         ),
-        (b"a\nb\n", b"a", b"a\n", "final newline was put back"),
-        (b"var a;", b"var b;\n", b"var b;", "the newline at its end was taken out"),
+        (b"a\nb\n", b"a", b"a\n", "restored the final newline"),
+        (b"var a;", b"var b;\n", b"var b;", "removed the final newline"),
         (b"a\nb\n", b"a\r\nc\r\n", b"a\nc\n", "were CRLF, and are LF again"),
         (b"a\r\nb\r\n", b"a\nc\n", b"a\r\nc\r\n", "were LF, and are CRLF again"),
         (b"a\rb\r", b"a\nc\n", b"a\rc\r", "were LF, and are CR again"),
-        (b"a\nb\n", b"\xef\xbb\xbfa\nc\n", b"a\nc\n", "byte-order mark at its head was taken out"),
-        (b"\xef\xbb\xbfa\nb\n", b"a\nc\n", b"\xef\xbb\xbfa\nc\n", "byte-order mark at its head was put back"),
+        (b"a\nb\n", b"\xef\xbb\xbfa\nc\n", b"a\nc\n", "removed a byte-order mark"),
+        (b"\xef\xbb\xbfa\nb\n", b"a\nc\n", b"\xef\xbb\xbfa\nc\n", "restored the byte-order mark"),
     ],
 )
 def test_put_right(before: bytes, after: bytes, wanted: bytes, note: str) -> None:
@@ -59,7 +63,7 @@ def test_put_right(before: bytes, after: bytes, wanted: bytes, note: str) -> Non
     ],
 )
 def test_left_as_it_is(before: bytes, after: bytes) -> None:
-    assert saved(before, after) == Saved(after)
+    assert saved(before, after) == NormalizedSegment(after)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_blank_lines_that_a_formatter_took_from_the_end_are_put_back(
 ) -> None:
     assert saved(before, after).data == wanted
     facts = source_facts(before, "utf-8")
-    assert taken_over("002.c", before, after, facts, last=True) == Saved(after)
+    assert normalize_segment("002.c", before, after, facts, last=True) == NormalizedSegment(after)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +89,13 @@ def test_blank_lines_that_a_formatter_took_from_the_end_are_put_back(
         (b"a\nb\nc\n", b"a\r\nb\nc\n", "line 1 does not end in LF"),
         (b"a\r\nb\r\n", b"a\r\nb\r\nc\n", "line 3 does not end in CRLF"),
         (b"a\r\nb\nc\n", b"a\nb\nc\nd\n", "line 1 first"),
-        (b"a\nbcdef\n", b"a\nbcd", "breaks off in its line 2"),
+        (b"a\nbcdef\n", b"a\nbcd", "looks truncated in line 2"),
         (b"a\n", b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "conflict markers (line 1)"),
         (b"a\n", b"a\0\n", "NUL bytes"),
-        (UTF8, b"\xff\n" + UTF8, "no UTF-8 any more (line 1)"),
-        (b"a\nb\n", b"a\n\xe9\n", "no UTF-8 any more (line 2)"),
-        (LATIN, LATIN.decode("utf-8", "replace").encode(), "U+FFFD in their place (line 1)"),
-        (UTF8, UTF8.decode().encode("latin-1"), "no UTF-8 any more (line 1)"),
+        (UTF8, b"\xff\n" + UTF8, "no longer valid UTF-8 (line 1)"),
+        (b"a\nb\n", b"a\n\xe9\n", "no longer valid UTF-8 (line 2)"),
+        (LATIN, LATIN.decode("utf-8", "replace").encode(), "by U+FFFD (line 1)"),
+        (UTF8, UTF8.decode().encode("latin-1"), "no longer valid UTF-8 (line 1)"),
         (UTF8, UTF8.decode().encode("utf-16"), "saved as UTF-16: save it in UTF-8, and join again"),
         (b"a\n", b"\xff\xfe", "saved as UTF-16"),
         (b"a\n", "\ufeffb\n".encode("utf-32-be"), "saved as UTF-32"),

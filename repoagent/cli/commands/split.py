@@ -23,7 +23,7 @@ from repoagent.cli.ui.table import Cell, Column, bar, columns, folded, front
 from repoagent.cli.ui.table import table as table_of
 from repoagent.cli.ui.terminal import has_utf8
 from repoagent.errors import Exit, UsageError
-from repoagent.split.folder_index import VERSION, near, quoted
+from repoagent.split.folder_index import VERSION, display_path, quoted_path
 from repoagent.storage.jsonl import dumps
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.split.folder import Other, Text, Ways
+    from repoagent.split.folder import OptionChanges, SourceText, SplitOptions
     from repoagent.split.folder_index import Index, IndexedSegment
-    from repoagent.split.refresh import Refreshed
+    from repoagent.split.refresh import RefreshResult
 
 EXAMPLES = """\b
 Examples:
@@ -101,28 +101,28 @@ def command(
     if index is not None:
         if output is not None:
             raise UsageError("--refresh writes where the split is: leave -o out")
-        from repoagent.split.folder import Other
+        from repoagent.split.folder import OptionChanges
 
-        _refresh(terminal, index, file, Other(target, natural or None, language), as_json=as_json)
+        _refresh(terminal, index, file, OptionChanges(target, natural or None, language), as_json=as_json)
         return None
     if not file:
         raise UsageError("name the file to split, or - for standard input (see 'repoagent split --help')")
-    from repoagent.split.folder import Ways
+    from repoagent.split.folder import SplitOptions
     from repoagent.split.pack import TARGET_BYTES
 
-    ways = Ways(TARGET_BYTES if target is None else target, natural, language)
+    ways = SplitOptions(TARGET_BYTES if target is None else target, natural, language)
     _split(terminal, file, ways, output, as_json=as_json)
     return None
 
 
-def _split(terminal: Terminal, file: str, ways: Ways, output: str | None, *, as_json: bool) -> None:
+def _split(terminal: Terminal, file: str, ways: SplitOptions, output: str | None, *, as_json: bool) -> None:
     from pathlib import Path
 
     from repoagent.split.create import create
-    from repoagent.split.folder import check_text, check_ways, default_folder, index_of
+    from repoagent.split.folder import check_options, check_text, default_folder, new_index
 
     cwd = Path.cwd()
-    check_ways(ways)
+    check_options(ways)
     text = _text(file, cwd)
     check_text(text, ways)
     nowhere = output is None and as_json and (text.worktree is None or not text.path)
@@ -130,7 +130,7 @@ def _split(terminal: Terminal, file: str, ways: Ways, output: str | None, *, as_
     with terminal.working(f"splitting {text.path or 'standard input'}"):
         if output is None and not nowhere:
             _prepare(text)
-        index = index_of(text, ways, folder) if nowhere else create(text, ways, folder)
+        index = new_index(text, ways, folder) if nowhere else create(text, ways, folder)
     if as_json:
         terminal.styled(render_json(index, written=not nowhere))
     else:
@@ -153,8 +153,8 @@ def _refresh(terminal: Terminal, options: str, file: str | None, other: Other, *
         terminal.styled(render_table(done.index, base_bytes(done.index), terminal, cwd, done))
 
 
-def _text(file: str, cwd: Path) -> Text:
-    from repoagent.split.folder import Text, find_text, find_worktree
+def _text(file: str, cwd: Path) -> SourceText:
+    from repoagent.split.folder import SourceText, find_text, find_worktree
 
     if file != "-":
         return find_text(file, cwd)
@@ -167,12 +167,12 @@ def _text(file: str, cwd: Path) -> Text:
     if len(data) > LARGEST:
         raise Refused(f"standard input has more than {LARGEST:,} bytes, and repoagent splits no more")
     try:
-        return Text("", data, find_worktree(cwd))
+        return SourceText("", data, find_worktree(cwd))
     except UsageError:  # a bare repository, or one that git refuses: the text has no place in it anyway
-        return Text("", data)
+        return SourceText("", data)
 
 
-def _prepare(text: Text) -> None:
+def _prepare(text: SourceText) -> None:
     """Make `.repoagent`, which git does not see, and the folder of all splits in it."""
     from repoagent.git.worktree import layout
     from repoagent.storage.folders import open_folder
@@ -185,7 +185,7 @@ def _prepare(text: Text) -> None:
             pass
 
 
-def render_json(index: Index, done: Refreshed | None = None, *, written: bool = True) -> str:
+def render_json(index: Index, done: RefreshResult | None = None, *, written: bool = True) -> str:
     """The content of `index.json`, with the `folder` that it was written to (null for none)."""
     content = {"version": VERSION, "folder": str(index.folder) if written else None, **index.to_dict()}
     if done is not None:
@@ -231,11 +231,11 @@ class _Style(NamedTuple):
 
 
 def render_table(
-    index: Index, data: bytes, terminal: Terminal, cwd: Path, done: Refreshed | None = None
+    index: Index, data: bytes, terminal: Terminal, cwd: Path, done: RefreshResult | None = None
 ) -> str:
     """The segments of `data` for this terminal, or for a pipe: there all of them."""
     style = _Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
-    folder = one_line(near(index.folder, cwd))
+    folder = one_line(display_path(index.folder, cwd))
     lines = [*_headline(index, folder, style), ""]
     shown = index.segments if done is None else _concerned(index, done)
     if shown:
@@ -246,7 +246,7 @@ def render_table(
     if done is not None:
         lines += _told(done, style)
     elif index.segments:
-        lines.append(_command(one_line(quoted(index.folder, cwd)), style))
+        lines.append(_command(one_line(quoted_path(index.folder, cwd)), style))
     else:
         lines.append("it is empty: there is nothing to edit")
     return "".join(f"{line}\n" for line in lines)
@@ -272,7 +272,7 @@ def _command(folder: str, style: _Style) -> str:
     return paint(text, "dim") if style.color else text
 
 
-def _told(done: Refreshed, style: _Style) -> Iterator[str]:
+def _told(done: RefreshResult, style: _Style) -> Iterator[str]:
     told = (
         (done.to_merge, "yours, and the source was changed there too: will need a merge", "yellow"),
         ([name for name in done.edited if name not in done.to_merge], "yours, left as it is", "green"),
@@ -295,14 +295,14 @@ def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _concerned(index: Index, done: Refreshed) -> tuple[IndexedSegment, ...]:
+def _concerned(index: Index, done: RefreshResult) -> tuple[IndexedSegment, ...]:
     """Of a refresh the segments that something is to be said of."""
     names = {*done.written, *done.added, *done.edited, *done.merged}
     return tuple(segment for segment in index.segments if segment.file in names)
 
 
 def _table(
-    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: Refreshed | None, style: _Style
+    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: RefreshResult | None, style: _Style
 ) -> Iterator[str]:
     bars = 10 if style.width is None or style.width >= 76 else 6
     mine = {*done.edited} if done else set()

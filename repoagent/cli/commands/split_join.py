@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from repoagent.edit.join import JoinedSegment, JoinOutcome
     from repoagent.edit.request import EditRequest
     from repoagent.git.worktree import WorkTree
-    from repoagent.split.join import Clash
+    from repoagent.split.join import SegmentConflict
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,7 +100,7 @@ def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exi
     commits = worktree is not None and not options.no_commit
     ui = TerminalInterface(terminal, working, yes=True, commits=commits, model=False)
 
-    def discards(path: str, clashes: Sequence[Clash], lost: str) -> bool:
+    def discards(path: str, clashes: Sequence[SegmentConflict], lost: str) -> bool:
         working.quiet()
         return _discards(terminal, path, clashes, lost, asks=not options.dry_run)
 
@@ -153,7 +153,9 @@ def _request(options: SimpleNamespace, settings: Settings) -> EditRequest:
     )
 
 
-def _discards(terminal: Terminal, path: str, clashes: Sequence[Clash], lost: str, *, asks: bool) -> bool:
+def _discards(
+    terminal: Terminal, path: str, clashes: Sequence[SegmentConflict], lost: str, *, asks: bool
+) -> bool:
     """Show what --force takes away, and ask. Raises Refused where there is nobody to ask."""
     from repoagent.edit.join_merge import described
 
@@ -172,14 +174,14 @@ def _discards(terminal: Terminal, path: str, clashes: Sequence[Clash], lost: str
 
 def _show(outcome: JoinOutcome, terminal: Terminal, said: set[str]) -> None:
     from repoagent.cli.ui.outcome import show_landed
-    from repoagent.split.folder_index import near
+    from repoagent.split.folder_index import display_path
 
     width = max(len(segment.file) for segment in outcome.segments)
     for segment in outcome.segments:
         terminal.note(_line(segment, width))
     show_landed(outcome.landed, terminal, f"{outcome.seconds:.1f} s", said)
     if outcome.diff is not None:
-        terminal.note(f"the diff is in {near(outcome.diff, Path.cwd())}")
+        terminal.note(f"the diff is in {display_path(outcome.diff, Path.cwd())}")
 
 
 def _line(segment: JoinedSegment, width: int) -> str:

@@ -356,7 +356,7 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
-    """The files that .gitattributes marks, or marked before a foreign change, as generated or vendored."""
+    """The files that .gitattributes marks as generated or vendored; for a foreign change, as it did before."""
     paths = [file.path for file in change.files]
     if not paths:
         return {}

@@ -77,7 +77,7 @@ def test_nothing_staged_says_what_else_there_is(repo: GitRepo) -> None:
     done = review(repo.top)
     assert done.returncode == 0
     assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.stderr
-    assert "no changed file is among those" in review(repo.top, "--", "a.txt").stderr
+    assert "none of the named files has changed" in review(repo.top, "--", "a.txt").stderr
 
 
 @pytest.mark.soak

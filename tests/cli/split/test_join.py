@@ -71,5 +71,5 @@ def test_a_person_sees_the_diff_the_message_and_where_the_diff_is_kept(repo: Git
         shown = window.expect("the diff is in .repoagent/splits/big.py/join.diff")
         assert window.end() == 0
     assert "diff --git a/big.py b/big.py" in shown and "    Change f3 in big.py\n" in shown
-    assert " ".join(shown.split()).count("its final newline and the blank lines before it were put back") == 1
+    assert " ".join(shown.split()).count("restored the final newline and the blank lines before it") == 1
     assert "003.py  +1 -1\n" in shown and "Change f3 in big.py · 1 file +1 -1" in shown

@@ -50,19 +50,19 @@ def code(repo: GitRepo) -> GitRepo:
         ([".git/config"], 3, "is in a git directory"),
         (["fifo"], 3, "fifo is a special file"),
         (["link.py"], 3, "link.py is a symbolic link: name the file itself"),
-        (["a.txt", "--target-bytes", "0"], 2, "--target-bytes 0 is out of range"),
-        (["a.txt", "--target-bytes", "-1"], 2, "--target-bytes -1 is out of range"),
-        (["a.txt", "--target-bytes", "9" * 40], 2, "is out of range"),
+        (["a.txt", "--target-bytes", "0"], 2, "--target-bytes 0 is not from 64"),
+        (["a.txt", "--target-bytes", "-1"], 2, "--target-bytes -1 is not from 64"),
+        (["a.txt", "--target-bytes", "9" * 40], 2, "is not from 64"),
         (["a.txt", "--target-bytes", "many"], 2, "'many' is not a valid integer"),
         (["a.txt", "--language", "klingon"], 2, "klingon"),
-        (["binary"], 3, "binary is binary: say --language"),
-        (["wide.py"], 3, "wide.py is in UTF-16, which can't be split: save it as UTF-8 first"),
-        (["a.txt", "-o", "src"], 3, "is not empty, and no split of a file"),
+        (["binary"], 3, "binary looks binary; if it is text, use --language"),
+        (["wide.py"], 3, "cannot split UTF-16; save wide.py as UTF-8 first"),
+        (["a.txt", "-o", "src"], 3, "is not empty and not a split"),
         (["a.txt", "-o", "README.md"], 2, "is not a folder"),
-        (["a.txt", "-o", "no/such"], 2, "there is no folder"),
+        (["a.txt", "-o", "no/such"], 2, "no such folder"),
         (["a.txt", "-o", ".git/parts"], 2, "is in a git directory"),
         (["-"], 2, "say with -o"),
-        (["--refresh", "nope"], 2, "there is no split at"),
+        (["--refresh", "nope"], 2, "no split at"),
         (["--refresh", "src", "-o", "x"], 2, "leave -o out"),
     ],
 )
@@ -132,7 +132,7 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
     (code.top / "parts/002.py").write_bytes(mine)
     refused = split(code.top, "src/code.py", "-o", "parts")
     assert refused.returncode == 3
-    assert "002.py in " in refused.stderr and "was edited and not merged: join with --join" in refused.stderr
+    assert "has edits that are not merged (002.py); use --join" in refused.stderr
     code.write("src/code.py", SOURCE.replace(b"return 0\n", b"return None\n"))
     done = split(code.top, "--refresh", "parts/index.json")
     assert done.returncode == 0

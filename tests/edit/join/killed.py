@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from repoagent.split.folder_index import edited, read_index
+from repoagent.split.folder_index import edited_segments, read_index
 from tests.conftest import GitRepo
 from tests.crash.machine import ALL, COUNT, SELF, Faults
 from tests.crash.scenes import in_child, run
@@ -51,7 +51,7 @@ def wrong(repo: GitRepo, old: bytes, new: bytes) -> str:
         return "not one commit, or something is left"
     index = read_index(repo.top / "parts")
     files = b"".join((index.folder / segment.file).read_bytes() for segment in index.segments)
-    if edited(index) or index.pending or files != new or repo.read("parts/base") != new:
+    if edited_segments(index) or index.pending or files != new or repo.read("parts/base") != new:
         return "the folder is not up to date"
     return ""
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.folder_index import base_bytes, edited, read_index
+from repoagent.split.folder_index import base_bytes, edited_segments, read_index
 from tests.cli.applying import Done, program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
@@ -22,7 +22,7 @@ def is_fresh(split: Split) -> bool:
     index = read_index(split.folder)
     data = base_bytes(index)
     files = b"".join((split.folder / segment.file).read_bytes() for segment in index.segments)
-    return data == files == split.source.read_bytes() and not edited(index)
+    return data == files == split.source.read_bytes() and not edited_segments(index)
 
 
 @pytest.mark.soak
@@ -145,10 +145,10 @@ def test_a_formatting_hook_has_its_say_and_the_folder_follows(split: Split) -> N
 @pytest.mark.parametrize(
     ("edit", "note"),
     [
-        (lambda data: data.rstrip(b"\n"), "its final newline and the blank lines before it were put back"),
-        (lambda data: data.rstrip(b"\n") + b"\n", "the blank lines at its end were put back"),
-        (lambda data: data.replace(b"\n", b"\r\n"), "its line endings were CRLF, and are LF again"),
-        (lambda data: b"\xef\xbb\xbf" + data, "a byte-order mark at its head was taken out"),
+        (lambda data: data.rstrip(b"\n"), "restored the final newline and the blank lines before it"),
+        (lambda data: data.rstrip(b"\n") + b"\n", "restored the blank lines before the next segment"),
+        (lambda data: data.replace(b"\n", b"\r\n"), "changed the line endings from CRLF back to LF"),
+        (lambda data: b"\xef\xbb\xbf" + data, "removed a byte-order mark"),
     ],
 )
 def test_what_an_editor_did_by_itself_is_put_right(
@@ -168,7 +168,7 @@ def test_what_an_editor_did_by_itself_is_put_right(
 def test_where_only_the_form_of_a_segment_changed_there_is_nothing_to_join(split: Split) -> None:
     split.file(2).write_bytes(split.file(2).read_bytes().replace(b"\n", b"\r\n"))
     done = split.join()
-    assert done.code == 1 and "no text was changed (002.py: its line endings were CRLF" in done.err
+    assert done.code == 1 and "no text was changed (002.py: changed the line endings from CRLF" in done.err
 
 
 def test_other_encodings_come_back_as_they_were(make_split: MakeSplit) -> None:

@@ -65,9 +65,9 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
     [
         (lambda data: data.replace(b"\n", b"\r\n", 2), "line 1 does not end in LF"),
         (lambda data: b"<<<<<<< HEAD\n" + data, "conflict markers (line 1)"),
-        (lambda data: data[:40], "breaks off in its line 3"),
+        (lambda data: data[:40], "looks truncated in line 3"),
         (lambda data: data + b"\0\0", "NUL bytes"),
-        (lambda data: data.replace(b"value", b"v\xe4lue"), "is no UTF-8 any more (line 1)"),
+        (lambda data: data.replace(b"value", b"v\xe4lue"), "is no longer valid UTF-8 (line 1)"),
         (
             lambda data: data.replace(b"return third", b"return ((third"),
             "; fix 003.py and join again",
@@ -115,7 +115,7 @@ def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None
     index.write_text(index.read_text().replace("src/large.py", "src/big.py"))
     split.repo.git("rm", "-q", "-f", "src/large.py")
     done = split.join()
-    assert done.code == 3 and "src/big.py is not there any more" in done.err
+    assert done.code == 3 and "src/big.py no longer exists" in done.err
     split.source.parent.mkdir(exist_ok=True)
     split.source.symlink_to("../a.txt")
     done = split.join()

@@ -172,7 +172,7 @@ def test_a_bare_repository_has_ranges_but_nothing_staged(
         read(bare, "range", "HEAD~1..HEAD")
     monkeypatch.setenv("GIT_DIR", "bare.git")
     assert told(read(bare.parent, "range", "HEAD~1..HEAD")) == {"one": "added"}
-    with pytest.raises(UsageError, match="nothing is staged"):
+    with pytest.raises(UsageError, match="is a bare repository; use a range"):
         read(bare)
 
 

@@ -179,7 +179,7 @@ def test_commit_msg_gets_the_file_and_pre_push_the_lines_for_both(
         ("#!/bin/sh\n. \"$(dirname \"$0\")/husky.sh\"\n", "husky", ".husky/pre-commit: repoagent hook run pre-commit"),
         ("#!/usr/bin/env ruby\nrequire 'overcommit'\n", "overcommit", ".overcommit.yml"),
         ("#!/bin/sh\n# simple-git-hooks\n", "simple-git-hooks", "package.json"),
-        ("#!/bin/sh\nexec tools/$(basename \"$0\")\n", "the name of its file", "repoagent hook run pre-commit"),
+        ("#!/bin/sh\nexec tools/$(basename \"$0\")\n", "depends on its file name", "repoagent hook run pre-commit"),
     ],
 )  # fmt: skip
 def test_a_hook_of_a_program_is_left_alone(
@@ -250,7 +250,7 @@ def test_hooks_that_git_tracks_are_the_team_s(repo: GitRepo, program: Path) -> N
     repo.git("config", "core.hooksPath", ".githooks")
     with pytest.raises(
         Refused,
-        match=r"part of the repository.*add to commit-msg there: repoagent hook run commit-msg \"\$1\"",
+        match=r"tracked by git.*add to commit-msg there: repoagent hook run commit-msg \"\$1\"",
     ):
         put(repo, program, "commit-msg")
     assert repo.status() == ""
@@ -332,7 +332,7 @@ def test_what_could_not_run_before_ours_is_left_alone(
     make(path)
     before = path.lstat()
     assert states(repo)["pre-commit"] == "odd"
-    with pytest.raises(Refused, match="is no file"):
+    with pytest.raises(Refused, match="is not a regular file"):
         put(repo, program)
     now = path.lstat()  # reading a link changes its time of access
     assert (now.st_ino, now.st_mode, now.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)

@@ -165,7 +165,7 @@ def test_more_than_is_shown_is_cut_by_importance_and_said(monkeypatch: pytest.Mo
     only = run(report(*notes, finding()))
     assert [result["level"] for result in only["results"]] == ["error", "note", "note"]
     said = only["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
-    assert said == "2 results left out: a code host takes no more."
+    assert said == "2 results left out: code hosts limit the size of a report."
 
 
 def test_a_file_that_would_be_too_large_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:

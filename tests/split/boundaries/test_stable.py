@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.split.pack import Candidate, packed
+from repoagent.split.pack import Candidate, pack
 from repoagent.split.splitter import segments
 
 
@@ -88,7 +88,7 @@ def test_packed_never_exceeds_the_limit_where_it_need_not(steps: list[tuple[int,
         place += step
         candidates.append((place, cost, "node"))
     end = place + 1
-    found = [cut[0] for cut in packed(candidates, 0, end, limit)]
+    found = [cut[0] for cut in pack(candidates, 0, end, limit)]
     assert found == sorted(set(found))
     bounds = [0, *found, end]
     places = [0, *(candidate[0] for candidate in candidates), end]

@@ -8,7 +8,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.relocate import Carried, carried_cuts, changes
+from repoagent.split.relocate import OffsetMap, changes, relocate_cuts
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\n", b"c\r", b"d;", b"e" * 50]), max_size=30).map(
     b"".join
@@ -37,9 +37,9 @@ def test_the_changes_make_the_new_text_of_the_old(
 
 def test_what_was_put_in_at_a_cut_is_said_to_stand_there() -> None:
     one, two, new = b"def a():\n    pass\n\n\n", b"def b():\n    pass\n\n\n", b"def n():\n    go()\n\n\n"
-    carried = Carried(one + two, one + new + two, {len(one)})
+    carried = OffsetMap(one + two, one + new + two, {len(one)})
     assert carried.spots(len(one)) == (len(one), len(one + new))
-    assert carried_cuts(one + new + two, one + two, [0, len(one), len(one + new)], 99) == [
+    assert relocate_cuts(one + new + two, one + two, [0, len(one), len(one + new)], 99) == [
         0,
         len(one),
         len(one),
@@ -49,9 +49,9 @@ def test_what_was_put_in_at_a_cut_is_said_to_stand_there() -> None:
 def test_cuts_inside_of_what_was_replaced_are_dropped() -> None:
     old = b"".join(b"line %d\n" % n for n in range(100))
     cut = old.index(b"line 50")
-    assert carried_cuts(old, old.replace(b"line 10\n", b"new\nnew\n"), [0, cut], 99) == [0, cut]
+    assert relocate_cuts(old, old.replace(b"line 10\n", b"new\nnew\n"), [0, cut], 99) == [0, cut]
     gone = old[: old.index(b"line 40")] + b"other\n" + old[old.index(b"line 60") :]
-    assert carried_cuts(old, gone, [0, cut], 99) == [0]
+    assert relocate_cuts(old, gone, [0, cut], 99) == [0]
 
 
 def test_a_hundred_thousand_lines_take_no_time() -> None:

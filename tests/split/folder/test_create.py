@@ -14,7 +14,16 @@ from repoagent.api.results import split_of
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.split.create import create
-from repoagent.split.folder import Text, Ways, check_text, default_folder, facts_of, fill, find_text, index_of
+from repoagent.split.folder import (
+    SourceText,
+    SplitOptions,
+    check_text,
+    default_folder,
+    facts_of,
+    fill_names,
+    find_text,
+    new_index,
+)
 from repoagent.split.folder_index import VERSION, parse_index, read_index
 from repoagent.split.refresh import refresh
 from repoagent.storage.jsonl import dumps
@@ -23,43 +32,43 @@ from tests.conftest import GitRepo
 SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
 
 
-def text(top: Path, data: bytes = SOURCE, name: str = "a.py") -> Text:
+def text(top: Path, data: bytes = SOURCE, name: str = "a.py") -> SourceText:
     (top / name).write_bytes(data)
-    return Text(str(top / name), data)
+    return SourceText(str(top / name), data)
 
 
 def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").write_text("x")
-    with pytest.raises(Refused, match="is not empty, and no split of a file"):
-        create(text(tmp_path), Ways(), tmp_path / "out")
+    with pytest.raises(Refused, match="is not empty and not a split"):
+        create(text(tmp_path), SplitOptions(), tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
     with pytest.raises(UsageError, match="is not a folder"):
-        create(text(tmp_path), Ways(), tmp_path / "a.py")
-    with pytest.raises(UsageError, match="there is no folder"):
-        create(text(tmp_path), Ways(), tmp_path / "no" / "such")
+        create(text(tmp_path), SplitOptions(), tmp_path / "a.py")
+    with pytest.raises(UsageError, match="no such folder"):
+        create(text(tmp_path), SplitOptions(), tmp_path / "no" / "such")
 
 
 def test_the_split_of_another_file_is_left_alone(tmp_path: Path) -> None:
-    made = create(text(tmp_path), Ways(target=300), tmp_path / "out")
-    with pytest.raises(Refused, match=r"holds the split of .*a\.py"):
-        create(text(tmp_path, name="b.py"), Ways(), tmp_path / "out")
+    made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
+    with pytest.raises(Refused, match=r"contains the split of .*a\.py"):
+        create(text(tmp_path, name="b.py"), SplitOptions(), tmp_path / "out")
     assert read_index(tmp_path / "out") == made
 
 
 def test_edited_segments_are_not_overwritten(tmp_path: Path) -> None:
-    made = create(text(tmp_path), Ways(target=300), tmp_path / "out")
+    made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
     for one in made.segments:
         (made.folder / one.file).write_bytes(b"mine\n")
-    with pytest.raises(Refused, match=r"001\.py, 002\.py, .* in .* were edited and not merged"):
-        create(text(tmp_path, b"x = 1\n"), Ways(), tmp_path / "out")
+    with pytest.raises(Refused, match=r"has edits that are not merged \(001\.py, 002\.py, .*\)"):
+        create(text(tmp_path, b"x = 1\n"), SplitOptions(), tmp_path / "out")
     assert read_index(tmp_path / "out") == made
     assert all((made.folder / one.file).read_bytes() == b"mine\n" for one in made.segments)
 
 
 def test_a_split_of_the_same_file_is_replaced_with_nothing_left_of_it(tmp_path: Path) -> None:
-    first = create(text(tmp_path), Ways(target=300), tmp_path / "out")
-    second = create(text(tmp_path, SOURCE[:200]), Ways(target=100), tmp_path / "out")
+    first = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
+    second = create(text(tmp_path, SOURCE[:200]), SplitOptions(target=100), tmp_path / "out")
     assert len(second.segments) < len(first.segments)
     names = {one.file for one in second.segments}
     assert {path.name for path in second.folder.iterdir()} == {*names, "base", "index.json", ".lock"}
@@ -70,10 +79,10 @@ def test_no_git_directory_is_written_into(repo: GitRepo) -> None:
     source = find_text("src/app.py", repo.top)
     for place in (repo.top / ".git" / "parts", repo.top / ".git" / "hooks"):
         with pytest.raises(UsageError, match="is in a git directory"):
-            create(source, Ways(), place)
+            create(source, SplitOptions(), place)
     (repo.top / "link").symlink_to(repo.top / ".git")
     with pytest.raises(UsageError, match="is in a git directory"):
-        create(source, Ways(), repo.top / "link" / "parts")
+        create(source, SplitOptions(), repo.top / "link" / "parts")
 
 
 @pytest.mark.parametrize("linked", [".repoagent", ".repoagent/splits", ".repoagent/splits/src-app.py"])
@@ -90,8 +99,8 @@ def test_no_link_in_repoagent_is_followed(repo: GitRepo, tmp_path: Path, linked:
     (repo.top / linked).symlink_to(outside)
     for place in {folder, repo.top / ".repoagent/splits/other"}:
         if place.is_relative_to(repo.top / linked):
-            with pytest.raises(RepoagentError, match=f"{linked} is a symbolic link|there is no folder"):
-                create(source, Ways(), place)
+            with pytest.raises(RepoagentError, match=f"{linked} is a symbolic link|no such folder"):
+                create(source, SplitOptions(), place)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
         split_of(open_worktree(repo.top), "src/app.py", write=True)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
@@ -105,7 +114,7 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
     outside = tmp_path / "outside"
     outside.mkdir()
     source = find_text("src/app.py", repo.top)
-    folder = create(source, Ways(), default_folder_made(source)).folder
+    folder = create(source, SplitOptions(), default_folder_made(source)).folder
     (folder / name).unlink(missing_ok=True)
     if kind == "link":
         data = b"" if name == ".staged" else b"not ours\n"
@@ -120,11 +129,11 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
     with suppress(Refused):
         refresh(folder, repo.top)
     with suppress(Refused):
-        create(find_text("src/app.py", repo.top), Ways(), folder)
+        create(find_text("src/app.py", repo.top), SplitOptions(), folder)
     assert {path: path.read_bytes() for path in outside.rglob("*")} == before
 
 
-def default_folder_made(source: Text) -> Path:
+def default_folder_made(source: SourceText) -> Path:
     folder = default_folder(source)
     folder.parent.mkdir(parents=True)
     return folder
@@ -134,8 +143,8 @@ def default_folder_made(source: Text) -> Path:
 def test_a_folder_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     source = text(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(Refused, match="cannot open the folder"):
-        create(source, Ways(), tmp_path / "closed" / "out")
+    with pytest.raises(Refused, match="could not open the folder"):
+        create(source, SplitOptions(), tmp_path / "closed" / "out")
 
 
 def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
@@ -143,12 +152,14 @@ def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
 
     def slug(path: str) -> str:
         return (
-            default_folder(Text(path, b"", worktree)).relative_to(repo.top / ".repoagent/splits").as_posix()
+            default_folder(SourceText(path, b"", worktree))
+            .relative_to(repo.top / ".repoagent/splits")
+            .as_posix()
         )
 
     assert slug("src/app.py") == slug("src-app.py") == "src-app.py"
     (repo.top / ".repoagent" / "splits").mkdir(parents=True)
-    create(find_text("src/app.py", repo.top), Ways(), repo.top / ".repoagent/splits/src-app.py")
+    create(find_text("src/app.py", repo.top), SplitOptions(), repo.top / ".repoagent/splits/src-app.py")
     assert slug("src/app.py") == "src-app.py" and slug("src-app.py").startswith("src-app.py-")
     odd = {
         slug(path)
@@ -156,9 +167,9 @@ def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
     }
     assert len(odd) == 7 and all("/" not in one and not one.startswith(".") for one in odd)
     with pytest.raises(UsageError, match="say with -o"):
-        default_folder(Text("/tmp/x.py", b""))
+        default_folder(SourceText("/tmp/x.py", b""))
     with pytest.raises(UsageError, match="say with -o"):
-        default_folder(Text("", b"", worktree))
+        default_folder(SourceText("", b"", worktree))
 
 
 @pytest.mark.parametrize(
@@ -181,17 +192,15 @@ def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("language", [None, "python", "text"])
 def test_wide_characters_are_refused(encoding: str, language: str | None) -> None:
-    with pytest.raises(
-        Refused, match=r"a\.py is in UTF-(16|32), which can't be split: save it as UTF-8 first"
-    ):
-        check_text(Text("a.py", SOURCE.decode().encode(encoding)), Ways(language=language))
+    with pytest.raises(Refused, match=r"cannot split UTF-(16|32); save .*a\.py as UTF-8 first"):
+        check_text(SourceText("a.py", SOURCE.decode().encode(encoding)), SplitOptions(language=language))
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"a", b"\xef\xbb\xbfa\n", b"caf\xe9\n", b"a\0b\n", b"one\0two\nthree\n", b"\xfe"]
 )
 def test_what_is_not_wide_is_not_refused(data: bytes) -> None:
-    check_text(Text("a.py", data), Ways(language="text"))
+    check_text(SourceText("a.py", data), SplitOptions(language="text"))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -206,7 +215,9 @@ def test_what_is_not_wide_is_not_refused(data: bytes) -> None:
     st.booleans(),
 )
 def test_an_index_is_read_back_as_it_was_made(data: bytes, path: str, natural: bool) -> None:
-    index = index_of(Text(path, data), Ways(64, natural, "text" if not path else None), Path("/x"))
+    index = new_index(
+        SourceText(path, data), SplitOptions(64, natural, "text" if not path else None), Path("/x")
+    )
     assert b"".join(data[one.start : one.end] for one in index.segments) == data
     dumped = dumps({"version": VERSION, **index.to_dict()})
     assert parse_index(Path("/x/index.json"), dumped) == index
@@ -215,12 +226,12 @@ def test_an_index_is_read_back_as_it_was_made(data: bytes, path: str, natural: b
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 8))
 def test_new_names_sort_between_their_neighbours(gaps: list[int], count: int) -> None:
-    names = fill([None] * count, ".py")
+    names = fill_names([None] * count, ".py")
     assert names == [f"{number:03}.py" for number in range(1, count + 1)]
     for gap in gaps:
         place = gap % (len(names) + 1)
         wanted: list[str | None] = [*names[:place], *[None] * gap, *names[place:]]
-        filled = fill(wanted, ".py")
+        filled = fill_names(wanted, ".py")
         assert filled == sorted(filled) and len(set(filled)) == len(filled)
         assert all(old in (None, new) for old, new in zip(wanted, filled, strict=True))
         names = filled
@@ -228,11 +239,11 @@ def test_new_names_sort_between_their_neighbours(gaps: list[int], count: int) ->
 
 def test_many_new_names_in_one_place_stay_short() -> None:
     names: list[str | None] = ["001.py", *[None] * 2000, "002.py"]
-    filled = fill(names, ".py")
+    filled = fill_names(names, ".py")
     assert filled == sorted(set(filled)) and max(map(len, filled)) < 12
-    assert fill(["998.py", *[None] * 3], ".py") == ["998.py", "998nb.py", "998nc.py", "998nd.py"]
-    assert fill(["002.py", None, "004.py"], ".py") == ["002.py", "003.py", "004.py"]
-    assert len(fill([None] * 1000, ".py")[0]) == len("0001.py")
+    assert fill_names(["998.py", *[None] * 3], ".py") == ["998.py", "998nb.py", "998nc.py", "998nd.py"]
+    assert fill_names(["002.py", None, "004.py"], ".py") == ["002.py", "003.py", "004.py"]
+    assert len(fill_names([None] * 1000, ".py")[0]) == len("0001.py")
 
 
 def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -240,15 +251,15 @@ def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
     import signal
 
     source = text(tmp_path)
-    made = create(source, Ways(target=300), tmp_path / "old")
+    made = create(source, SplitOptions(target=300), tmp_path / "old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
-        with pytest.raises(RepoagentError, match="cannot write the split in"):
-            create(source, Ways(), tmp_path / "new")
-        with pytest.raises(RepoagentError, match="cannot write the split in"):
-            create(source, Ways(), tmp_path / "old")
+        with pytest.raises(RepoagentError, match="could not write the split in"):
+            create(source, SplitOptions(), tmp_path / "new")
+        with pytest.raises(RepoagentError, match="could not write the split in"):
+            create(source, SplitOptions(), tmp_path / "old")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, kept)

@@ -12,8 +12,8 @@ import pytest
 
 from repoagent.errors import RepoagentError
 from repoagent.split.create import create
-from repoagent.split.folder import Text, Ways
-from repoagent.split.folder_index import base_bytes, edited, read_index, segment_base, segment_bytes
+from repoagent.split.folder import SourceText, SplitOptions
+from repoagent.split.folder_index import base_bytes, edited_segments, read_index, segment_base, segment_bytes
 from repoagent.split.refresh import refresh
 from tests.conftest import GitRepo
 
@@ -24,7 +24,9 @@ Change = Callable[[dict[str, Any]], object]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "a.py").write_bytes(SOURCE)
-    return create(Text(str(tmp_path / "a.py"), SOURCE), Ways(target=300), tmp_path / "out").folder
+    return create(
+        SourceText(str(tmp_path / "a.py"), SOURCE), SplitOptions(target=300), tmp_path / "out"
+    ).folder
 
 
 def put(place: tuple[str | int, ...], value: object) -> Change:
@@ -45,21 +47,21 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("version",), "1"), "not JSON with a version"),
         (lambda c: c.pop("source"), "source is missing"),
         (put(("source", "path"), "../a.py"), "write it without '..'"),
-        (put(("source", "path"), "/etc/../etc/passwd"), "is no plain path"),
+        (put(("source", "path"), "/etc/../etc/passwd"), "is not normalized"),
         (put(("source", "path"), "x/.GIT/hooks/y"), "is in a git directory"),
         (put(("source", "path"), "a\0b"), "is not a path inside"),
         (put(("source", "size"), 10**400), "is no number"),
         (put(("source", "size"), -1), "is no number"),
         (put(("source", "size"), True), "is no number"),
-        (put(("source", "size"), 1e300), "size is of another kind"),
+        (put(("source", "size"), 1e300), "size has the wrong type"),
         (put(("source", "size"), len(SOURCE) + 1), "its segments end at byte"),
-        (put(("source", "sha256"), "0" * 63), "no hash"),
-        (put(("source", "blob"), "0" * 41), "no hash"),
-        (put(("source", "encoding"), "utf-7"), "encoding is none of"),
-        (put(("source", "encoding"), ["utf-8"]), "encoding is none of"),
+        (put(("source", "sha256"), "0" * 63), "not a hash"),
+        (put(("source", "blob"), "0" * 41), "not a hash"),
+        (put(("source", "encoding"), "utf-7"), "encoding is not one of"),
+        (put(("source", "encoding"), ["utf-8"]), "encoding is not one of"),
         (put(("target",), 0), "target is no number"),
-        (put(("segments",), {}), "segments is of another kind"),
-        (put(("segments", 1), 7), "in segment 2, there is no object"),
+        (put(("segments",), {}), "segments has the wrong type"),
+        (put(("segments", 1), 7), "in segment 2, the value is not an object"),
         (put(("segments", 1, "file"), "../a.py"), "the file of a segment can't have"),
         (put(("segments", 1, "file"), "/etc/passwd"), "the file of a segment can't have"),
         (put(("segments", 1, "file"), ".."), "the file of a segment can't have"),
@@ -69,19 +71,19 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("segments", 1, "file"), "\u0660.py"), "the file of a segment can't have"),
         (put(("segments", 1, "file"), "001.py"), "001.py is named twice"),
         (put(("segments", 1, "file"), "001.PY"), "001.PY is named twice"),
-        (put(("segments", 1, "start"), 5), "bytes are in the one before too"),
-        (put(("segments", 0, "start"), 5), "5 bytes are missing before it"),
+        (put(("segments", 1, "start"), 5), "bytes overlap with the segment before"),
+        (put(("segments", 0, "start"), 5), "5 bytes before it are missing"),
         (put(("segments", 1, "end"), 0), "the end is not after the start"),
-        (put(("segments", 1, "sha256"), "x" * 64), "no hash"),
+        (put(("segments", 1, "sha256"), "x" * 64), "not a hash"),
         (put(("segments", 1, "first_line"), 0), "first_line is no number"),
         (put(("segments", 1, "first_line"), 10**9), "the lines are out of order"),
-        (put(("segments", 1, "boundary"), "magic"), "boundary is none of"),
-        (put(("segments", 1, "scope"), [1]), "scope is no list of texts"),
+        (put(("segments", 1, "boundary"), "magic"), "boundary is not one of"),
+        (put(("segments", 1, "scope"), [1]), "scope is not a list of strings"),
         (put(("segments", 1, "symbols"), [{}]), "name is missing"),
-        (lambda c: c["segments"].pop(1), "bytes are missing before it"),
+        (lambda c: c["segments"].pop(1), "bytes before it are missing"),
         (lambda c: c["segments"].pop(), "its segments end at byte"),
-        (lambda c: c["segments"].insert(1, c["segments"][0]), "bytes are in the one before too"),
-        (put(("pending",), {"../x": ""}), "can't be pending"),
+        (lambda c: c["segments"].insert(1, c["segments"][0]), "bytes overlap with the segment before"),
+        (put(("pending",), {"../x": ""}), "pending has the invalid file name"),
         (put(("pending",), {"001.py": "zz"}), "no SHA-256"),
     ],
 )
@@ -107,8 +109,8 @@ def test_what_is_no_json_is_said(folder: Path, data: bytes) -> None:
 
 
 def test_an_index_in_a_repository_can_not_name_a_file_elsewhere(repo: GitRepo, tmp_path: Path) -> None:
-    made = create(Text(str(tmp_path / "a.py"), SOURCE), Ways(), repo.top / "parts")
-    with pytest.raises(RepoagentError, match="is named absolutely"):
+    made = create(SourceText(str(tmp_path / "a.py"), SOURCE), SplitOptions(), repo.top / "parts")
+    with pytest.raises(RepoagentError, match="has the absolute path"):
         read_index(made.folder)
 
 
@@ -116,7 +118,7 @@ def test_files_that_are_missing_or_no_files_are_named(folder: Path, tmp_path: Pa
     first = folder / "001.py"
     kept = first.read_bytes()
     first.unlink()
-    with pytest.raises(RepoagentError, match=r"001\.py is missing: put it back"):
+    with pytest.raises(RepoagentError, match=r"001\.py is missing; restore it"):
         read_index(folder)
     (tmp_path / "elsewhere").write_bytes(kept)
     first.symlink_to(tmp_path / "elsewhere")
@@ -126,7 +128,7 @@ def test_files_that_are_missing_or_no_files_are_named(folder: Path, tmp_path: Pa
     os.mkfifo(first)
     with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
         read_index(folder)
-    with pytest.raises(RepoagentError, match="there is no split at"):
+    with pytest.raises(RepoagentError, match="no split at"):
         read_index(tmp_path)
 
 
@@ -143,11 +145,11 @@ def test_a_base_that_is_not_what_was_split_is_refused(folder: Path) -> None:
 
 def test_edited_segments_are_told_by_their_bytes(folder: Path) -> None:
     index = read_index(folder / "index.json")
-    assert index == read_index(folder) and edited(index) == []
+    assert index == read_index(folder) and edited_segments(index) == []
     assert b"".join((folder / one.file).read_bytes() for one in index.segments) == SOURCE
     second = index.segments[1]
     (folder / second.file).write_bytes(b"mine\n")
-    assert edited(index) == [second]
+    assert edited_segments(index) == [second]
     assert segment_bytes(index, second) == b"mine\n"
     assert segment_base(index, second) == SOURCE[second.start : second.end]
     assert segment_bytes(index, index.segments[0]) == SOURCE[: second.start]

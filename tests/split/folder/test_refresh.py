@@ -17,9 +17,16 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import exchange
 from repoagent.split import folder_writer
 from repoagent.split.create import create
-from repoagent.split.folder import Other, Text, Ways
-from repoagent.split.folder_index import Index, base_bytes, edited, read_index, segment_base, segment_bytes
-from repoagent.split.refresh import Refreshed, refresh
+from repoagent.split.folder import OptionChanges, SourceText, SplitOptions
+from repoagent.split.folder_index import (
+    Index,
+    base_bytes,
+    edited_segments,
+    read_index,
+    segment_base,
+    segment_bytes,
+)
+from repoagent.split.refresh import RefreshResult, refresh
 
 
 def function(name: str, lines: int = 8) -> bytes:
@@ -38,12 +45,12 @@ def split(tmp_path: Path) -> Index:
 
 def make(top: Path, source: bytes) -> Index:
     (top / "x.py").write_bytes(source)
-    index = create(Text(str(top / "x.py"), source), Ways(target=220), top / "out")
+    index = create(SourceText(str(top / "x.py"), source), SplitOptions(target=220), top / "out")
     assert [one.file for one in index.segments][:1] == (["001.py"] if source else [])
     return index
 
 
-def again(index: Index, source: bytes) -> Refreshed:
+def again(index: Index, source: bytes) -> RefreshResult:
     Path(index.source.path).write_bytes(source)
     done = refresh(index.folder, index.folder)
     check(index.folder, source)
@@ -54,7 +61,7 @@ def check(folder: Path, source: bytes) -> Index:
     """The split reads as one of `source`, with nothing left over in its folder."""
     index = read_index(folder)
     assert base_bytes(index) == source
-    mine = {one.file for one in edited(index)}
+    mine = {one.file for one in edited_segments(index)}
     for one in index.segments:
         if one.file not in mine:
             assert (
@@ -78,10 +85,10 @@ def test_a_source_that_is_gone_or_was_standard_input_is_said(split: Index, tmp_p
     Path(split.source.path).unlink()
     with pytest.raises(UsageError, match="no such file"):
         refresh(split.folder, tmp_path)
-    piped = create(Text("", SOURCE), Ways(), tmp_path / "piped")
+    piped = create(SourceText("", SOURCE), SplitOptions(), tmp_path / "piped")
     with pytest.raises(UsageError, match="was split from standard input"):
         refresh(piped.folder, tmp_path)
-    done = refresh(piped.folder, tmp_path, text=Text("", SOURCE + b"x = 1\n"))
+    done = refresh(piped.folder, tmp_path, text=SourceText("", SOURCE + b"x = 1\n"))
     assert base_bytes(done.index) == SOURCE + b"x = 1\n"
 
 
@@ -97,7 +104,7 @@ def test_a_local_change_writes_one_file(split: Index) -> None:
     assert (done.written, done.added, done.removed) == (("003.py",), (), ())
     after = {path.name: path.stat().st_ino for path in split.folder.glob("0*")}
     assert {name for name in before if before[name] != after[name]} <= {"003.py"}
-    assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")) == Refreshed(done.index)
+    assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")) == RefreshResult(done.index)
 
 
 def test_names_stay_where_functions_come_and_go(split: Index) -> None:
@@ -117,7 +124,7 @@ def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same
     done = again(split, b"import os\n\n\n" + SOURCE.replace(b"f_1", b"g_1").replace(function("c"), b""))
     assert (done.edited, done.to_merge) == (("004.py",), ())
     assert (split.folder / "004.py").read_bytes() == mine
-    (one,) = edited(done.index)
+    (one,) = edited_segments(done.index)
     assert segment_base(done.index, one) == function("d")
 
 
@@ -127,7 +134,7 @@ def test_an_edited_segment_whose_source_changed_too_keeps_what_it_was_edited_fro
     for value in (b"one", b"two"):
         done = again(split, SOURCE.replace(b"d_6 = 6", b"d_6 = " + value))
         assert (done.edited, done.to_merge, done.written) == (("004.py",), ("004.py",), ())
-        (one,) = edited(read_index(split.folder))
+        (one,) = edited_segments(read_index(split.folder))
         assert segment_base(done.index, one) == function("d")
         assert segment_bytes(done.index, one) == mine
         assert base_bytes(done.index)[one.start : one.end] == function("d").replace(
@@ -141,7 +148,7 @@ def test_an_edited_segment_whose_source_is_gone_stays(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     done = again(split, SOURCE.replace(function("d"), b""))
     assert done.to_merge == ("004.py",)
-    (one,) = edited(done.index)
+    (one,) = edited_segments(done.index)
     assert one.start == one.end and segment_base(done.index, one) == function("d")
     assert again(split, b"").edited == ("004.py",)
     assert (split.folder / "004.py").read_bytes() == b"mine\n"
@@ -204,10 +211,10 @@ def test_a_file_in_the_way_of_a_new_segment_is_refused(split: Index) -> None:
 
 def test_other_ways_of_splitting_keep_what_is_edited(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
-    done = refresh(split.folder, split.folder, other=Other(target=100_000))
+    done = refresh(split.folder, split.folder, other=OptionChanges(target=100_000))
     assert done.edited == ("004.py",) and len(done.index.segments) <= 4
     check(split.folder, SOURCE)
-    assert segment_base(done.index, edited(done.index)[0]) == function("d")
+    assert segment_base(done.index, edited_segments(done.index)[0]) == function("d")
 
 
 def test_what_is_saved_in_the_moment_of_the_swap_is_put_back(
@@ -271,7 +278,7 @@ def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_p
         base = base_bytes(index)
         assert base in (SOURCE, after)
         seen.add((base == after, bool(index.pending)))
-        assert [one.file for one in edited(index)] == ["002.py"]
+        assert [one.file for one in edited_segments(index)] == ["002.py"]
         for one in index.segments:
             if one.file != "002.py":
                 assert segment_bytes(index, one) == base[one.start : one.end]
@@ -309,14 +316,14 @@ def test_nothing_that_was_edited_is_ever_lost(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         top = Path(name)
         (top / "x.py").write_bytes(source)
-        index = create(Text(str(top / "x.py"), source), Ways(target=64), top / "out")
+        index = create(SourceText(str(top / "x.py"), source), SplitOptions(target=64), top / "out")
         for _ in range(data.draw(st.integers(1, 3))):
             for one in data.draw(
                 st.lists(st.sampled_from(index.segments), max_size=3) if index.segments else st.just([])
             ):
                 path = index.folder / one.file
                 path.write_bytes(data.draw(changed(path.read_bytes())))
-            mine = {one.file: segment_bytes(index, one) for one in edited(index)}
+            mine = {one.file: segment_bytes(index, one) for one in edited_segments(index)}
             source = data.draw(st.one_of(changed(source), st.just(_landed(index)), changed(_landed(index))))
             done = again(index, source)
             index = done.index
@@ -325,7 +332,7 @@ def test_nothing_that_was_edited_is_ever_lost(data: st.DataObject) -> None:
                     assert text in source
                 else:
                     assert (index.folder / file).read_bytes() == text
-            assert {*done.edited} == {one.file for one in edited(index)} == {*mine} - {*done.merged}
+            assert {*done.edited} == {one.file for one in edited_segments(index)} == {*mine} - {*done.merged}
 
 
 def _landed(index: Index) -> bytes:
