@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.split.splitters import GRAMMARS, Splitter, grammar
-from repoagent.syntax.parser import forget
+from repoagent.syntax.parser import clear_cache
 
 REPEATS = 3
 # `ru_maxrss` of a new process begins at that of the process that started it; Linux knows better.
@@ -48,7 +48,7 @@ def parser(kind: str) -> Callable[[bytes], object]:
 
 
 def _spent(call: Callable[[], object]) -> float:
-    forget()
+    clear_cache()
     gc.collect()
     start = time.process_time()
     call()

@@ -38,7 +38,7 @@ from repoagent.split.folder_index import (
 )
 from repoagent.split.folder_writer import finish, put
 from repoagent.split.relocate import OffsetMap, Relocation, cuts_of, relocate
-from repoagent.syntax.languages import LONG_TAIL, at_hand, language_of
+from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
 
 SAME = OptionChanges()
 
@@ -92,7 +92,7 @@ def _language(index: Index, base: bytes, text: SourceText) -> str | None:
     """The language option of the split; None if the file implied the language, or its grammar is missing here."""
     if language_of(index.source.path, base) == index.language:
         return None
-    if index.language in LONG_TAIL and not at_hand(index.language):
+    if index.language in LONG_TAIL and not is_available(index.language):
         return None
     return index.language or PLAIN
 

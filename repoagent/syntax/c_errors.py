@@ -1,7 +1,7 @@
 """Faults in C and C++ that no macro can explain.
 
 The grammar does not know a file's macros, so it rejects much code that compiles. This module reads the tokens alone:
-brackets (one branch of each `#if ... #else` counts), literals and comments that do not end, characters that C does not
+brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
 have, a statement without its `;`, and prose.
 """
 
@@ -49,11 +49,11 @@ _PROSE_WORDS = 4  # so many plain words side by side are no declaration
 
 
 class CFault(NamedTuple):
-    """One fault on `line` (from 0). `of` tells it from another one wherever it moves; `bracket` marks the imbalance of
-    brackets, whose cause may be elsewhere."""
+    """One fault on `line` (from 0). `of` identifies it when its line moves; `bracket` marks unbalanced brackets, whose
+    cause may be elsewhere."""
 
     line: int
-    said: str
+    message: str
     of: bytes
     bracket: bool = False
 
@@ -67,8 +67,8 @@ class _Token(NamedTuple):
 
 
 def may_add_faults(removed: bytes, added: bytes) -> bool:
-    """Whether a hunk may add a fault of brackets, literals or comments: False where both sides leave the same brackets
-    open and no literal or comment without an end."""
+    """Whether a hunk may add a fault of brackets, literals or comments: False if both sides leave the same brackets
+    open and no unterminated literal or comment."""
     sides = []
     for text in (removed, added):
         faults: list[CFault] = []
@@ -88,12 +88,12 @@ def may_add_faults(removed: bytes, added: bytes) -> bool:
 
 
 def new_c_faults(before: bytes, after: bytes) -> list[CFault]:
-    """The faults that turning `before` into `after` adds, in order of the text. Both are UTF-8."""
+    """The faults that the change from `before` to `after` (both UTF-8) adds, in order."""
     old, new = _faults(before), _faults(after)
-    known = Counter((fault.said.partition(" on line")[0], fault.of) for fault in old)
+    known = Counter((fault.message.partition(" on line")[0], fault.of) for fault in old)
     added = []
     for fault in new:
-        key = fault.said.partition(" on line")[0], fault.of
+        key = fault.message.partition(" on line")[0], fault.of
         if known[key]:
             known[key] -= 1
         else:
@@ -134,31 +134,31 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
             continue
         match = _TOKEN.match(text, place)
         assert match is not None
-        kind, said, place = str(match.lastgroup), match[0], match.end()
+        kind, message, place = str(match.lastgroup), match[0], match.end()
         if kind == "mark":
             kind = "raw"
         if kind in {"blank", "comment"}:
-            line += said.count(b"\n")
-            fresh = said == b"\n" or (fresh and kind == "blank")
+            line += message.count(b"\n")
+            fresh = message == b"\n" or (fresh and kind == "blank")
             continue
         of = lines[line].strip()
         if kind == "endless":
-            faults.append(CFault(line, f"the comment on line {line + 1} does not end", of))
+            faults.append(CFault(line, f"the comment on line {line + 1} is not closed", of))
             return
         if kind == "open":
-            faults.append(CFault(line, f"a `{said.decode()}` has no end on line {line + 1}", of))
+            faults.append(CFault(line, f"a `{message.decode()}` without its end on line {line + 1}", of))
             rest = _LINE.match(text, place)
             place = rest.end() - rest[0].endswith(b"\n") if rest else place
             continue
         if kind == "odd":
-            shown = said.decode("latin-1")
-            shown = shown if shown.isprintable() else f"\\x{said[0]:02x}"
-            faults.append(CFault(line, f"there is a `{shown}` on line {line + 1}", of))
+            shown = message.decode("latin-1")
+            shown = shown if shown.isprintable() else f"\\x{message[0]:02x}"
+            faults.append(CFault(line, f"stray `{shown}` on line {line + 1}", of))
         if fresh:
             column = len(lines[line].expandtabs(8)) - len(lines[line].expandtabs(8).lstrip())
-        yield _Token(kind, said, line, column, fresh)
+        yield _Token(kind, message, line, column, fresh)
         fresh = False
-        line += said.count(b"\n")
+        line += message.count(b"\n")
 
 
 def _skipped(text: bytes, place: int) -> int:
@@ -181,8 +181,7 @@ class _Branches(NamedTuple):
 
 
 def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
-    """The brackets without a partner. Of each `#if ... #else` the first branch counts; the others have to leave as
-    many open."""
+    """The unmatched brackets. Of each `#if ... #else` the first branch counts; the others must leave as many open."""
     found: list[CFault] = []
     stack: list[_Token] = []
     branches: list[_Branches] = []
@@ -196,8 +195,8 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
             elif branches and (name == b"endif" or name.startswith(b"el")):
                 one = branches[-1]
                 if one.after is not None and [t.text for t in stack] != [t.text for t in one.after]:
-                    said = f"the branches before line {token.line + 1} leave different brackets open"
-                    found.append(CFault(token.line, said, b"", bracket=True))
+                    message = f"the branches before line {token.line + 1} leave different brackets open"
+                    found.append(CFault(token.line, message, b"", bracket=True))
                 if name == b"endif":
                     branches.pop()
                     stack = stack if one.after is None else one.after
@@ -223,8 +222,8 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
                 if token.text == b"}" and token.first and token.column < opened.column:
                     shallow = shallow or opened
             elif counts:
-                said = f"a `{token.text.decode()}` too many on line {token.line + 1}"
-                found.append(CFault(token.line, said, lines[token.line].strip(), bracket=True))
+                message = f"unmatched `{token.text.decode()}` on line {token.line + 1}"
+                found.append(CFault(token.line, message, lines[token.line].strip(), bracket=True))
     if any(b"ifndef" + one.removeprefix(b"ifdef") in uneven for one in uneven if one.startswith(b"ifdef")):
         return []  # `#ifdef X`, `{`, `#endif`, `#ifndef X`, `{`, `#endif`, `}`: one of them is meant
     if shallow is not None and stack and stack[0].text == b"{":
@@ -233,12 +232,12 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
 
 
 def _open(token: _Token, lines: Sequence[bytes]) -> CFault:
-    said = f"the `{token.text.decode()}` on line {token.line + 1} is not closed"
-    return CFault(token.line, said, lines[token.line].strip(), bracket=True)
+    message = f"the `{token.text.decode()}` on line {token.line + 1} is not closed"
+    return CFault(token.line, message, lines[token.line].strip(), bracket=True)
 
 
 def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]:
-    """Statements that end with their line, or their block, but not with a `;`."""
+    """Statements that end with their line or block, but without a `;`."""
     start, depth = 0, 0
     blocks: list[str] = []
     for n, token in enumerate(tokens):
@@ -264,7 +263,7 @@ def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CF
 
 
 def _block(head: Sequence[_Token]) -> str:
-    """What the `{` after these tokens opens: "code", a "struct", or "" for what is neither for sure."""
+    """What the `{` after these tokens opens: "code", "struct", or "" if that is unknown."""
     texts = [token.text for token in head]
     if not texts or texts[-1] in (b")", b"else", b"do", b"try"):
         return "code"
@@ -359,4 +358,4 @@ def _prose(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]
         run = 0 if not plain else run + 1 if token.line == line else 1
         line = token.line
         if run == _PROSE_WORDS:
-            yield CFault(token.line, f"line {token.line + 1} is no code", lines[token.line].strip())
+            yield CFault(token.line, f"line {token.line + 1} is not code", lines[token.line].strip())

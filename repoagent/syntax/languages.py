@@ -1,11 +1,9 @@
-"""The languages whose grammars come with the extra `[languages]`: how they are recognised, where a grammar is.
+"""Which language a file is in, and the tree-sitter grammar of a language.
 
-Three kinds of package have them. The newest grammar of a language is a package of its own, `tree-sitter-ruby`: what of
-these is installed is used first. `tree-sitter-languages` (Python before 3.13) is one shared library; its own loader
-fails with today's tree-sitter, so the library is opened here. `tree-sitter-language-pack` fetches each grammar from the
-network when it is first asked for; here only those are used that somebody has fetched.
-
-Which language a file is written in, and the tree-sitter grammar of a language.
+The grammars of `LANGUAGES` are dependencies. Those of `LONG_TAIL` come with the extra `[languages]`, from three kinds
+of packages: one per language, such as `tree-sitter-ruby`, which is used first; `tree-sitter-languages` (Python before
+3.13), a shared library that is opened here because its own loader fails with today's tree-sitter; and
+`tree-sitter-language-pack`, of which only grammars are used that the user has downloaded.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ PACK = "tree_sitter_language_pack"
 CAPSULE = b"tree_sitter.Language"
 
 
-# The languages whose grammar is a package of its own that works here, `tree_sitter_` and the name; with the function
-# that gives it.
+# The languages with a package of their own that works, `tree_sitter_` and the name, and the function that returns the
+# grammar.
 OWN = {
     **dict.fromkeys(
         (
@@ -45,10 +43,10 @@ OWN = {
 _OWN_NAMES = {"csharp": "c_sharp"}
 
 
-class Tail(NamedTuple):
+class TailLanguage(NamedTuple):
     """A language by its suffixes, file names and `#!` programs. `pack` is its name in tree-sitter-language-pack,
-    `library` that in tree-sitter-languages: "" where it is not in there, and for Scala and Julia, whose old scanners
-    write past their buffer or end the process."""
+    `library` that in tree-sitter-languages: "" if it is missing there, and for Scala and Julia, whose old scanners
+    overflow their buffer or end the process."""
 
     suffixes: tuple[str, ...]
     library: str
@@ -65,15 +63,15 @@ def _tail(
     pack: str = "",
     names: str = "",
     shebangs: str = "",
-) -> tuple[str, Tail]:
-    """`library` is None for "as the language", "" for "not there"."""
+) -> tuple[str, TailLanguage]:
+    """`library` is None for the name of the language, "" if it is missing there."""
     inside = name if library is None else library
-    return name, Tail(
+    return name, TailLanguage(
         tuple(suffixes.split()), inside, pack or name, tuple(names.split()), tuple(shebangs.split())
     )
 
 
-LONG_TAIL: dict[str, Tail] = dict(
+LONG_TAIL: dict[str, TailLanguage] = dict(
     (
         _tail("ruby", ".rb .rake .gemspec .ru .podspec", shebangs="ruby",
               names="Rakefile Gemfile Podfile Vagrantfile Fastfile Guardfile"),
@@ -135,14 +133,14 @@ LONG_TAIL: dict[str, Tail] = dict(
 )  # fmt: skip
 
 
-def at_hand(language: str) -> bool:
+def is_available(language: str) -> bool:
     """Whether the grammar of a language of the long tail can be loaded without a download."""
     tail = LONG_TAIL[language]
     return bool(_own(language) or (tail.library and _library() is not None)) or tail.pack in _fetched()
 
 
 def load(language: str) -> tree_sitter.Language:
-    """The grammar of a language of the long tail. Raises UsageError with what has to be done to get it."""
+    """The grammar of a language of the long tail. Raises UsageError that says how to install it."""
     import tree_sitter
 
     tail = LONG_TAIL[language]
@@ -151,13 +149,13 @@ def load(language: str) -> tree_sitter.Language:
     if tail.pack in _fetched():
         found: tree_sitter.Language = import_module(PACK).get_language(tail.pack)
         return found
-    raise UsageError(f"there is no grammar for {language} here: {how_to_get(language)}")
+    raise UsageError(f"the grammar of {language} is not installed; {install_hint(language)}")
 
 
 @cache
 def second_grammar(language: str) -> tree_sitter.Language | None:
-    """Another grammar for what the first does not understand, where both are installed: the two for Kotlin lose what
-    follows different constructs."""
+    """Another grammar to try where the first fails, if both are installed: the two for Kotlin fail on different
+    constructs."""
     import tree_sitter
 
     shared = _shared(language) if language == "kotlin" and _own(language) else None
@@ -165,7 +163,7 @@ def second_grammar(language: str) -> tree_sitter.Language | None:
 
 
 def tail_capsule(language: str) -> object | None:
-    """The grammar as its own package or tree-sitter-languages has it."""
+    """The grammar from its own package or tree-sitter-languages; None if neither is installed."""
     if own := _own(language):
         found: object = getattr(import_module(own), OWN[language])()
         return found
@@ -183,7 +181,7 @@ def _shared(language: str) -> object | None:
 
 
 def capsule_of(address: int) -> object:
-    """A grammar in memory, as the packages of grammars hand it over."""
+    """The capsule for a grammar at an address in memory, as packages of grammars return it."""
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype = ctypes.py_object
     capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -191,16 +189,16 @@ def capsule_of(address: int) -> object:
     return found
 
 
-def how_to_get(language: str) -> str:
-    """What a person can do to have the grammar of this language, as a clause."""
+def install_hint(language: str) -> str:
+    """How to install the grammar of this language, as a clause."""
     tail = LONG_TAIL[language]
     if language in OWN and (find_spec(PACK) is not None or _library() is not None):
         return install_package(f"tree-sitter-{_own_name(language).replace('_', '-')}")
     if find_spec(PACK) is not None:
-        return f"fetch it with python -c 'import {PACK} as pack; pack.download([\"{tail.pack}\"])'"
+        return f"download it with python -c 'import {PACK} as pack; pack.download([\"{tail.pack}\"])'"
     if _library() is not None:
         pack = install_package("tree-sitter-language-pack")
-        return f"it is not in tree-sitter-languages; {pack}, which has it, and fetch it"
+        return f"tree-sitter-languages lacks it; {pack} and download it"
     return install_extra("languages")
 
 
@@ -210,14 +208,14 @@ def _own_name(language: str) -> str:
 
 @cache
 def _own(language: str) -> str:
-    """The package that is this grammar alone, where it is installed; else ""."""
+    """The package for this grammar alone if it is installed, else ""."""
     module = f"tree_sitter_{_own_name(language)}"
     return module if language in OWN and find_spec(module) is not None else ""
 
 
 @cache
 def _library() -> Path | None:
-    """The shared library of tree-sitter-languages, where that is installed; nothing of it is imported."""
+    """The shared library of tree-sitter-languages, without importing the package; None if it is not installed."""
     spec = find_spec(LIBRARY)
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         for suffix in (".so", ".dll", ".dylib"):
@@ -228,7 +226,7 @@ def _library() -> Path | None:
 
 @cache
 def _fetched() -> frozenset[str]:
-    """The grammars of tree-sitter-language-pack that are on this machine."""
+    """The grammars of tree-sitter-language-pack that were downloaded."""
     if find_spec(PACK) is None:
         return frozenset()
     pack = import_module(PACK)
@@ -237,8 +235,8 @@ def _fetched() -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Spec:
-    """How a language is recognised and where its grammar is: `function` of the package `module`."""
+class LanguageSpec:
+    """How to recognize a language, and its grammar: `function` of the package `module`."""
 
     module: str
     suffixes: tuple[str, ...]
@@ -247,28 +245,28 @@ class Spec:
     function: str = "language"
 
 
-LANGUAGES: dict[str, Spec] = {
-    "python": Spec(
+LANGUAGES: dict[str, LanguageSpec] = {
+    "python": LanguageSpec(
         "tree_sitter_python",
         (".py", ".pyi", ".pyw", ".bzl"),
         ("SConstruct", "SConscript", "wscript", "BUILD.bazel", "WORKSPACE.bazel"),
         ("python", "python2", "python3", "pypy", "pypy3"),
     ),
-    "javascript": Spec(
+    "javascript": LanguageSpec(
         "tree_sitter_javascript", (".js", ".mjs", ".cjs", ".jsx"), shebangs=("node", "nodejs", "bun")
     ),
-    "typescript": Spec(
+    "typescript": LanguageSpec(
         "tree_sitter_typescript",
         (".ts", ".mts", ".cts"),
         shebangs=("deno", "ts-node", "tsx"),
         function="language_typescript",
     ),
-    "tsx": Spec("tree_sitter_typescript", (".tsx",), function="language_tsx"),
-    "java": Spec("tree_sitter_java", (".java",)),
-    "go": Spec("tree_sitter_go", (".go",)),
-    "rust": Spec("tree_sitter_rust", (".rs",)),
-    "c": Spec("tree_sitter_c", (".c", ".h")),
-    "cpp": Spec(
+    "tsx": LanguageSpec("tree_sitter_typescript", (".tsx",), function="language_tsx"),
+    "java": LanguageSpec("tree_sitter_java", (".java",)),
+    "go": LanguageSpec("tree_sitter_go", (".go",)),
+    "rust": LanguageSpec("tree_sitter_rust", (".rs",)),
+    "c": LanguageSpec("tree_sitter_c", (".c", ".h")),
+    "cpp": LanguageSpec(
         "tree_sitter_cpp",
         (
             ".cc",
@@ -287,7 +285,7 @@ LANGUAGES: dict[str, Spec] = {
             ".ino",
         ),
     ),
-    "json": Spec(
+    "json": LanguageSpec(
         "tree_sitter_json",
         (".json", ".jsonc", ".geojson", ".webmanifest", ".code-workspace", ".ipynb", ".avsc", ".har"),
         (
@@ -300,8 +298,10 @@ LANGUAGES: dict[str, Spec] = {
             ".swcrc",
         ),
     ),
-    "yaml": Spec("tree_sitter_yaml", (".yaml", ".yml"), (".clang-format", ".clang-tidy", "CITATION.cff")),
-    "xml": Spec(
+    "yaml": LanguageSpec(
+        "tree_sitter_yaml", (".yaml", ".yml"), (".clang-format", ".clang-tidy", "CITATION.cff")
+    ),
+    "xml": LanguageSpec(
         "tree_sitter_xml",
         (
             ".xml",
@@ -326,10 +326,10 @@ LANGUAGES: dict[str, Spec] = {
         ),
         function="language_xml",
     ),
-    "markdown": Spec("tree_sitter_markdown", (".md", ".markdown", ".mkd", ".mdown")),
-    "html": Spec("tree_sitter_html", (".html", ".htm", ".xhtml")),
-    "css": Spec("tree_sitter_css", (".css",)),
-    "bash": Spec(
+    "markdown": LanguageSpec("tree_sitter_markdown", (".md", ".markdown", ".mkd", ".mdown")),
+    "html": LanguageSpec("tree_sitter_html", (".html", ".htm", ".xhtml")),
+    "css": LanguageSpec("tree_sitter_css", (".css",)),
+    "bash": LanguageSpec(
         "tree_sitter_bash",
         (".sh", ".bash", ".ebuild", ".bats"),
         (
@@ -346,8 +346,8 @@ LANGUAGES: dict[str, Spec] = {
     ),
 }
 
-# The core comes last: what is in both belongs to it.
-_ALL: tuple[tuple[str, Spec | Tail], ...] = (*LONG_TAIL.items(), *LANGUAGES.items())
+# The core comes last, so that it wins.
+_ALL: tuple[tuple[str, LanguageSpec | TailLanguage], ...] = (*LONG_TAIL.items(), *LANGUAGES.items())
 _BY_SUFFIX = {suffix: name for name, spec in _ALL for suffix in spec.suffixes}
 _BY_NAME = {file: name for name, spec in _ALL for file in spec.names}
 _BY_PROGRAM = {program: name for name, spec in _ALL for program in spec.shebangs}
@@ -365,25 +365,22 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def language_of(path: str, data: bytes) -> str | None:
-    """The language of a file, or None where its grammar is not at hand or the file is binary.
-
-    It is a key of `LANGUAGES`, or of `LONG_TAIL` where the extra `[languages]` is installed. See `written_in` for
-    what it goes by.
-    """
-    found = written_in(path, data)
-    return found if found in LANGUAGES or (found is not None and at_hand(found)) else None
+    """The language of a file, a key of `LANGUAGES` or `LONG_TAIL`; None if its grammar is not installed or the file is
+    binary. See `guess_language`."""
+    found = guess_language(path, data)
+    return found if found in LANGUAGES or (found is not None and is_available(found)) else None
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether a file is binary, as git has it, but for UTF-16 with a byte-order mark."""
+    """Whether a file is binary as git defines it, except UTF-16 with a byte-order mark."""
     return b"\0" in data[:_SNIFF] and not data.startswith(UTF16_MARKS)
 
 
-def written_in(path: str, data: bytes) -> str | None:
-    """The language of a file, its grammar at hand or not; None where it is not known or the file is binary.
+def guess_language(path: str, data: bytes) -> str | None:
+    """The language of a file, whether or not its grammar is installed; None if it is unknown or the file is binary.
 
-    `path` gives the suffix or the name, `data` (the content, or the first 64 kB of it) the `#!` line and what
-    tells C++ headers from C ones. A `#!` line wins over the suffix: `run.sh` may be a zsh script.
+    `path` has the suffix or the name, `data` (the content, or its first 64 kB) the `#!` line, and distinguishes C++
+    headers from C ones. A `#!` line wins over the suffix: `run.sh` may be a zsh script.
     """
     if is_binary(data):
         return None
@@ -415,20 +412,20 @@ def _by_program(program: bytes) -> str | None:
 
 @cache
 def grammar(language: str) -> tree_sitter.Language:
-    """The grammar of `language` (a key of `LANGUAGES` or `LONG_TAIL`), loaded at first use: 1 to 15 ms each.
+    """The grammar of `language` (a key of `LANGUAGES` or `LONG_TAIL`), loaded on first use, which takes 1 to 15 ms.
 
-    Raises UsageError for a language without one, and says how to get it where that is possible.
+    Raises UsageError for an unknown language, and for a grammar that is not installed, with how to install it.
     """
     import tree_sitter
 
     if language not in LANGUAGES and language not in LONG_TAIL:
-        raise UsageError(f"there is no grammar for {language!r}; there are: {', '.join(sorted(LANGUAGES))}")
+        raise UsageError(f"unknown language {language!r}; the languages are: {', '.join(sorted(LANGUAGES))}")
     capsule = capsule_for(language)
     return load(language) if capsule is None else tree_sitter.Language(capsule)
 
 
 def capsule_for(language: str) -> object | None:
-    """The grammar as its package hands it over; None where no package has it in this form."""
+    """The capsule of the grammar from its package; None if no installed package has one."""
     if language in LONG_TAIL:
         return tail_capsule(language)
     spec = LANGUAGES[language]

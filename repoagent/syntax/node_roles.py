@@ -1,4 +1,4 @@
-"""As what a name stands in a syntax tree: tables of the nodes that define, bind or look up names, of all grammars."""
+"""The role of a name in a syntax tree: tables of the nodes that define, bind or look up names, for all grammars."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ _CLASSES = _set(
 
 
 def role_of(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tree_sitter.Node | None]:
-    """As what a name stands there, and the scope in which it hides what has the same name elsewhere."""
+    """The role of a name, and the scope in which it shadows the same name."""
     parent = node.parent
     if parent is None:
         return "name", None
@@ -164,7 +164,7 @@ def owner_of(parent: tree_sitter.Node) -> tree_sitter.Node | None:
 
 
 def is_key(string: tree_sitter.Node) -> bool:
-    """Whether a string is what a dictionary or an object is asked for: `{"name": 1}`, `found["name"]`."""
+    """Whether a string is a key of a dictionary or an object: `{"name": 1}`, `found["name"]`."""
     parent = string.parent
     if parent is None:
         return False
@@ -180,7 +180,7 @@ _SUBSCRIPTS = ("subscript", "subscript_expression")
 
 
 def _is_head(node: tree_sitter.Node) -> bool:
-    """Whether it is the name of a function that is defined there: `int K::load() {`."""
+    """Whether it is the name in the head of a function definition: `int K::load() {`."""
     child, parent = node, node.parent
     while parent is not None and parent.type in _WRAPS and _is_in(parent, child, ("declarator",)):
         child, parent = parent, parent.parent
@@ -237,7 +237,8 @@ def _is_in(parent: tree_sitter.Node, child: tree_sitter.Node, fields: tuple[str,
 
 
 def _scope(node: tree_sitter.Node, language: str) -> tuple[tree_sitter.Node | None, bool]:
-    """The function or block in which what `node` binds is known, None for the file; and whether it is a class's."""
+    """The function or block in which the name that `node` binds is visible, None for the file; and whether that is in a
+    class."""
     scopes = _PYTHON_SCOPES if language == "python" else _SCOPES
     binds_itself = node.type in _PARAMETERS or node.type in (
         "for_statement",

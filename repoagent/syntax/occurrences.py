@@ -1,4 +1,4 @@
-"""Where a name stands in a file and as what, read off the syntax tree; as a plain word where there is no grammar."""
+"""Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.syntax.languages import is_binary, language_of, written_in
+from repoagent.syntax.languages import guess_language, is_binary, language_of
 from repoagent.syntax.node_roles import Role, is_key, owner_of, role_of
 from repoagent.syntax.outline.data_formats import LANGUAGES_WITH_KEYS
 from repoagent.syntax.outline.markup import is_plain_text
@@ -18,15 +18,15 @@ from repoagent.syntax.parser import parse_bytes, source_text
 if TYPE_CHECKING:
     import tree_sitter
 
-MOST = 2_000  # occurrences in a file: where there are more, they are words
+MOST = 2_000  # occurrences in a file, above which they count as words
 PROSE = frozenset(
     {"markdown", "toml", *LANGUAGES_WITH_KEYS, *PAGES, *SHEETS}
 )  # their grammars know no identifiers
 
 
 class Occurrence(NamedTuple):
-    """A name on a line, counted from 1. `through` has the words of the imports that a qualified name goes through,
-    where the language says them."""
+    """A name on a line (from 1). `through` has the words of the imports through which a qualified name is looked up, if
+    the language has them."""
 
     name: str
     line: int
@@ -35,7 +35,7 @@ class Occurrence(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """In order of the text. `symbols` is the outline of the file, empty where it was not `parsed`."""
+    """The occurrences in order. `symbols` is the outline of the file, empty if it was not `parsed`."""
 
     found: tuple[Occurrence, ...]
     symbols: tuple[Symbol, ...] = ()
@@ -43,15 +43,15 @@ class Occurrences(NamedTuple):
 
 
 def is_prose(path: str) -> bool:
-    """Whether the file, by its name, is not written in a language whose identifiers are known."""
-    language = written_in(path, b"")
+    """Whether the language of the file, judging by its name, has no known identifiers."""
+    language = guess_language(path, b"")
     return language is None or language in PROSE
 
 
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
-    """Where `names` stand in a file. Without a grammar, without `parse`, and in what can't be parsed, each word counts,
-    in a document what looks like code; else comments are left out, and strings but for keys. Nothing for a binary
-    file."""
+    """The occurrences of `names` in a file. Without a grammar, without `parse`, and if it cannot be parsed, each word
+    counts, in a document only what looks like code; else comments are skipped, and strings except keys. None in a
+    binary file."""
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
@@ -61,7 +61,7 @@ def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool =
     if language is not None and language not in PROSE and len(places) <= MOST:
         tree = parse_bytes(text, language)
     if tree is None or language is None:
-        if written_in(path, b"") in PROSE or is_plain_text(path):
+        if guess_language(path, b"") in PROSE or is_plain_text(path):
             places = [place for place in places if _is_code(text, *place)]
         return Occurrences(tuple(_as_text(text, places)))
     found = tuple(_as_nodes(text, places, tree.root_node, language))
@@ -94,7 +94,7 @@ def _found(text: bytes, word: bytes) -> Iterator[int]:
 
 
 def _is_code(text: bytes, start: int, word: bytes) -> bool:
-    """Whether a word of a document is meant as a name: it is no plain word, or called, quoted or looked up."""
+    """Whether a word of a document is probably a name: not a plain word, or called, quoted or qualified."""
     if not (word.isalpha() and word.islower()):
         return True
     end = start + len(word)
@@ -150,7 +150,7 @@ _NO_CODE = re.compile(r"comment|string|fragment|content|char|regex|escape|heredo
 
 
 def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> frozenset[str]:
-    """The words of the imports that bring what the name is looked up in; empty where it is no import."""
+    """The words of the imports of the name's qualifier; empty if that is not imported."""
     owner = owner_of(node.parent) if node.parent is not None else None
     if owner is None:
         return frozenset()

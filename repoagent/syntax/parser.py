@@ -1,15 +1,9 @@
-"""How much of their beginning, or of their end, two texts share.
+"""Parse bytes into a syntax tree, and find the places where a tree is broken.
 
-The byte-order marks that a text may begin with.
-
-Scanners that write past the buffer for their state, held within it.
-
-tree-sitter gives the external scanner of a grammar 1,024 bytes to write its state to. That of YAML writes 4 bytes for
-each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511 open blocks
-inside a string, that of Ruby two among its heredocs. Any of them ends the process, or worse. Text that could come to
-this is parsed with a copy of the grammar whose scanner writes to a larger buffer first.
-
-Bytes to a syntax tree, and the places where a syntax tree is broken.
+Some scanners overflow the buffer of 1,024 bytes that tree-sitter gives them for their state: that of YAML writes 4
+bytes for each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511
+open blocks inside a string, that of Ruby two among its heredocs. Text that may cause this is parsed with a copy of the
+grammar whose scanner first writes to a larger buffer (`BoundedGrammar`).
 """
 
 from __future__ import annotations
@@ -42,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with, by halving: a loop over bytes is slow."""
+    """The length of the common prefix, by bisection: a loop over bytes is slow."""
     low, high = 0, min(len(one), len(other))
     first, second = memoryview(one), memoryview(other)
     while low < high:
@@ -55,7 +49,7 @@ def common_prefix(one: bytes, other: bytes) -> int:
 
 
 def common_suffix(one: bytes, other: bytes, most: int | None = None) -> int:
-    """How many bytes both end with, `most` if there are more."""
+    """The length of the common suffix, at most `most`."""
     low, high = 0, min(len(one), len(other)) if most is None else most
     first, second = memoryview(one), memoryview(other)
     while low < high:
@@ -90,7 +84,7 @@ _RUBY_LONG_WORD = re.compile(rb"<<[~-]?(?:\"[^\"]{256}|'[^']{256}|`[^`]{256}|[\w
 
 
 class _Language(ctypes.Structure):
-    """`TSLanguage` up to what has to be replaced; the same in versions 13 to 15 of tree-sitter's binary interface."""
+    """`TSLanguage`, the same in versions 13 to 15 of tree-sitter's ABI."""
 
     _fields_ = (
         ("counts", ctypes.c_uint32 * 9),
@@ -112,10 +106,10 @@ _SIZES = {
 }
 
 
-class Bounded:
-    """A grammar whose scanner stays within its buffer: `language`, or None where it can't be made.
+class BoundedGrammar:
+    """A grammar whose scanner stays within its buffer: `language`, or None if it cannot be made.
 
-    Hold `lock` during a parse; `too_deep` then says that the scanner had more to write, and the tree is of no use.
+    Hold `lock` during a parse; if `too_deep` is set then, the state did not fit and the tree is useless.
     """
 
     def __init__(self, language: str) -> None:
@@ -153,13 +147,13 @@ class Bounded:
 
 
 @cache
-def bounded(language: str) -> Bounded:
-    """The bounded grammar of one of the languages that `may_overflow` knows."""
-    return Bounded(language)
+def bounded_grammar(language: str) -> BoundedGrammar:
+    """The bounded grammar of a language, cached."""
+    return BoundedGrammar(language)
 
 
 def is_unreadable(text: bytes, language: str) -> bool:
-    """Whether a scanner can't even keep what `text` holds, so that it must not be parsed at all."""
+    """Whether `text` must not be parsed at all, since the scanner cannot represent its state."""
     return language == "ruby" and _RUBY_LONG_WORD.search(text) is not None
 
 
@@ -183,27 +177,24 @@ def _address(capsule: object) -> int:
     return found
 
 
-# A check must not hold an edit up: above this size, or this long in the parser, there is no opinion.
+# A check must not delay an edit: it skips files above this size, and gives up after this time.
 CHECK_BYTES = 4 << 20
 CHECK_SECONDS = 2.0
-# A split gives up on a grammar that takes so many seconds of processor time, and so many more for each megabyte.
+# A split gives up after so many seconds of processor time, plus as many per megabyte.
 SPLIT_SECONDS = 2.0
 _CHUNK = 1 << 16
-# The last large texts with their trees: an edit asks for one as outline, for segments and for a check.
+# The trees of the last large texts: an edit needs one for the outline, for segments and for a check.
 _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 _MOST_FLAWS = 2000
 _KEPT = 1 << 18
-_UNWATCHED = (
-    1 << 9
-)  # some 3 KB of TSX take 12 s, so a shorter text alone is parsed without a look at the clock
+_UNWATCHED = 1 << 9  # bytes parsed without a look at the clock: 3 KB of TSX can take 12 s
 
 
 class Flaw(NamedTuple):
     """One place where a tree is broken. Lines count from 0, `last` is included.
 
-    `missing` is the token that the parser put in ("" for text it could not place); `first` to `last` is then
-    the construct that lacks it, `line` the place where it would have to stand, and `after_comma` says that a
-    comma is before.
+    `missing` is the token that the parser inserted, "" for text that it could not place. `first` to `last` is then the
+    construct that lacks it, `line` the line where it is missing; `after_comma` says that it follows a comma.
     """
 
     line: int
@@ -215,11 +206,10 @@ class Flaw(NamedTuple):
 
 
 def source_text(data: bytes) -> bytes:
-    """`data` as UTF-8 with the same lines, the only encoding that all grammars read well.
+    """`data` as UTF-8, the only encoding that all grammars read well, without a byte-order mark.
 
-    UTF-16 with a byte-order mark is transcoded, anything else that is no UTF-8 is read as Latin-1, so byte
-    offsets in the result are good only for slices of the result; line numbers hold for both. A byte-order
-    mark is dropped.
+    UTF-16 with a byte-order mark is transcoded, any other invalid UTF-8 is read as Latin-1. So byte offsets refer to
+    the result only; line numbers hold for both.
     """
     if data.startswith(UTF16_MARKS):
         return data.decode("utf-16", "replace").encode()
@@ -231,40 +221,38 @@ def source_text(data: bytes) -> bytes:
 
 
 def parse(data: bytes, language: str) -> tree_sitter.Tree:
-    """The syntax tree of `source_text(data)`: what does not fit becomes ERROR and MISSING nodes.
+    """The syntax tree of `source_text(data)`, with ERROR and MISSING nodes where it does not parse. About 6 MB/s.
 
-    Raises UsageError for a language without a grammar, and for text that nests too deeply for its grammar. About
-    6 MB/s.
+    Raises UsageError for a language without a grammar, and for text that nests too deeply for its grammar.
     """
     tree = _parsed(source_text(data), language, sys.maxsize, lambda: False)
     if tree is None:
-        raise UsageError(f"this text nests too deeply to be parsed as {language}")
+        raise UsageError(f"cannot parse text that nests too deeply for the grammar of {language}")
     return tree
 
 
 def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
-    """As `parse_bytes`, of one part of the text."""
+    """As `parse_bytes`, for one part of the text."""
     end = time.process_time() + SPLIT_SECONDS
     return _parsed(text, language, _KEPT, lambda: time.process_time() > end, part)
 
 
-def forget() -> None:
-    """Keep no tree: for who measures a parse, or needs the memory."""
+def clear_cache() -> None:
+    """Drop the cached trees, to measure a parse or to free memory."""
     _recent.clear()
 
 
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
-    """As `parse`, but None when it takes longer than `seconds`: error recovery on junk can be slow.
+    """As `parse`, but None if it takes longer than `seconds`: error recovery can be slow.
 
-    Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file for each node
-    here.
+    Slice `source_text(data)` for the text of a node: here `Node.text` copies a chunk of the file each time.
     """
     end = time.monotonic() + seconds
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
 
 def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
-    """The syntax tree of `text` as it is, UTF-8 or nearly; None when it takes far too long (error recovery on junk).
+    """The syntax tree of `text` unchanged, (mostly) UTF-8; None if it takes far too long (slow error recovery).
 
     Raises UsageError for a language without a grammar.
     """
@@ -279,8 +267,8 @@ def _parsed(
     too_late: Callable[[], bool],
     part: tree_sitter.Range | None = None,
 ) -> tree_sitter.Tree | None:
-    """The tree, unless it is `too_late` before or the text nests too deeply. A tree of `kept_from` bytes or
-    more is kept for the next who asks. All parsing goes through here."""
+    """The tree; None if `too_late` or if the text nests too deeply. Trees of `kept_from` bytes or more are cached. All
+    parsing goes through here."""
     if part is None:
         for known, of, kept in _recent:
             if of == language and known == text:
@@ -291,7 +279,7 @@ def _parsed(
     if may_overflow(text, language):
         from repoagent.git.process import uninterrupted
 
-        safe = bounded(language)
+        safe = bounded_grammar(language)
         if safe.language is None:
             return None
         with uninterrupted(), safe.lock:  # ^C would be lost in a call from the parser
@@ -332,14 +320,13 @@ def _run(
 
 
 def _brokenness(tree: tree_sitter.Tree, text: bytes) -> tuple[int, int]:
-    """How many flaws, and how many bytes were not understood."""
+    """The number of flaws and of bytes in ERROR nodes."""
     found = list(islice(flaws(tree, text), _MOST_FLAWS))
     return len(found), sum(len(flaw.text) for flaw in found)
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
-    """The ERROR and MISSING nodes of the tree of `text` in order of the text, without a walk over its sound
-    parts."""
+    """The ERROR and MISSING nodes of the tree of `text`, in order; visits only nodes with errors."""
     cursor = tree.walk()
     while True:
         node = cursor.node
@@ -362,10 +349,8 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
 
 
 def error_count(path: str, data: bytes) -> int | None:
-    """How many places of the file do not parse (ERROR and MISSING nodes).
-
-    None without a grammar, for a binary file, and for one too large or too slow to be checked.
-    """
+    """The number of ERROR and MISSING nodes of the file; None without a grammar, for a binary file, and for one that is
+    too large or too slow to check."""
     language = language_of(path, data)
     if language is None or len(data) > CHECK_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""Does a change break the syntax of a file? An opinion that would rather be silent than wrong."""
+"""Report syntax errors that a change adds to a file, with false negatives rather than false positives."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, par
 _WITH_MACROS = frozenset({"c", "cpp"})
 _BRACKETS = frozenset("{}()[]")
 _MARKUP = frozenset({"yaml", "html", "xml", "json", "css", "markdown"})
-# A template is not yet the language that its name promises (`${{ }}` of workflow files is plain YAML).
+# A template is not yet in the language of its name (`${{ }}` of workflow files is plain YAML).
 _TEMPLATE = re.compile(rb"(?<!\$)\{\{|\{%|<%|<\?php|<\?=")
 # Files named *.json that are read with comments and trailing commas allowed.
 _RELAXED_JSON = re.compile(
     r"\.jsonc$|\.code-workspace$|(^|/)(ts|js)config[^/]*\.json$|(^|/)\.vscode/|devcontainer\.json$|(^|/)\.(eslint|babel|swc)rc"
 )
-_MOST = 2000  # flaws looked at; a file with more of them tells nothing
+_MOST = 2000  # flaws; a file with more says nothing
 
 
 class _Verdict(NamedTuple):
-    said: str
+    message: str
     sure: bool
 
 
 def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
-    """One sentence with the line of the new syntax error that turning `before` into `after` makes, or None.
+    """A sentence with the line of the syntax error that the change from `before` to `after` adds, or None.
 
-    `before` is None for a new file. Where the file did not parse before either, only flaws that the change
-    itself adds count. No opinion (None) without a grammar, on templates, on huge files, where Python's
-    own parser takes what the grammar does not know yet, and in C and C++ where a macro may explain it.
+    `before` is None for a new file. If the file did not parse before, only flaws that the change itself adds count.
+    None without a grammar, for templates and huge files, if Python's own parser accepts the text, and in C and C++ if
+    a macro may explain the error.
     """
     verdict = _judged(path, before, after)
-    return verdict.said if verdict is not None and verdict.sure else None
+    return verdict.message if verdict is not None and verdict.sure else None
 
 
 def parse_doubt(path: str, before: bytes | None, after: bytes) -> str | None:
-    """As `parses_worse`, but also what a macro may explain: to warn of, where it is not refused."""
+    """As `parses_worse`, but also errors that a macro may explain: for a warning."""
     verdict = _judged(path, before, after)
-    return None if verdict is None else verdict.said
+    return None if verdict is None else verdict.message
 
 
-@lru_cache(maxsize=4)  # the gate asks, then what is shown of the change does
+@lru_cache(maxsize=4)  # called by the check and again to show the change
 def _judged(path: str, before: bytes | None, after: bytes) -> _Verdict | None:
     language = language_of(path, after)
     if language is None or len(after) > CHECK_BYTES or (language in _MARKUP and _TEMPLATE.search(after)):
@@ -70,17 +70,17 @@ def _judged(path: str, before: bytes | None, after: bytes) -> _Verdict | None:
         faults = new_c_faults(source_text(before or b""), source_text(after))
         if faults:
             bracket = next((flaw for flaw in found if flaw.missing in _BRACKETS), None)
-            said = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].said
-            return _Verdict(f"{path} would no longer parse as {language}: {said}.", True)
+            message = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].message
+            return _Verdict(f"{path} would no longer parse as {language}: {message}.", True)
         if found and _touches(found[0], first, last_after):
-            said = f"{path} may not parse as {language}, unless a macro explains it: {_describe(found[0])}"
-            return _Verdict(said, False)
+            message = f"{path} may not parse as {language}, unless a macro explains it: {_describe(found[0])}"
+            return _Verdict(message, False)
         return None
     if not found:
         return None
     if complaint and first < complaint[0] <= last_after + 1:
-        said = f"{path} would no longer parse as python: line {complaint[0]}: {complaint[1]}."
-        return _Verdict(said, True)
+        message = f"{path} would no longer parse as python: line {complaint[0]}: {complaint[1]}."
+        return _Verdict(message, True)
     inside = before is None or first <= found[0].line <= last_after
     where = "" if inside else _lines(first, last_after)
     return _Verdict(f"{path} would no longer parse as {language}: {_describe(found[0])}{where}.", True)
@@ -97,10 +97,9 @@ def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:
 
 
 def _python_complaint(data: bytes) -> tuple[int, str] | None:
-    """Line and message of this interpreter on a file that the grammar rejects, None when it takes the file.
+    """Line and message of this interpreter's error for a file that the grammar rejects; None if it accepts the file.
 
-    It may be newer than the grammar, or newer than the file: it may acquit, never convict. Line 0: it can't
-    say.
+    The interpreter may be newer than the grammar or than the file, so only its acceptance counts. Line 0 is unknown.
     """
     import ast
 
@@ -116,8 +115,8 @@ def _python_complaint(data: bytes) -> tuple[int, str] | None:
 
 
 def _changed_lines(before: bytes, after: bytes) -> tuple[int, int, int]:
-    """First changed line and the last one before and after (from 0, included); one unchanged line on both
-    sides is part of it, since a flaw next to a deletion belongs to it."""
+    """The first changed line and the last one before and after (from 0, inclusive), with one unchanged line on both
+    sides, since a flaw next to a deletion belongs to it."""
     old, new = before.split(b"\n"), after.split(b"\n")
     shorter = min(len(old), len(new))
     head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
@@ -126,7 +125,7 @@ def _changed_lines(before: bytes, after: bytes) -> tuple[int, int, int]:
 
 
 def _added(old: list[Flaw], new: list[Flaw], first: int, last_before: int, last_after: int) -> list[Flaw]:
-    """The flaws of `new` that the change added, empty if it took away as many."""
+    """The flaws of `new` that the change added; empty if it removed as many."""
 
     def key(flaw: Flaw, last: int) -> tuple[int, str]:
         return (
@@ -146,7 +145,7 @@ def _added(old: list[Flaw], new: list[Flaw], first: int, last_before: int, last_
                 found.append(flaw)
         return found
 
-    # What the grammar stumbles over elsewhere in this file (a macro, say) is no error of the new lines.
+    # What the grammar rejects elsewhere in this file (a macro, say) is not an error of the new lines.
     known = {flaw.text for flaw in old if not _unbalanced(flaw)}
     gone, added = changed(old, last_before), []
     for flaw in changed(new, last_after):
@@ -163,17 +162,17 @@ def _touches(flaw: Flaw, first: int, last: int) -> bool:
 
 
 def _unbalanced(flaw: Flaw) -> bool:
-    """A bracket too many or too few: its cause is elsewhere than the place where it shows."""
+    """Whether a bracket is extra or missing: its cause may be elsewhere."""
     return flaw.missing in _BRACKETS or flaw.text.strip().decode("utf-8", "replace") in _BRACKETS
 
 
 def _describe(flaw: Flaw) -> str:
     if flaw.missing:
-        of = f" in what starts on line {flaw.first + 1}" if flaw.first < flaw.line else ""
+        of = f", in the construct that starts on line {flaw.first + 1}" if flaw.first < flaw.line else ""
         return f"a `{flaw.missing}` is missing on line {flaw.line + 1}{of}"
     text = " ".join(flaw.text[:400].decode("utf-8", "replace").split())
     shown = "".join(c if c.isprintable() else "?" for c in text[:60]) + ("…" if len(text) > 60 else "")
-    return f"line {flaw.line + 1} is not understood, at `{shown}`"
+    return f"syntax error on line {flaw.line + 1} at `{shown}`"
 
 
 def _lines(first: int, last: int) -> str:

@@ -368,7 +368,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("review", {"range": "a\0..b"}, "there is no commit"),
     ("history", {"path": "nowhere.txt"}, "no such file: nowhere.txt"),
     ("outline", {"path": "src"}, "src is a folder"),
-    ("outline", {"path": "a.txt", "language": "klingon"}, "there is no language 'klingon'"),
+    ("outline", {"path": "a.txt", "language": "klingon"}, "unknown language 'klingon'"),
     ("recall", {"query": "x", "kinds": ["secrets"]}, "enum"),
     ("apply", {"patch": "no patch", "sources": {}}, "contains no patch"),
     ("apply", {"patch": PATCH}, "'sources' is a required property"),

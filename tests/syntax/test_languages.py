@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.syntax.languages import LANGUAGES, grammar, language_of, written_in
+from repoagent.syntax.languages import LANGUAGES, grammar, guess_language, language_of
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_language_of(path: str, data: bytes, language: str | None) -> None:
     ],
 )
 def test_written_in_says_it_without_a_grammar_too(path: str, data: bytes, language: str | None) -> None:
-    assert written_in(path, data) == language
+    assert guess_language(path, data) == language
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))

@@ -176,7 +176,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | None) -> Iterator[Outline]:
-    from repoagent.syntax.outline.outline import outline_of, read_file, unread, within
+    from repoagent.syntax.outline.outline import outline_of, read_file, unreadable_outline, within
 
     for path in paths:
         if path == "-":
@@ -189,7 +189,7 @@ def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | No
             except UsageError:
                 if len(paths) == 1:
                     raise
-                yield unread(path)
+                yield unreadable_outline(path)
                 continue
         outline = outline_of(path, data, language)
         if path in named and not outline.kind:

@@ -392,7 +392,7 @@ def show(terminal: Terminal, *, as_json: bool) -> None:
 def _known() -> list[_Known]:
     from importlib.util import find_spec
 
-    from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, at_hand
+    from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, is_available
 
     own = [
         _Known(name, "built in", find_spec(spec.module) is not None, spec.suffixes, spec.names)
@@ -400,7 +400,7 @@ def _known() -> list[_Known]:
         if name not in LONG_TAIL
     ]
     tail = [
-        _Known(name, "extra", at_hand(name), one.suffixes, one.names)
+        _Known(name, "extra", is_available(name), one.suffixes, one.names)
         for name, one in sorted(LONG_TAIL.items())
     ]
     return own + tail

@@ -61,8 +61,10 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
         # each line at its number. A macro may end with its own `;`.
         from repoagent.syntax.c_errors import new_c_faults
 
-        faults = [one for one in new_c_faults(*_around_change(old, new)) if not one.said.startswith("a `;`")]
-        return (language, faults[0].said) if faults else None
+        faults = [
+            one for one in new_c_faults(*_around_change(old, new)) if not one.message.startswith("a `;`")
+        ]
+        return (language, faults[0].message) if faults else None
     from repoagent.syntax.parser import error_count
     from repoagent.syntax.regressions import parses_worse
 

@@ -1,10 +1,7 @@
-"""What an entry of a list, or a document of several in a file, is called.
+"""Outline data files: keys of JSON and YAML, elements of XML, list entries by their names.
 
-The keys of a data file: of JSON and YAML, elements of XML, list entries by their name; two levels, and what is in
-those that are large.
-
-The keys of YAML that its grammar can't read, by indentation: templates, and files of more than 32,767 lines (the
-grammar counts them in 16 bits).
+Two levels, and more inside of large ones. `yaml_lines` reads YAML by indentation where its grammar fails: templates,
+and files of more than 32,767 lines, which the grammar counts with 16 bits.
 """
 
 from __future__ import annotations
@@ -36,8 +33,8 @@ _TOP_NAME = re.compile(rb"^(?:name|id|key|title):[ \t]+[\"']?([^\n\"'#]+)", re.M
 
 
 def entry_title(node: tree_sitter.Node, text: bytes, language: str) -> str:
-    """The name of a list entry that is a mapping, "" if it has none: `{"name": "x", …}`, `- id: x`. It stands before
-    anything nested; read from the text: of ten thousand entries, the tree is too slow to ask."""
+    """The name of a list entry that is a mapping, before anything nested, else "": `{"name": "x", …}`, `- id: x`. Reads
+    the text, since the tree is too slow for ten thousand entries."""
     start = node.start_byte
     flow = text[start : start + 1] == b"{"
     if language == "json" or flow:
@@ -54,12 +51,12 @@ def _flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes]) -
 
 
 def flow_title(text: bytes, start: int, end: int) -> str:
-    """The name in an object whose keys need no quotes: `{id: "x", …}`."""
+    """The name in an object with unquoted keys: `{id: "x", …}`."""
     return _flow_title(text, start, end, _YAML_TITLE)
 
 
 def yaml_title(written: bytes, column: int) -> str:
-    """The name in the first lines of a YAML list entry, `written` from its dash, which stands in `column`."""
+    """The name in the first lines of a YAML list entry, `written` from its dash in `column`."""
     dash = written[: len(written) - len(written.lstrip(b"- \t"))]
     if written[len(dash) : len(dash) + 1] == b"{":
         return _flow_title(written, len(dash), len(written), _YAML_TITLE)
@@ -90,7 +87,7 @@ def _best(found: dict[bytes, bytes]) -> str:
 
 
 def first_pair(node: tree_sitter.Node, text: bytes, name: str, titled: bool) -> str:
-    """How a list entry begins: its line in YAML; its name in JSON, with what it holds first where that is a place."""
+    """The start of a list entry: its line in YAML; its name in JSON, with its first key if the name is a position."""
     start = node.start_byte
     if text[start : start + 1] == b"{":
         pair = None if titled else _JSON_PAIR.match(text, start + 1, min(node.end_byte, start + _REACH))
@@ -100,8 +97,8 @@ def first_pair(node: tree_sitter.Node, text: bytes, name: str, titled: bool) -> 
 
 
 def document_title(text: bytes, place: int) -> str:
-    """What one of several YAML documents is called: `Deployment/web` after its kind and the name in its metadata, else
-    by its name, else by its place."""
+    """The name of one of several YAML documents: `Deployment/web` from its kind and metadata, else its name, else its
+    position."""
     kind, meta = _KIND.search(text), _META.search(text)
     named = _META_NAME.search(meta[1]) if meta else None
     if kind and named:
@@ -131,8 +128,8 @@ _LONG_HEAD = 100  # bytes: of a longer line of a key that holds something, the k
 
 
 class _Place(NamedTuple):
-    """What is to be looked at: `notes` stand before it, `holder` is the symbol that it is in, `entry` its place in a
-    list (-1: in none)."""
+    """A node to visit: `notes` are the comments before it, `holder` is the enclosing symbol, `entry` the position in a
+    list (-1 if none)."""
 
     node: tree_sitter.Node
     level: int
@@ -142,7 +139,7 @@ class _Place(NamedTuple):
 
 
 def key_symbols(root: tree_sitter.Node, language: str, text: bytes) -> tuple[Symbol, ...]:
-    """The keys, elements and named entries in order of the text; a holder comes before what it holds.
+    """The keys, elements and named entries in order, containers before their contents.
 
     They are made here and not by way of what other languages share: a data file has one in each line.
     """
@@ -212,7 +209,7 @@ def _opens(node: tree_sitter.Node, level: int, deepest: int) -> bool:
 
 
 def _inside(place: _Place) -> list[_Place]:
-    """What a node that is none itself leads to, with the comments before each. Several documents are an entry each."""
+    """The children of a node that is not a symbol itself, with the comments before each; each document is an entry."""
     inside: list[_Place] = []
     children = place.node.named_children
     type_, run = place.node.type, place.notes
@@ -248,7 +245,7 @@ def _symbol(place: _Place, kind: str, name: str, signature: str, text: bytes) ->
 
 
 def _head(node: tree_sitter.Node, key: bytes, value: tree_sitter.Node | None, text: bytes) -> str:
-    """The line of a key; of one that holds something, and that line is long, the key."""
+    """The line of a key, or the key alone if its line is long and it has content."""
     start = node.start_byte
     stop = text.find(b"\n", start, start + 400)
     stop = min(node.end_byte, start + 400 if stop < 0 else stop)
@@ -264,8 +261,8 @@ def unquoted(text: bytes) -> bytes:
 def _key_and_value(
     node: tree_sitter.Node, language: str, text: bytes
 ) -> tuple[bytes, tree_sitter.Node | None]:
-    """The key as it is written, and the value where it holds something. Mostly read off the text: to ask the tree for
-    the parts takes several times as long."""
+    """The key as written, and its value if that has content. Mostly read from the text, since the tree is several times
+    slower."""
     if language == "json":
         if match := _JSON_KEY.match(text, node.start_byte, node.end_byte):
             holds = text[match.end() : match.end() + 1] in (b"{", b"[")
@@ -305,7 +302,7 @@ class _Part:
 
 
 def yaml_lines(text: bytes) -> tuple[Symbol, ...]:
-    """Keys and named entries as `key_symbols` has them; of several documents all keys in one list."""
+    """Keys and named entries as in `key_symbols`; the keys of several documents in one list."""
     text = text.replace(_BYTE_ORDER_MARK, b"")
     parts = _parts(text)
     symbols: list[Symbol] = []

@@ -1,10 +1,8 @@
-"""What an XML element is called, how its start reads, and which ones of a drawing are none worth a name.
+"""Outlines of Markdown, text without a grammar, style sheets, and the names of XML elements.
 
-The outline of a Markdown file: the grammar's own sections end too early at underlined headings.
-
-The outline of text without a grammar: underlined headings as in reStructuredText, `== Title` as in AsciiDoc.
-
-The outline of a style sheet: with a rule in every third line, it is made here and not by what others share.
+Markdown needs own code because the sections of its grammar end too early at underlined headings; style sheets because
+they have a rule in every third line. Text without a grammar has underlined headings (reStructuredText) or `== Title`
+(AsciiDoc).
 """
 
 from __future__ import annotations
@@ -38,8 +36,8 @@ _TAG_HEAD = 4000
 
 
 def element_name(node: tree_sitter.Node, text: bytes, inner: bool) -> str:
-    """`tag`, or `tag#id` where it has an id or a name, or is called by what it holds first: `<name>x</name>`. "" for
-    what has no proper start tag. Read from the text: asking the tree takes several times as long."""
+    """`tag`, or `tag#id` with its id, its name, or its first child such as `<name>x</name>`; "" without a valid start
+    tag. Reads the text, since the tree is several times slower."""
     start = _START.match(text, node.start_byte, node.end_byte)
     if start is None:
         return ""
@@ -50,7 +48,7 @@ def element_name(node: tree_sitter.Node, text: bytes, inner: bool) -> str:
 
 
 def start_tag(node: tree_sitter.Node, text: bytes) -> str:
-    """The start tag on one line; all of a short element on one line."""
+    """The start tag on one line, or the whole element if it is a short line."""
     begin, end = node.start_byte, node.end_byte
     if end - begin <= _WIDTH and text.find(b"\n", begin, end) < 0:
         return clean(text[begin:end])
@@ -64,7 +62,7 @@ def is_drawing(text: bytes) -> bool:
 
 
 def is_shape(node: tree_sitter.Node, text: bytes) -> bool:
-    """Whether an element of a drawing is a shape without an id: there are thousands, and nobody knows them."""
+    """Whether an element of a drawing is a shape without an id, of which there are thousands."""
     start = _START.match(text, node.start_byte, node.end_byte)
     return start is not None and start[1] in _SHAPES and not _TITLE.search(start[2])
 
@@ -93,7 +91,7 @@ def headings(text: bytes, tree: tree_sitter.Tree) -> tuple[Symbol, ...]:
 
 
 def sections(found: Sequence[tuple[int, int, str]], total: int) -> tuple[Symbol, ...]:
-    """Headings as row (from 0), level (from 1) and title, in order, in a text of `total` lines, as symbols."""
+    """Symbols from headings (row from 0, level from 1, title), in order, of a text of `total` lines."""
     ends = [total] * len(found)
     waiting: list[tuple[int, int]] = []
     for place, (row, level, _) in enumerate(found):
@@ -126,14 +124,14 @@ _LACKING = 2  # characters that an underline may be too short
 
 
 def is_plain_text(path: str) -> bool:
-    """Whether a file is, by its name, text whose headings can be found without a grammar."""
+    """Whether the file is text whose headings are found without a grammar, judging by its name."""
     name = path.rsplit("/", 1)[-1]
     return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _NAMES
 
 
 def underlined(path: str, data: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading. A style of underline is of the level at which it is first seen, as reStructuredText has
-    it; in running text a line is no heading unless a blank line, or a line like the one below, is above it."""
+    """One symbol per heading. As in reStructuredText, the order in which styles of underlines appear determines their
+    levels; a heading follows a blank line, or has an overline like its underline."""
     if is_binary(data):
         return ()
     lines = source_text(data).split(b"\n")
@@ -195,8 +193,8 @@ _HASH = ord("#")
 
 
 def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """Selectors and at-rules in order of the text, nested ones after what holds them; a comment directly above one
-    belongs to it."""
+    """Selectors and at-rules in order, containers before their contents; a comment directly above one belongs to
+    it."""
     symbols: list[Symbol] = []
     pending: list[_Pending] = [(root, None, ())]
     while pending:
@@ -234,7 +232,7 @@ def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
 
 
 def _brace(text: bytes, start: int, end: int) -> int:
-    """The next brace that opens a block and not an interpolation, `#{$name}`; -1 for none."""
+    """The next brace that opens a block, not an interpolation such as `#{$name}`; -1 if there is none."""
     at = text.find(b"{", start, end)
     while at > start and text[at - 1] == _HASH:
         at = text.find(b"{", at + 1, end)

@@ -1,8 +1,7 @@
-"""The definitions of a source file, found by `walk.py` with the tables of `rules.py`.
+"""Outline a file: its symbols, found by `walk.py` with the tables of `rules.py`.
 
-The outlines of many files: which files there are, what each holds, why one has none.
-
-A definition by its name, and the definitions that a change takes away.
+`outline_of` also says why a file has no outline, `find_symbols` resolves a name, and `lost_definitions` compares two
+versions of a file.
 """
 
 from __future__ import annotations
@@ -21,12 +20,19 @@ from repoagent.errors import UsageError
 from repoagent.git.process import git
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import open_worktree, relative
-from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, how_to_get, is_binary, language_of, written_in
+from repoagent.syntax.languages import (
+    LANGUAGES,
+    LONG_TAIL,
+    guess_language,
+    install_hint,
+    is_binary,
+    language_of,
+)
 from repoagent.syntax.outline.data_formats import LANGUAGES_WITH_KEYS, key_symbols
 from repoagent.syntax.outline.markup import is_plain_text
 from repoagent.syntax.outline.rules import RULES
 from repoagent.syntax.outline.symbol import PAGES, Symbol, clean
-from repoagent.syntax.outline.walk import Found, definitions_in
+from repoagent.syntax.outline.walk import Definition, definitions_in
 from repoagent.syntax.parser import flaws, parse_within, source_text
 
 if TYPE_CHECKING:
@@ -45,18 +51,17 @@ _NO_HEAD = frozenset({"decorator", "comment"})
 
 
 def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
-    """The symbols of a file in order of the text, those that hold others before them.
+    """The symbols of a file in order, containers before their contents.
 
-    Empty for a language without a grammar, a binary file, and one that takes too long to parse. Of plain text,
-    reStructuredText and AsciiDoc it has the headings. Text that does not parse costs symbols near it, never an
-    exception.
+    Empty for a language without a grammar, a binary file, and one that takes too long to parse. Plain text,
+    reStructuredText and AsciiDoc have their headings. Syntax errors hide symbols near them, but raise nothing.
     """
     found = read_outline(path, data, language_of(path, data))
     return found[0] if found is not None else ()
 
 
 def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Symbol, ...], int] | None:
-    """As `outline` for a language that is known, and how many places do not parse; None when it takes too long."""
+    """As `outline` for a known language, with the number of syntax errors; None if it takes too long."""
     if language is not None:
         return _read(data, language)
     from repoagent.syntax.outline.markup import is_plain_text, underlined
@@ -80,7 +85,7 @@ def _read(data: bytes, language: str) -> tuple[tuple[Symbol, ...], int] | None:
 
 
 def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symbol, ...]:
-    """The symbols of `text`, which `source_text` made and whose tree this is; see `outline`."""
+    """The symbols of `text`, the result of `source_text`, from its tree; see `outline`."""
     if language == "markdown":
         from repoagent.syntax.outline.markup import headings
 
@@ -105,7 +110,7 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
     return _nest(found, text.split(b"\n"), text)
 
 
-def _nest(found: list[Found], lines: list[bytes], text: bytes) -> tuple[Symbol, ...]:
+def _nest(found: list[Definition], lines: list[bytes], text: bytes) -> tuple[Symbol, ...]:
     symbols: list[Symbol] = []
     # end byte, symbol, the path that its name gives, its node
     holders: list[tuple[int, Symbol, tuple[str, ...], tree_sitter.Node]] = []
@@ -162,7 +167,7 @@ def _is_value(node: tree_sitter.Node, holder: tree_sitter.Node) -> bool:
 
 
 def _handed_over(node: tree_sitter.Node, text: bytes) -> bool:
-    """Whether it is a function of one line in an object without a name that is given to a call or is in a list."""
+    """Whether it is a one-line function in an anonymous object that is an argument or in a list."""
     if node.end_point[0] > node.start_point[0]:
         return False
     holder = node.parent
@@ -175,8 +180,7 @@ def _handed_over(node: tree_sitter.Node, text: bytes) -> bool:
 def _rows(
     outer: tree_sitter.Node, notes: tuple[tree_sitter.Node, ...], lines: list[bytes]
 ) -> tuple[int, int]:
-    """First and last line (from 1) of a definition with what documents it: at its column, with no blank
-    between."""
+    """First and last line (from 1) of a definition with its comments: at its column, without a blank line between."""
     first, column = outer.start_point
     last, end = outer.end_point
     if end == 0 and last > first:
@@ -198,7 +202,7 @@ def _rows(
 def _signature(
     outer: tree_sitter.Node, node: tree_sitter.Node, body: tree_sitter.Node | None, text: bytes
 ) -> str:
-    """The head of a definition on one line: from after its decorators to before its body."""
+    """The head of a definition on one line, without decorators and body."""
     start = outer.start_byte
     if outer is not node or text.startswith(b"@", start):
         start = next((c.start_byte for c in outer.children if c.type not in _NO_HEAD), start)
@@ -235,8 +239,8 @@ MOST_BYTES = 64 << 20
 
 
 class Outline(NamedTuple):
-    """What a file holds. `flaws` is the number of places that do not parse; `reason` says why there is no outline (""
-    if there is one), `kind` the same in a word: "no grammar", "binary", "unreadable", "too large", "too slow"."""
+    """The outline of a file. `flaws` is the number of syntax errors; `reason` is a clause on why there is no outline
+    ("" if there is one), `kind` its class: "no grammar", "binary", "unreadable", "too large", "too slow"."""
 
     path: str
     language: str
@@ -248,53 +252,53 @@ class Outline(NamedTuple):
 
 
 def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
-    """The outline of one text; `path` says the language if `language` does not."""
+    """The outline of one text; without `language`, `path` determines the language."""
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     if is_binary(data):
-        return Outline(path, "", 0, (), 0, "binary", "is binary: it has no outline")
+        return Outline(path, "", 0, (), 0, "binary", "is binary")
     if len(data) > MOST_BYTES:
         return Outline(
-            path, "", lines, (), 0, "too large", f"has more than {MOST_BYTES >> 20} MiB: split it first"
+            path, "", lines, (), 0, "too large", f"is larger than {MOST_BYTES >> 20} MiB; split it first"
         )
     known = language or language_of(path, data)
     if known is None and not is_plain_text(path):
         return Outline(path, "", lines, (), 0, "no grammar", _no_grammar(path, data))
     read = read_outline(path, data, known)
     if read is None:
-        reason = f"nests too deeply to be parsed, or takes more than {OUTLINE_SECONDS:.0f} seconds"
+        reason = f"nests too deeply, or takes more than {OUTLINE_SECONDS:.0f} seconds to parse"
         return Outline(path, known or "", lines, (), 0, "too slow", reason)
     return Outline(path, known or "text", lines, *read)
 
 
 def _no_grammar(path: str, data: bytes) -> str:
-    written = written_in(path, data)
+    written = guess_language(path, data)
     if written is None:
-        return "is in no language that repoagent knows: say which with --language"
-    return f"is in {written}, whose grammar is not here: {how_to_get(written)}"
+        return "is in an unknown language; use --language"
+    return f"is in {written}, whose grammar is not installed; {install_hint(written)}"
 
 
 def check_language(language: str) -> None:
-    """Raises UsageError for the name of a language that there is no grammar for."""
+    """Raise UsageError for a language without a grammar."""
     if language in LANGUAGES or language_of_tail(language):
         return
     raise UsageError(
-        f"there is no language {language!r}; there are: {', '.join(sorted([*LANGUAGES, *LONG_TAIL]))}"
+        f"unknown language {language!r}; the languages are: {', '.join(sorted([*LANGUAGES, *LONG_TAIL]))}"
     )
 
 
 def language_of_tail(language: str) -> bool:
-    """Whether it is one of the long tail. Raises UsageError, saying how to get it, where its grammar is not here."""
+    """Whether it is one of the long tail. Raises UsageError, with how to install it, if its grammar is missing."""
     if language not in LONG_TAIL:
         return False
-    from repoagent.syntax.languages import at_hand
+    from repoagent.syntax.languages import is_available
 
-    if not at_hand(language):
-        raise UsageError(f"the grammar of {language} is not here: {how_to_get(language)}")
+    if not is_available(language):
+        raise UsageError(f"the grammar of {language} is not installed; {install_hint(language)}")
     return True
 
 
 def read_file(path: Path, named: str) -> bytes:
-    """The bytes of a file. Raises UsageError with a sentence for what can't be read, `named` as the person wrote it."""
+    """The bytes of a file. Raises UsageError, with the name `named`, if it cannot be read."""
     try:
         if stat.S_ISDIR(path.stat().st_mode):
             raise UsageError(f"{named} is a folder")
@@ -303,12 +307,12 @@ def read_file(path: Path, named: str) -> bytes:
     except FileNotFoundError:
         raise no_such_file(path, Path.cwd()) from None
     except OSError as error:
-        raise UsageError(f"{named} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {named}: {error.strerror}") from error
 
 
 def files_below(folder: Path, named: str) -> list[str]:
-    """The files in a folder, as paths that begin with `named`: those that git tracks, in a repository; else all but
-    hidden ones. In order. Raises UsageError where there is none."""
+    """The sorted files in a folder, as paths that begin with `named`: the tracked ones in a repository, else all except
+    hidden ones. Raises UsageError if there are none."""
     try:
         worktree = open_worktree(folder)
     except UsageError:
@@ -320,12 +324,12 @@ def files_below(folder: Path, named: str) -> list[str]:
         names = dict.fromkeys(os.fsdecode(path[cut:]) for path in listed if path)
         found, which = [_joined(named, name) for name in names], "file that git knows"
     if not (found := [path for path in found if _is_regular(path)]):
-        raise UsageError(f"{named} holds no {which}")
+        raise UsageError(f"{named} contains no {which}")
     return found
 
 
 def _is_regular(path: str) -> bool:
-    """Not a link, whose file has its own name, nor what was removed since git was told of it."""
+    """Whether it is a file, not a link and not deleted in the work tree."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -345,13 +349,13 @@ def _walk(folder: Path, named: str) -> Iterator[str]:
                 yield _joined(named, name if inside == "." else f"{inside}/{name}")
 
 
-def unread(path: str) -> Outline:
-    """What stands for a file among many that can't be read."""
+def unreadable_outline(path: str) -> Outline:
+    """The outline of a file that cannot be read, for a list of many."""
     return Outline(path, "", 0, (), 0, "unreadable", "can't be read")
 
 
 def within(symbols: Sequence[Symbol], one: Symbol) -> tuple[Symbol, ...]:
-    """`one` and what it holds."""
+    """`one` and the symbols that it contains."""
     place = symbols.index(one)
     end = next((n for n in range(place + 1, len(symbols)) if symbols[n].depth <= one.depth), len(symbols))
     return tuple(symbols[place:end])
@@ -366,21 +370,17 @@ _LINE = re.compile(r"(.+):(\d+)")
 
 
 def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
-    """The symbols of the file that `name` means: `Class.method` (also `Class::method`, `Class#method`), the
-    end of such a path, or a bare name. `NAME:LINE` picks the one that has this line. Several, as overloads are, only
-    where they are short.
+    """The symbols of the file with this name: `Class.method` (also `Class::method`, `Class#method`), the end of such a
+    path, or a bare name. `NAME:LINE` selects the one with this line. Several are returned only if they are short, such
+    as overloads.
 
-    A definition is preferred to a declaration of the same name. Raises UsageError, with the candidates or the
-    nearest names, when no symbol or more than one is meant, and when the file has no outline.
+    A definition is preferred to a declaration of the same name. Raises UsageError, with the candidates or the nearest
+    names, if no symbol or more than one matches, and if the file has no outline.
     """
     symbols = outline(path, data)
     if not symbols:
-        why = (
-            "has no symbols"
-            if language_of(path, data)
-            else "is in no language that repoagent has a grammar for"
-        )
-        raise UsageError(f"{path} {why}: name lines instead of {name!r}.")
+        why = "has no symbols" if language_of(path, data) else "is in a language without a grammar"
+        raise UsageError(f"{path} {why}; use line numbers instead of {name!r}")
     found = _best(_matches(symbols, name))
     outer = tuple(
         symbol
@@ -393,20 +393,19 @@ def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
 
 
 def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
-    """The one of these symbols that `name` means; see `find_symbols`. Raises UsageError."""
+    """The one of these symbols with this name; see `find_symbols`. Raises UsageError."""
     if found := _matches(symbols, name):
         return _single(path, name, found)
     if (parts := _LINE.fullmatch(name)) and (named := _matches(symbols, parts[1])):
         line = int(parts[2])
         if here := [symbol for symbol in named if symbol.first_line <= line <= symbol.last_line]:
             return max(here, key=lambda symbol: symbol.depth)
-        raise UsageError(f"{path} has no {parts[1]} on line {line}: {_list(named)}.")
-    raise UsageError(f"{path} has no symbol {name!r}; {_nearest(symbols, name)}.")
+        raise UsageError(f"{path} has no {parts[1]} on line {line}; it has {_list(named)}")
+    raise UsageError(f"{path} has no symbol {name!r}; {_nearest(symbols, name)}")
 
 
 def nearly_named(path: str, data: bytes, name: str) -> str:
-    """The qualified name of the one symbol that `name` means but for case and leading underscores; "" for none, or for
-    several."""
+    """The qualified name of the only symbol that equals `name` except for case and leading underscores, else ""."""
     wanted = _plain(_SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip())))
     names = {
         s.qualified_name for s in outline(path, data) if f".{_plain(s.qualified_name)}".endswith(f".{wanted}")
@@ -419,8 +418,7 @@ def _plain(name: str) -> str:
 
 
 def _matches(symbols: Sequence[Symbol], name: str) -> list[Symbol]:
-    """All symbols of the first reading of `name` that fits any: whole path, its end, with separators made
-    dots."""
+    """The symbols that match `name` as a whole path, else as its end, else with other separators as dots."""
     plain = _SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip())).strip(".")
     for wanted in (name, plain):
         whole = [symbol for symbol in symbols if symbol.qualified_name == wanted]
@@ -439,9 +437,7 @@ def _matches(symbols: Sequence[Symbol], name: str) -> list[Symbol]:
 def _single(path: str, name: str, found: list[Symbol]) -> Symbol:
     best = _best(found)
     if len(best) > 1:
-        raise UsageError(
-            f"{name!r} is not one symbol of {path}: {_list(best)}. Name one by its line, as NAME:LINE."
-        )
+        raise UsageError(f"{name!r} is ambiguous in {path}: {_list(best)}; use NAME:LINE")
     return best[0]
 
 
@@ -466,7 +462,7 @@ def _nearest(symbols: Sequence[Symbol], name: str) -> str:
 def definitions(path: str, data: bytes) -> tuple[str, ...]:
     """Qualified names of what the file defines: functions, classes and their members, types, macros.
 
-    What is local to a function is left out, and so are keys, headings and the like. Each name once, in order.
+    Without local names of functions, keys, headings and the like. Each name once, in order.
     """
     names: dict[str, None] = {}
     local_below: int | None = None
@@ -482,7 +478,7 @@ def definitions(path: str, data: bytes) -> tuple[str, ...]:
 def lost_definitions(path: str, before: bytes, after: bytes) -> tuple[str, ...]:
     """Qualified names that `definitions` has for `before` and no longer for `after`, in order of `before`.
 
-    A rename looks like a loss and something new; only the loss is reported. A class takes its members along.
+    A rename counts as a loss. The members of a lost class are listed too.
     """
     if before == after:
         return ()

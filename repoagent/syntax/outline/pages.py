@@ -1,4 +1,4 @@
-"""The outline of an HTML page: headings with the part of the page that they head, landmarks, elements with an id."""
+"""Outline an HTML page: headings with their sections, landmarks, elements with an id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repoagent.syntax.outline.symbol import Symbol, clean
 if TYPE_CHECKING:
     import tree_sitter
 
-    from repoagent.syntax.outline.walk import Found
+    from repoagent.syntax.outline.walk import Definition
 
 _TAG = re.compile(rb"<[^>]*>?")
 _NAME = re.compile(rb"<([A-Za-z][\w-]*)")
@@ -26,13 +26,13 @@ _LANDMARKS = frozenset(b"main nav header footer article aside form dialog templa
 _SECTIONS = frozenset(
     b"section article aside nav main footer header body td th li dialog template form".split()
 )
-_LINES = 3  # a landmark without an id has at least so many
+_LINES = 3  # at least, for a landmark without an id
 _START = 2000  # bytes of a start tag
 
 
 def page_part(text: bytes, node: tree_sitter.Node) -> tuple[str, str]:
-    """The kind of an element, "" for one that is no symbol, and its name: the words of `<h2>One <b>two</b></h2>`, the
-    id of another, the tag of a landmark. Read from the text: asking the tree takes ten times as long."""
+    """The kind of an element, "" if it is not a symbol, and its name: the text of a heading, the id of another element,
+    the tag of a landmark. Reads the text, since the tree is ten times slower."""
     start = node.start_byte
     tag = _tag(text, start)
     end = text.find(b">", start, start + _START) + 1
@@ -49,9 +49,9 @@ def page_part(text: bytes, node: tree_sitter.Node) -> tuple[str, str]:
     return "", ""
 
 
-def page_symbols(found: list[Found], text: bytes) -> tuple[Symbol, ...]:
-    """The symbols of a page. A heading reaches to where the next one of its level or above begins, or to the end of
-    the section, or of the element with an id, that it is in."""
+def page_symbols(found: list[Definition], text: bytes) -> tuple[Symbol, ...]:
+    """The symbols of a page. A heading extends to the next one of its level or above, or to the end of its section or
+    of the enclosing element with an id."""
     ends = [one.node.end_byte for one in found]
     levels = [text[one.node.start_byte + 2] - 48 if one.kind == "heading" else 0 for one in found]
     sections: dict[int, int] = {}
@@ -81,7 +81,7 @@ def page_symbols(found: list[Found], text: bytes) -> tuple[Symbol, ...]:
     return _nested(found, ends, text)
 
 
-def _nested(found: list[Found], ends: list[int], text: bytes) -> tuple[Symbol, ...]:
+def _nested(found: list[Definition], ends: list[int], text: bytes) -> tuple[Symbol, ...]:
     breaks = [match.start() for match in re.finditer(rb"\n", text)]
     symbols: list[Symbol] = []
     holders: list[tuple[int, Symbol]] = []
@@ -104,7 +104,7 @@ def _nested(found: list[Found], ends: list[int], text: bytes) -> tuple[Symbol, .
 
 
 def _section_end(node: tree_sitter.Node, text: bytes, known: dict[int, int]) -> int:
-    """Where the section that a heading is in ends, before its end tag; `known` by the id of the node."""
+    """The end of the section that contains a heading, before its end tag; `known` caches it by node id."""
     holder = node.parent
     while holder is not None and _tag(text, holder.start_byte) not in _SECTIONS:
         holder = holder.parent
@@ -121,7 +121,7 @@ def _inner_end(node: tree_sitter.Node) -> int:
 
 
 def _begin(node: tree_sitter.Node, text: bytes) -> int:
-    """Where the part that a heading heads begins: before what is around the heading only, and before it."""
+    """The start of the section of a heading: before elements that wrap the heading only."""
     start, holder = node.start_byte, node.parent
     while holder is not None and holder.type == "element" and _tag(text, holder.start_byte) not in _SECTIONS:
         first = text.find(b">", holder.start_byte, start) + 1
@@ -144,7 +144,7 @@ def _words(markup: bytes) -> str:
     return clean(unescape(_TAG.sub(b"", markup).decode("utf-8", "replace")).encode(), 80).rstrip(" ¶#")
 
 
-def _head(one: Found, text: bytes) -> str:
+def _head(one: Definition, text: bytes) -> str:
     """`<h2 id="x"> One two`, and the start tag of another."""
     start = one.node.start_byte
     end = text.find(b">", start, start + _START) + 1

@@ -1,9 +1,8 @@
-"""What counts as a definition in which language: tables for `walk.py`.
+"""What counts as a definition in each language: tables for `walk.py`.
 
-No tree-sitter queries: a query looks at every node of a tree, and that alone takes a third of the time of the parse.
-A walk that opens a node only when a definition may be in it sees a tenth of them.
-
-What counts as a definition in the languages of the long tail: read off the names of a grammar's nodes.
+Not tree-sitter queries: a query visits every node of a tree, which takes a third of the time of the parse. A walk that
+opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the table for a language of
+the long tail from the names of its node types.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Rules:
 
 
 def _hints(*patterns: bytes) -> tuple[re.Pattern[bytes], ...]:
-    """One pattern each and not one with branches: each begins with letters that `re` can search for."""
+    """Separate patterns instead of one with branches: `re` can search for the literal start of each."""
     return tuple(re.compile(pattern) for pattern in patterns)
 
 
@@ -330,7 +329,7 @@ _WRAPPERS = {"ocaml": ("value_definition", "type_definition", "module_definition
 
 @cache
 def tail_rules(language: str) -> Rules:
-    """The table of a language that has none of its own; see `Rules`."""
+    """The table for a language without one of its own; see `Rules`."""
     known = grammar(language)
     kinds = dict(_MORE.get(language, {}))
     comments = set()

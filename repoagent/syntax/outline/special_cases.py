@@ -1,8 +1,6 @@
-"""As `special.py`, for languages of the long tail.
+"""Nodes that are a definition only sometimes: the kind, the name and the scope of those that are.
 
-Values of JavaScript and TypeScript modules that are large or exported: `const OPTIONS = {…}`, `exports.N = 1`.
-
-The nodes that are a definition only sometimes: what kind one is then, where its name stands, what it belongs to.
+Also values of JavaScript and TypeScript modules that are large or exported: `const OPTIONS = {…}`, `exports.N = 1`.
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ TAIL_BY_TYPE: dict[str, Callable[[tree_sitter.Node, tree_sitter.Node | None], Ma
 }
 
 LANGUAGES_WITH_VALUES = frozenset({"javascript", "typescript", "tsx"})
-_LINES = 5  # a value of a module that is not exported has so many, or it is none of its landmarks
+_LINES = 5  # at least, for a value that is not exported
 _OPENED = 8192  # bytes: the members of a larger value are shown
 _EXPORTS = (b"exports.", b"module.exports")
 _NO_VALUES = frozenset({"identifier", "member_expression", "unary_expression", "undefined"})
@@ -122,7 +120,7 @@ _WRAPPERS = frozenset(
 
 
 def module_value(node: tree_sitter.Node, outer: tree_sitter.Node, text: bytes) -> Match | None:
-    """What a declaration or assignment of a module is that is no function: a constant, a variable, an object."""
+    """The kind of a module's declaration or assignment that is not a function: constant, variable or object."""
     holder = outer.parent
     if holder is None or holder.type != "program":
         return None
@@ -181,7 +179,7 @@ _FIELDS = {
 
 
 def special(node: tree_sitter.Node, type_: str, outer: tree_sitter.Node | None, text: bytes) -> Match | None:
-    """What `node` defines, None for nothing; `outer` is what wraps it."""
+    """What `node` defines, if anything; `outer` is its wrapper."""
     if type_ in _HTML:
         kind, _ = page_part(text, node)
         return (kind, node, None) if kind else None
@@ -314,7 +312,7 @@ _CLASSES = frozenset({"class_specifier", "struct_specifier"})
 
 
 def _c_declaration(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
-    """A prototype; variables, and pointers to functions, are none."""
+    """Match function prototypes; skip variables and function pointers."""
     declarator = name = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator"):
         declarator = declarator.child_by_field_name("declarator") or next(

@@ -1,8 +1,6 @@
-"""What a definition of a source file is for us, and how a list of them is shown.
+"""The symbols of a file, their names, and how a list of them is rendered.
 
-What a definition is called: the name node of a match to the parts of a dotted name.
-
-Where in JavaScript and TypeScript a function may have a name: most have none, and are not worth a look.
+`script_places` finds where named functions may be in JavaScript and TypeScript, since most functions have no name.
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named part of a file. Lines count from 1, both included, with the comments, decorators and attributes
-    that belong to it; those of a symbol lie within those of the one that holds it.
+    """A named part of a file. Lines count from 1, both included, with its comments, decorators and attributes; those of
+    a symbol are within those of its container.
 
     `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,
     declaration (a signature without a body), constant, variable, heading, key, entry (of a list, by its name or id),
     selector, rule or element. `qualified_name` is the path to it, joined by dots, in every language. `depth` is the
-    number of symbols that hold it.
+    number of symbols that contain it.
     """
 
     name: str
@@ -38,10 +36,9 @@ class Symbol:
 
 
 def render_outline(symbols: Sequence[Symbol], *, limit: int = 400) -> str:
-    """One line per symbol, its line range and its signature indented by depth, for people and prompts.
+    """One line per symbol with its line range and its signature, indented by depth, for users and prompts.
 
-    Above `limit` symbols the deepest levels are left out first, then the end, and the last line says how
-    many.
+    Above `limit` symbols the deepest levels are omitted first, then the end; the last line says how many.
     """
     shown = list(symbols)
     for depth in range(max((symbol.depth for symbol in symbols), default=0), 0, -1):
@@ -78,7 +75,7 @@ def clean(text: bytes, width: int = WIDTH) -> str:
 
 
 def nth(node: tree_sitter.Node, place: int) -> tree_sitter.Node | None:
-    """The named child in that place, if there is one (the binding raises)."""
+    """The named child at that index, or None (the binding raises)."""
     return node.named_children[place] if node.named_child_count > place else None
 
 
@@ -89,7 +86,7 @@ def name_parts(
     name: tree_sitter.Node | None,
     scope: tree_sitter.Node | None = None,
 ) -> tuple[str, ...]:
-    """The name of `node` as parts, outermost first; empty when it turns out to be no definition."""
+    """The parts of the name of `node`, outermost first; empty if it is not a definition after all."""
     if name is None:
         head = _of(node, text).split(b"{", 1)[0]  # an at-rule is called as it begins
         if language == "make" and head.startswith(b".PHONY"):

@@ -1,7 +1,7 @@
-"""What macros hide. C and C++: `API int f(void);` and `class EXPORT Name : Base {` throw the grammar
-off. Rust: the items in the braces of a macro are no items to the grammar.
+"""Find the definitions in a syntax tree by a walk that opens only nodes that may contain one.
 
-The definitions in a syntax tree, found by a walk that opens only what may hold one.
+Macros hide definitions from the grammars: in C and C++ `API int f(void);` and `class EXPORT Name : Base {` break the
+parse, in Rust the braces of a macro contain tokens only. `without_macros` and `items_in` parse these again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SECONDS = 2.0
 
 
 def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_sitter.Tree:
-    """The tree of `text` with such macros made blanks, where that is less broken than `tree`; else `tree`.
+    """The tree of `text` with such macros blanked out if that is less broken than `tree`, else `tree`.
 
     Nothing moves: all offsets and lines are those of `text`.
     """
@@ -54,8 +54,7 @@ def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_s
 
 
 def items_in(node: tree_sitter.Node, text: bytes, language: str) -> Iterator[tree_sitter.Node]:
-    """What the braces of a Rust macro hold, read as items: `cfg_net! { pub fn bind() {} }`. Nothing, if they are
-    none."""
+    """The items in the braces of a Rust macro, if any: `cfg_net! { pub fn bind() {} }`."""
     import tree_sitter
 
     for held in node.children:
@@ -82,8 +81,8 @@ def _broken(tree: tree_sitter.Tree, text: bytes) -> int:
     return sum(1 for _ in islice(flaws(tree, text), _MOST))
 
 
-class Found(NamedTuple):
-    """A definition: `outer` is `node` with what wraps it, `notes` stand before that (last one nearest)."""
+class Definition(NamedTuple):
+    """A definition: `outer` is `node` with its wrapper, `notes` the comments before that (the last one nearest)."""
 
     node: tree_sitter.Node
     outer: tree_sitter.Node
@@ -93,14 +92,14 @@ class Found(NamedTuple):
     body: tree_sitter.Node | None
 
 
-def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: bytes) -> list[Found]:
-    """All definitions below `root`, in order of the text, holders before what they hold."""
+def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: bytes) -> list[Definition]:
+    """All definitions below `root` in order, containers before their contents."""
     kinds, notes = rules.kinds, rules.notes
     opened, around = rules.opened | rules.wrappers, rules.wrappers
     known = opened | notes | frozenset(kinds) | rules.lists
     hints = rules.places(text)
     deep = rules.deep
-    found: list[Found] = []
+    found: list[Definition] = []
     pending: list[tuple[tree_sitter.Node, tree_sitter.Node | None, tuple[tree_sitter.Node, ...]]] = [
         (root, None, ())
     ]
@@ -134,7 +133,7 @@ def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: by
             if match is not None and (parts := name_parts(language, text, child, match[1], match[2])):
                 kind, name = match[0], match[1]
                 body = child.child_by_field_name("body")
-                found.append(Found(child, wrapped, kind, parts, run, body))
+                found.append(Definition(child, wrapped, kind, parts, run, body))
                 if kind in _VALUES and end - start > _LARGE and language in LANGUAGES_WITH_VALUES:
                     found.extend(_members(child, text, language, kinds))
                 if body is not None and kind not in _OPEN:
@@ -171,10 +170,12 @@ _SHORTEST = 8  # bytes that a definition has at least
 _OPEN = frozenset({"class", "struct", "union", "interface", "enum", "impl", "namespace", "object"})
 
 
-def _members(node: tree_sitter.Node, text: bytes, language: str, kinds: dict[str, str]) -> Iterator[Found]:
+def _members(
+    node: tree_sitter.Node, text: bytes, language: str, kinds: dict[str, str]
+) -> Iterator[Definition]:
     for member, kind, name in members(node, text):
         if member.type not in kinds or special(member, member.type, None, text) is None:
-            yield Found(member, member, kind, (name,), (), None)
+            yield Definition(member, member, kind, (name,), (), None)
 
 
 def _plain(node: tree_sitter.Node, kind: str, deep: bool) -> Match | None:
@@ -190,7 +191,7 @@ _NAMES = ("identifier", "name", "constant")
 
 
 def _name_within(node: tree_sitter.Node) -> tree_sitter.Node | None:
-    """The name of a definition whose grammar has no field for it: a child, or one of its head's, or of its head's
+    """The name of a definition whose grammar has no field for it: a child of the node, of its head, or of the head's
     head."""
     for _ in range(3):
         children = node.named_children

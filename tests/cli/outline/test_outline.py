@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
         (["nope.py"], "no such file: nope.py"),
         (["nope.py::f"], "no such file: nope.py"),
         (["app.py", "nope.py"], "no such file: nope.py"),
-        (["empty"], "empty holds no file"),
+        (["empty"], "empty contains no file"),
         (["bin"], "bin is binary: it has no outline"),
         (["a.unknown"], "a.unknown is in no language that repoagent knows: say which with --language"),
         (["app.py::"], "no definition after the :: of app.py"),

@@ -187,7 +187,7 @@ def test_a_file_of_a_split_is_not_taken_for_the_split(code: GitRepo) -> None:
     split(code.top, "src/code.py", "-o", "parts")
     for option in ("--join", "--refresh"):
         done = split(code.top, option, "parts/001.py")
-        assert done.returncode == 2 and "name the folder of the split that it is in" in done.stderr
+        assert done.returncode == 2 and "name the folder of the split, or its" in done.stderr
 
 
 def test_standard_input_is_split_in_a_bare_repository_too(tmp_path: Path, code: GitRepo) -> None:

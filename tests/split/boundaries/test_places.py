@@ -156,14 +156,14 @@ def test_cutting_takes_little_more_than_parsing() -> None:
     from statistics import median
     from time import process_time
 
-    from repoagent.syntax.parser import forget, parse_bytes
+    from repoagent.syntax.parser import clear_cache, parse_bytes
 
     data = repeated(
         "# of f@\ndef f@(a):\n    if a:\n        return [a, 1, {'b': a}]\n    return a\n\n\n", 6000
     ).encode()
 
     def spent(parse: bool) -> float:
-        forget()
+        clear_cache()
         start = process_time()
         if parse:
             parse_bytes(data, "python")

@@ -166,9 +166,9 @@ def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
         for path in (".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300)
     }
     assert len(odd) == 7 and all("/" not in one and not one.startswith(".") for one in odd)
-    with pytest.raises(UsageError, match="say with -o"):
+    with pytest.raises(UsageError, match="use -o to name"):
         default_folder(SourceText("/tmp/x.py", b""))
-    with pytest.raises(UsageError, match="say with -o"):
+    with pytest.raises(UsageError, match="use -o to name"):
         default_folder(SourceText("", b"", worktree))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.syntax.languages import LONG_TAIL, Spec, Tail, grammar, language_of
+from repoagent.syntax.languages import LONG_TAIL, LanguageSpec, TailLanguage, grammar, language_of
 from repoagent.syntax.outline.outline import outline
 from tests.syntax.outline.test_outline import TOKENS, check_ranges, names
 
@@ -36,7 +36,7 @@ importlib.util.find_spec = lambda name, package=None: None if name.startswith(hi
 def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_do() -> None:
     code = WITHOUT + (
         "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
-        "from repoagent.syntax.languages import written_in\n"
+        "from repoagent.syntax.languages import guess_language as written_in\n"
         "from repoagent.errors import UsageError\n"
         "print(language_of('a.rb', b''), written_in('a.rb', b''), outline('a.rb', b'class A; end'))\n"
         "print(error_count('a.rb', b'class'), parses_worse('a.rb', b'class A; end', b'class'))\n"
@@ -49,7 +49,7 @@ def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_d
     assert done.stdout.splitlines() == [
         "None ruby ()",
         "None None",
-        "there is no grammar for ruby here: pip install 'git-repoagent[languages]'",
+        "the grammar of ruby is not installed; pip install 'git-repoagent[languages]'",
     ]
 
 
@@ -57,7 +57,7 @@ def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path
     (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
     code = (
         "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline\n"
-        "from repoagent.syntax.languages import how_to_get\n"
+        "from repoagent.syntax.languages import install_hint as how_to_get\n"
         "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
         "print(how_to_get('csharp'), '|', how_to_get('nim'))\n"
     )
@@ -76,7 +76,7 @@ def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path
 def test_no_suffix_belongs_to_two_languages() -> None:
     from repoagent.syntax.languages import LANGUAGES
 
-    specs: list[Tail | Spec] = [*LONG_TAIL.values(), *LANGUAGES.values()]
+    specs: list[TailLanguage | LanguageSpec] = [*LONG_TAIL.values(), *LANGUAGES.values()]
     for every in (
         [suffix for spec in specs for suffix in spec.suffixes],
         [name for spec in specs for name in spec.names],
