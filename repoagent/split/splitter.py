@@ -241,14 +241,14 @@ def _outline(
     path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None
 ) -> Callable[[], Sequence[Symbol]]:
     """A function that returns the symbols of the file, from `tree` if there is one, computed once."""
-    at_hand = [tree] if tree is not None else []
+    trees = [tree] if tree is not None else []
 
     @cache
     def found() -> Sequence[Symbol]:
         from repoagent.syntax.outline.outline import read_outline, symbols_of
 
-        if at_hand and language is not None:
-            return symbols_of(at_hand.pop(), data, language)
+        if trees and language is not None:
+            return symbols_of(trees.pop(), data, language)
         read = read_outline(path, data, language)
         return read[0] if read is not None else ()
 

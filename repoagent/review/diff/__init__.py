@@ -1,1 +1,1 @@
-"""Read the change to review: from git, or from a diff on standard input."""
+"""Read the change to review: `select` finds the two sides, `read` asks git, `stdin` parses a diff."""

@@ -1,1 +1,1 @@
-"""Install and run the git hooks that review commits and pushes."""
+"""Git hooks that review commits and pushes: `install` writes them, `run` says what each reviews."""

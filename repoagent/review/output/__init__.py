@@ -1,1 +1,1 @@
-"""Output formats of a review: text, JSON, SARIF, CI annotations, Markdown."""
+"""Write reports: `formats` by name and as JSON, `sarif`, `ci` (GitHub, GitLab, Reviewdog), `markdown`."""

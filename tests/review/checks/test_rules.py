@@ -10,13 +10,23 @@ from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.checks.api_changed import changed_symbols, fits_old_callers
 from repoagent.review.checks.file_origin import has_mark, is_vendored_path
 from repoagent.review.checks.missing_partner import only_comments
+from repoagent.review.checks.run import CHECKS, load_check
 from repoagent.review.checks.statistics import is_fix, lower, quantile
 from repoagent.review.diff.select import ChangeSelector
+from repoagent.review.rules import RULES
 from tests.review.checks.conftest import Files, Made, answer, found, mixed, noise, stage
 
 
 def pairs(count: int, *paths: str, text: str = "") -> list[tuple[str, Files]]:
     return [(f"Change it {n}", dict.fromkeys(paths, f"{text}{n}\n")) for n in range(count)]
+
+
+def test_each_rule_without_a_model_has_a_check() -> None:
+    without = {rule.id for rule in RULES.values() if rule.source != "model"} - {
+        "review-relaxed"
+    }  # untrusted.py
+    assert set(CHECKS) == without
+    assert all(callable(load_check(rule)) for rule in CHECKS)
 
 
 def test_a_partner_that_is_left_out_is_named_with_its_commits(made: Made) -> None:

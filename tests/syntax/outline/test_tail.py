@@ -36,9 +36,9 @@ importlib.util.find_spec = lambda name, package=None: None if name.startswith(hi
 def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_do() -> None:
     code = WITHOUT + (
         "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
-        "from repoagent.syntax.languages import guess_language as written_in\n"
+        "from repoagent.syntax.languages import guess_language\n"
         "from repoagent.errors import UsageError\n"
-        "print(language_of('a.rb', b''), written_in('a.rb', b''), outline('a.rb', b'class A; end'))\n"
+        "print(language_of('a.rb', b''), guess_language('a.rb', b''), outline('a.rb', b'class A; end'))\n"
         "print(error_count('a.rb', b'class'), parses_worse('a.rb', b'class A; end', b'class'))\n"
         "try: grammar('ruby')\n"
         "except UsageError as error: print(error)\n"
@@ -57,9 +57,9 @@ def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path
     (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
     code = (
         "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline\n"
-        "from repoagent.syntax.languages import install_hint as how_to_get\n"
+        "from repoagent.syntax.languages import install_hint\n"
         "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
-        "print(how_to_get('csharp'), '|', how_to_get('nim'))\n"
+        "print(install_hint('csharp'), '|', install_hint('nim'))\n"
     )
     (tmp_path / "tree_sitter_language_pack.py").write_text("def downloaded_languages(): return []\n")
     done = subprocess.run(
