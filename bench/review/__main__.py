@@ -26,7 +26,7 @@ import tempfile
 from pathlib import Path
 
 from bench.review.replay import Figures, replay
-from repoagent.review.checks.statistics import lower
+from repoagent.review.checks.statistics import wilson_lower
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def _line(rule: str, figure: Figures, commits: int) -> str:
     if not figure.found:
         return f"  {rule:22}        0{'':35}{left_out}"
     right = figure.right / figure.found
-    least = lower(figure.right, figure.found)
+    least = wilson_lower(figure.right, figure.found)
     usual = figure.usual / figure.found
     alarmed = figure.alarmed / max(1, commits)
     shares = f"{alarmed:>9.1%}{right:>8.0%}{least:>10.0%}{usual:>8.0%}"

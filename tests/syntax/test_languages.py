@@ -57,7 +57,7 @@ def test_each_grammar_loads(language: str) -> None:
 
 
 def test_unknown_language_names_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"no grammar for 'cobol'.*python"):
+    with pytest.raises(UsageError, match=r"unknown language 'cobol'.*python"):
         grammar("cobol")
 
 

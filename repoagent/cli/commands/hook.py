@@ -169,10 +169,10 @@ def _names(flags: Mapping[str, bool]) -> tuple[str, ...]:
 
 def _look() -> Hooks:
     from repoagent.review.diff.select import open_repository
-    from repoagent.review.hooks.install import look
+    from repoagent.review.hooks.install import inspect_hooks
 
     worktree, _, bare = open_repository(Path.cwd())
-    return look(worktree, bare=bare)
+    return inspect_hooks(worktree, bare=bare)
 
 
 def _program() -> tuple[str, ...]:

@@ -262,7 +262,7 @@ def _finding(context: HistoryContext, file: ChangedFile, symbols: Sequence[Chang
     for symbol in symbols:
         callers = _callers(context, file, symbol, partners)
         if callers:
-            return _told(context, file, symbol, callers, len(symbols) - 1)
+            return _finding_of(context, file, symbol, callers, len(symbols) - 1)
     return None
 
 
@@ -339,7 +339,7 @@ def _definition(symbol: ChangedSymbol) -> re.Pattern[bytes]:
     )
 
 
-def _told(
+def _finding_of(
     context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, where: dict[str, int], others: int
 ) -> Finding:
     what = "has a new signature" if symbol.after else "was removed"

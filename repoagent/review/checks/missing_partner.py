@@ -65,16 +65,16 @@ def partners(context: HistoryContext, parts: Sequence[frozenset[str]]) -> list[F
         files = {path: file for path, file in context.files.items() if path in paths}
         if not files or len(paths) > USUAL:
             continue
-        for said in _asked(context, view, files, threshold):
-            name = os.fsdecode(said.one.path)
-            if name not in there and (name not in best or best[name].one.confidence < said.one.confidence):
-                best[name] = said
+        for partner in _likely_partners(context, view, files, threshold):
+            name = os.fsdecode(partner.one.path)
+            if name not in there and (name not in best or best[name].one.confidence < partner.one.confidence):
+                best[name] = partner
     if not best:
         return []
     if only_comments(context.change, *context.change.files):
         return []
-    surest = sorted(best.values(), key=lambda said: (-said.one.confidence, said.one.file))
-    return [_finding(context, view, said, threshold) for said in surest[:SHOWN]]
+    surest = sorted(best.values(), key=lambda partner: (-partner.one.confidence, partner.one.file))
+    return [_finding(context, view, partner, threshold) for partner in surest[:SHOWN]]
 
 
 def steps(context: HistoryContext) -> list[frozenset[str]]:
@@ -89,16 +89,20 @@ def steps(context: HistoryContext) -> list[frozenset[str]]:
     return found if found is not None and len(found) > 1 else whole
 
 
-def _asked(context: HistoryContext, view: View, files: Mapping[str, int], threshold: float) -> list[_Partner]:
-    """The partners of these files for which enough of the nearest commits speak."""
+def _likely_partners(
+    context: HistoryContext, view: View, files: Mapping[str, int], threshold: float
+) -> list[_Partner]:
+    """The partners of these files that enough of the most relevant commits have."""
     asked = sorted(set(files.values()))
     found = missing(view, asked, limit=SHOWN, threshold=threshold, author=context.author)
     if not found:
         return []
     weighed = weigh(frozenset(asked), merge(view.many(asked, DEPTH)), context.author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda each: -each[1])[:ALIKE]]
-    said = [_Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found]
-    return [each for each in said if each.near >= min(SUPPORT, each.alike)]
+    partners = [
+        _Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found
+    ]
+    return [each for each in partners if each.near >= min(SUPPORT, each.alike)]
 
 
 def _manifests(context: HistoryContext) -> set[str]:
@@ -111,38 +115,38 @@ def _manifests(context: HistoryContext) -> set[str]:
     }
 
 
-def _finding(context: HistoryContext, view: View, said: _Partner, threshold: float) -> Finding:
-    one = said.one
-    partner, path = os.fsdecode(one.path), _nearest(view, said)
-    several = len(said.files) > 1
+def _finding(context: HistoryContext, view: View, partner: _Partner, threshold: float) -> Finding:
+    one = partner.one
+    name, path = os.fsdecode(one.path), _nearest(view, partner)
+    several = len(partner.files) > 1
     how = "usually" if 2 * one.together >= one.commits else "often"
     body = (
         f"It changed in {one.together} of the last {one.commits} commits of "
         f"{'the changed files' if several else path}"
     )
-    if one.commits > said.alike and one.together < one.commits:
-        body += f", and in {said.near} of the {said.alike} most relevant ones (similar, recent, by the same author)"
+    if one.commits > partner.alike and one.together < one.commits:
+        body += f", and in {partner.near} of the {partner.alike} most relevant (similar, recent, same author)"
     body += f". The weighted share is {one.confidence:.0%}, the threshold {threshold:.0%}."
     return Finding(
         RULE,
         context.levels[RULE],
-        f"{partner} {how} changes along with {path}, but is not part of this change",
+        f"{name} {how} changes along with {path}, but is not part of this change",
         Location(path),
         body,
-        key=partner,
+        key=name,
         evidence=context.evidence(one.evidence),
         confidence=round(one.confidence, 3),
     )
 
 
-def _nearest(view: View, said: _Partner) -> str:
+def _nearest(view: View, partner: _Partner) -> str:
     """The changed file that was most often in the commits with the partner."""
-    with_it = set(said.one.evidence)
+    with_it = set(partner.one.evidence)
     counts: Counter[str] = Counter()
-    histories: Mapping[int, Sequence[Commit]] = view.many(sorted(set(said.files.values())), DEPTH)
-    for path, file in said.files.items():
+    histories: Mapping[int, Sequence[Commit]] = view.many(sorted(set(partner.files.values())), DEPTH)
+    for path, file in partner.files.items():
         counts[path] = sum(commit.number in with_it for commit in histories[file])
-    return min(said.files, key=lambda path: (-counts[path], path))
+    return min(partner.files, key=lambda path: (-counts[path], path))
 
 
 _MOST = 1 << 20  # bytes of a text

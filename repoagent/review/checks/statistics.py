@@ -84,22 +84,22 @@ def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]])
         for file, commits in view.many([file for file in files if file in code], FIX_COMMITS).items()
     }
     repairing = fixes({commit.number for commits in histories.values() for commit in commits})
-    counts = {file: count(commits, repairing) for file, commits in histories.items()}
+    counts = {file: count_fixes(commits, repairing) for file, commits in histories.items()}
     changes = sum(changes for changes, _, _ in counts.values())
     if not changes:
         return FixStatistics(0.0, {})
     usual = sum(followed for _, followed, _ in counts.values()) / changes
     prone = [file for file, (changes, followed, _) in counts.items() if is_prone(changes, followed, usual)]
-    prone.sort(key=lambda file: -lower(counts[file][1], counts[file][0]))
+    prone.sort(key=lambda file: -wilson_lower(counts[file][1], counts[file][0]))
     paths = view.paths(prone[:KEPT])
-    told = {
+    evidence = {
         path: FixRate(*counts[file][:2], tuple(repairing[number] for number in counts[file][2][:5]))
         for file, path in paths.items()
     }
-    return FixStatistics(usual, told)
+    return FixStatistics(usual, evidence)
 
 
-def count(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int, int, list[int]]:
+def count_fixes(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int, int, list[int]]:
     """Of a history, newest first: how many changes have their next commits in it, how many of these were followed by
     a fix, and the numbers of the fixes."""
     fixes = [commit.number in repairing for commit in history]
@@ -113,10 +113,10 @@ def count(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int,
 
 def is_prone(changes: int, followed: int, usual: float) -> bool:
     """Whether the share of changes followed by a fix is clearly above the usual one."""
-    return changes >= FEWEST_FIXES and lower(followed, changes) > usual * CLEARLY
+    return changes >= FEWEST_FIXES and wilson_lower(followed, changes) > usual * CLEARLY
 
 
-def lower(hits: int, of: int) -> float:
+def wilson_lower(hits: int, of: int) -> float:
     """The lower end of Wilson's score interval for a share of `hits` in `of`."""
     share, z = hits / of, SURE
     middle = share + z * z / (2 * of)
@@ -140,7 +140,7 @@ def find_fix_prone(context: HistoryContext) -> list[Finding]:
     from repoagent.review.checks.missing_partner import only_comments
 
     found = [each for each in found if not only_comments(context.change, each[0])]
-    found.sort(key=lambda each: -lower(each[1].followed, each[1].changes))
+    found.sort(key=lambda each: -wilson_lower(each[1].followed, each[1].changes))
     return [
         Finding(
             RULE,

@@ -192,13 +192,13 @@ def _parts(diff: bytes) -> Iterator[_FileSection]:
         if line.startswith(b"diff --git "):
             if part is not None:
                 yield part
-            part = _command(line)
+            part = _new_section(line)
         elif line.startswith(b"--- ") and at + 1 < len(lines) and lines[at + 1].startswith(b"+++ "):
             if part is None or part.lines:
                 if part is not None:
                     yield part
                 part = _FileSection()
-            _names(part, line, lines[at + 1])
+            _set_names(part, line, lines[at + 1])
             at += 2
             continue
         elif part is not None and hunk_header(line) is not None:
@@ -208,7 +208,7 @@ def _parts(diff: bytes) -> Iterator[_FileSection]:
             at = end
             continue
         elif part is not None and not part.lines:
-            _extended(part, line)
+            _read_extended(part, line)
         at += 1
     if part is not None:
         yield part
@@ -227,7 +227,7 @@ def _check(lines: list[bytes], at: int, end: int, part: _FileSection) -> None:
         )
 
 
-def _command(line: bytes) -> _FileSection:
+def _new_section(line: bytes) -> _FileSection:
     """`diff --git a/X b/X`: the names, where they are the same; others follow in lines of their own."""
     text = os.fsdecode(line[len(b"diff --git ") :].rstrip(b"\r\n"))
     if text.startswith('"') and '" "' in text:
@@ -241,7 +241,7 @@ def _command(line: bytes) -> _FileSection:
     )
 
 
-def _names(part: _FileSection, old: bytes, new: bytes) -> None:
+def _set_names(part: _FileSection, old: bytes, new: bytes) -> None:
     before, after = (_plain(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in (old, new))
     if before == _NOTHING:
         part.old, part.new, part.status = after, after, "added"
@@ -251,7 +251,7 @@ def _names(part: _FileSection, old: bytes, new: bytes) -> None:
         part.old, part.new = before, after
 
 
-def _extended(part: _FileSection, line: bytes) -> None:
+def _read_extended(part: _FileSection, line: bytes) -> None:
     if found := _INDEX.fullmatch(line):
         part.blobs = (_some(found[1]), _some(found[2]))
         if found[3]:

@@ -61,7 +61,7 @@ _BY_NAME = re.compile(
 _ITSELF = Manager("a program that depends on its file name", "make it run: {line}")
 
 
-def line_for(name: str) -> str:
+def hook_command(name: str) -> str:
     """The command for another hook, or for the configuration of a manager."""
     arguments = {"commit-msg": ' "$1"', "pre-push": ' "$@"'}
     return f"repoagent hook run {name}{arguments.get(name, '')}"
@@ -77,11 +77,11 @@ def manager_of(folder: Path, content: bytes) -> Manager | None:
     return _ITSELF if _BY_NAME.search(content) else None
 
 
-def advice(manager: Manager, name: str) -> str:
+def manager_advice(manager: Manager, name: str) -> str:
     """What to add to the configuration of `manager` for the hook `name`."""
     given = {"commit-msg": " {1}", "pre-push": " {0}, use_stdin: true"}.get(name, "")
     lefthook = f"run: repoagent hook run {name}{given}"
-    return manager.advice.format(name=name, line=line_for(name), lefthook=lefthook)
+    return manager.advice.format(name=name, line=hook_command(name), lefthook=lefthook)
 
 
 MARK = "# repoagent hook"
@@ -119,7 +119,7 @@ _SUM = "# sum of the lines above: "
 _WHOLE = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
-def script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
+def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
     """The hook `name`, which runs `command` (a path, and the arguments before the subcommand), or if that is missing
     the program on PATH. With `strict` any failure stops git. The last line is a checksum, so that any version of
     repoagent can tell whether the hook was edited."""
@@ -194,7 +194,7 @@ class Hooks:
     off: str = ""
 
 
-def look(worktree: WorkTree, *, bare: bool = False) -> Hooks:
+def inspect_hooks(worktree: WorkTree, *, bare: bool = False) -> Hooks:
     """Inspect the hooks folder; in a bare repository `worktree.top` is its git directory."""
     given = git_output(worktree.top, "config", "-z", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
     value = os.fsdecode(given.stdout.removesuffix(b"\0"))
@@ -210,10 +210,10 @@ def look(worktree: WorkTree, *, bare: bool = False) -> Hooks:
         off = "core.hooksPath is empty"
     elif os.path.lexists(folder) and not folder.is_dir():
         off = f"{folder} is not a folder"
-    return Hooks(folder, whose, value, tuple(_look_at(folder, name) for name in HOOKS), off)
+    return Hooks(folder, whose, value, tuple(_inspect(folder, name) for name in HOOKS), off)
 
 
-def _look_at(folder: Path, name: str) -> HookFile:
+def _inspect(folder: Path, name: str) -> HookFile:
     path = folder / name
     if _is_odd(path):
         return HookFile(name, path, "odd")
@@ -289,11 +289,11 @@ def install(
     chosen = [found for found in hooks.found if found.name in names]
     for found in chosen:
         _check(hooks, found, everywhere=everywhere)
-    return [_install(found, script(found.name, command, strict=strict)) for found in chosen]
+    return [_install(found, hook_script(found.name, command, strict=strict)) for found in chosen]
 
 
 def _check(hooks: Hooks, found: HookFile, *, everywhere: bool) -> None:
-    name, line = found.name, line_for(found.name)
+    name, line = found.name, hook_command(found.name)
     if found.state == "legacy":
         raise Refused(f"{found.path} is already a hook of repoagent, run by the hook of pre-commit")
     if found.state == "odd":
@@ -301,7 +301,7 @@ def _check(hooks: Hooks, found: HookFile, *, everywhere: bool) -> None:
     if found.manager is not None:
         raise Refused(
             f"{found.path} belongs to {found.manager.name}, which would overwrite a change; "
-            f"{advice(found.manager, name)}"
+            f"{manager_advice(found.manager, name)}"
         )
     if hooks.whose == "team":
         raise Refused(

@@ -316,7 +316,7 @@ _DATA = re.compile(
 )
 
 
-def order(path: str) -> tuple[int, str]:
+def review_order(path: str) -> tuple[int, str]:
     """Sort key for the files of a change: source, tests, configuration and data, prose."""
     kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else 1 if _TEST.search(path) else 0
     return kind, path
@@ -381,15 +381,15 @@ def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
     }
 
 
-def sentences(skipped: Iterable[tuple[str, str]]) -> list[str]:
+def skipped_phrases(skipped: Iterable[tuple[str, str]]) -> list[str]:
     """A phrase for each reason, with the names of its files."""
     by_reason: dict[str, list[str]] = {}
     for path, reason in skipped:
         by_reason.setdefault(reason, []).append(path)
-    return [f"{listed(paths)} ({reason}; by the model)" for reason, paths in by_reason.items()]
+    return [f"{list_names(paths)} ({reason}; by the model)" for reason, paths in by_reason.items()]
 
 
-def listed(names: Sequence[str], most: int = NAMED) -> str:
+def list_names(names: Sequence[str], most: int = NAMED) -> str:
     """The first `most` names in one line."""
     shown = [name if name.isprintable() else repr(name) for name in names]
     if len(shown) > most:
@@ -416,7 +416,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     material = Material()
     skipped: list[tuple[str, str]] = []
     marks = marks_of(worktree, change)
-    for file in sorted(change.files, key=lambda one: order(one.path)):
+    for file in sorted(change.files, key=lambda one: review_order(one.path)):
         reason = why_skipped(file, marks, why_not)
         view = None if reason else view_of(change, file)
         if view is not None:
@@ -430,7 +430,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
             material.views[file.path] = view
             material.scopes[file.path] = scopes(view, symbols)
             material.blocks += blocks_of(view, symbols)
-    material.unseen += sentences(skipped)
+    material.unseen += skipped_phrases(skipped)
     return material
 
 
@@ -443,7 +443,7 @@ def _has_other_bytes(change: Change, file: ChangedFile) -> bool:
 
 def unreviewed(blocks: Sequence[Block]) -> str:
     """The phrase for blocks for which there was no time, money or model."""
-    return f"{listed([block.name for block in blocks])} (by the model: see the note on it)"
+    return f"{list_names([block.name for block in blocks])} (by the model: see the note on it)"
 
 
 def levels_of(settings: Settings) -> dict[str, Level]:

@@ -223,6 +223,6 @@ class _Timed:
         return self.agent.search_memory(query)
 
 
-def counted(reasons: Sequence[str]) -> dict[str, int]:
+def count_reasons(reasons: Sequence[str]) -> dict[str, int]:
     """The number of each reason, the most frequent first."""
     return dict(Counter(reasons).most_common())

@@ -83,7 +83,9 @@ def prompt_for(
         _section("Files that changed along with these files", "neighbors", _neighbors(session, present)),
         _section("Their last commits", "history", _histories(session, present)),
         _section("Notes about these files", "memory", _notes(session, present)),
-        _section("Findings that the user dismissed; do not report them again", "dismissed", _told(dismissed)),
+        _section(
+            "Findings that the user dismissed; do not report them again", "dismissed", _dismissals(dismissed)
+        ),
         *(Part(_file(path, [b for b in blocks if b.path == path]), f"file {path}") for path in paths),
         Part(f"{REQUEST}\n", "request"),
     ]
@@ -167,7 +169,7 @@ def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
     return "\n\n".join(found)
 
 
-def _told(dismissed: Iterable[Verdict]) -> str:
+def _dismissals(dismissed: Iterable[Verdict]) -> str:
     lines = []
     for one in list(dismissed)[-DISMISSED:]:
         why = f" ({' '.join(one.reason.split())[:REASON]})" if one.reason else ""

@@ -23,7 +23,7 @@ from repoagent.review.llm.claims import merge_findings
 from repoagent.review.llm.loop import (
     FindingCollector,
     ModelAccess,
-    counted,
+    count_reasons,
     finding_tool,
     review_chunk,
     tools_for,
@@ -165,7 +165,7 @@ class _Review:
             meter.cost,
             display_name(self.ready.model.spec),
             notes,
-            counted(self.dropped),
+            count_reasons(self.dropped),
             self.reused,
             meter.attempts - calls,
             self.error,

@@ -51,8 +51,8 @@ def _command(finding: Finding) -> str:
     if place is not None:
         properties |= {"line": str(place[0]), "endLine": str(place[1])}
     properties["title"] = f"{finding.rule}: {shorten(plain_line(finding.title), _TITLE)}"
-    told = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
-    return f"::{_COMMANDS[finding.level]} {told}::{_message(finding).translate(_DATA)}"
+    properties_text = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.level]} {properties_text}::{_message(finding).translate(_DATA)}"
 
 
 def _message(finding: Finding) -> str:

@@ -35,7 +35,7 @@ def uri(path: str) -> str:
     return quote_from_bytes(os.fsencode(path), safe="/")
 
 
-def location(path: str, lines: tuple[int, int] | None) -> dict[str, object]:
+def sarif_location(path: str, lines: tuple[int, int] | None) -> dict[str, object]:
     """Lines of a file, counted from 1, or all of it."""
     place: dict[str, object] = {"artifactLocation": _artifact(path)}
     if lines is not None:
@@ -43,7 +43,7 @@ def location(path: str, lines: tuple[int, int] | None) -> dict[str, object]:
     return {"physicalLocation": place}
 
 
-def fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
+def sarif_fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
     """The suggestion; None if it is not Unicode or does not fit the text.
 
     The region goes from the start of the first line to the start of the line after the last one; where there is none,
@@ -171,9 +171,9 @@ def _log(report: Report, kept: Sequence[tuple[Finding, bool]], total: int) -> di
 
 
 def _rule(name: str, rule: Rule | None) -> dict[str, object]:
-    told: dict[str, object] = {"id": name}
+    entry: dict[str, object] = {"id": name}
     if rule is None:
-        return told
+        return entry
     level = (rule.default or Level.NOTE).word
     # no helpUri: the documentation comes with the program, and a viewer opens only an absolute URI
     help_text = (
@@ -185,7 +185,7 @@ def _rule(name: str, rule: Rule | None) -> dict[str, object]:
         configuration["enabled"] = False
     tags = [rule.source, *(["security"] if name in ("secret", "security") else [])]
     return {
-        **told,
+        **entry,
         "name": name.title().replace("-", ""),
         "shortDescription": {"text": rule.line},
         "fullDescription": {"text": rule.line},
@@ -213,14 +213,14 @@ def _result(
         "ruleIndex": rule,
         "level": finding.level.word,
         "message": {"text": shorten(message, _MESSAGE)},
-        "locations": [location(finding.location.path, region(finding))],
+        "locations": [sarif_location(finding.location.path, region(finding))],
         "partialFingerprints": prints,
         "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
         "properties": {"id": finding.id, "commits": [writable(one.commit) for one in finding.evidence]},
     }
     if finding.confidence is not None:
         result["rank"] = round(100 * min(1.0, max(0.0, finding.confidence)), 1)
-    if finding.suggestion is not None and (change := fix(report, finding.suggestion)) is not None:
+    if finding.suggestion is not None and (change := sarif_fix(report, finding.suggestion)) is not None:
         result["fixes"] = [change]
     return result
 

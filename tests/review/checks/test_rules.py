@@ -11,7 +11,7 @@ from repoagent.review.checks.api_changed import changed_symbols, fits_old_caller
 from repoagent.review.checks.file_origin import has_mark, is_vendored_path
 from repoagent.review.checks.missing_partner import only_comments
 from repoagent.review.checks.run import CHECKS, load_check
-from repoagent.review.checks.statistics import is_fix, lower, quantile
+from repoagent.review.checks.statistics import is_fix, quantile, wilson_lower
 from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.rules import RULES
 from tests.review.checks.conftest import Files, Made, answer, found, mixed, noise, stage
@@ -98,7 +98,7 @@ def test_a_subject_says_whether_it_repairs(subject: bytes, fix: bool) -> None:
 
 @given(st.integers(1, 1000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_lower_end_of_an_interval_is_below_the_share(hits: tuple[int, int]) -> None:
-    assert -1e-9 <= lower(*hits) <= hits[0] / hits[1] + 1e-9
+    assert -1e-9 <= wilson_lower(*hits) <= hits[0] / hits[1] + 1e-9
 
 
 def test_a_change_of_unusual_shape(made: Made) -> None:

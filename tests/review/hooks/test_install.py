@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.git.worktree import open_worktree
 from repoagent.review.diff.select import open_repository
-from repoagent.review.hooks.install import HOOKS, hook_of, install, is_unchanged, look, script, uninstall
+from repoagent.review.hooks.install import (
+    HOOKS,
+    hook_of,
+    hook_script,
+    inspect_hooks,
+    install,
+    is_unchanged,
+    uninstall,
+)
 from tests.conftest import GitRepo
 
 GENERATED_BY_PRE_COMMIT = (
@@ -42,12 +50,12 @@ def log(program: Path) -> list[str]:
 def put(
     repo: GitRepo, program: Path, *names: str, strict: bool = False, everywhere: bool = False
 ) -> list[str]:
-    hooks = look(open_worktree(repo.top))
+    hooks = inspect_hooks(open_worktree(repo.top))
     return install(hooks, names or HOOKS, [str(program)], strict=strict, everywhere=everywhere)
 
 
 def states(repo: GitRepo) -> dict[str, str]:
-    return {found.name: found.state for found in look(open_worktree(repo.top)).found}
+    return {found.name: found.state for found in inspect_hooks(open_worktree(repo.top)).found}
 
 
 def picture(folder: Path) -> dict[str, tuple[int, bytes | str, int]]:
@@ -107,9 +115,9 @@ def test_uninstall_leaves_all_as_it_was(
         not runs and make is not None
     )
     assert all("updated " in one for one in put(repo, program, strict=True))
-    assert len(uninstall(look(open_worktree(repo.top)), HOOKS)) == 3
+    assert len(uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS)) == 3
     assert picture(folder) == before
-    assert uninstall(look(open_worktree(repo.top)), HOOKS) == []
+    assert uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS) == []
 
 
 def test_what_was_there_runs_first_and_stops_git_by_itself(repo: GitRepo, program: Path) -> None:
@@ -207,7 +215,7 @@ def test_pre_commit_that_came_later_runs_ours_and_ours_can_be_taken_away(
         put(repo, program, "pre-commit")
     subprocess.run([folder / "pre-commit.legacy"], check=True)
     assert log(program) == ["hook run pre-commit"]
-    uninstall(look(open_worktree(repo.top)), HOOKS)
+    uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS)
     assert (folder / "pre-commit.legacy").read_text() == "#!/bin/sh\nexit 0\n"
     assert sorted(path.name for path in folder.iterdir()) == ["pre-commit", "pre-commit.legacy"]
 
@@ -219,7 +227,7 @@ def test_what_was_changed_by_hand_is_not_lost(repo: GitRepo, program: Path) -> N
     assert states(repo)["pre-commit"] == "changed"
     for act in (
         lambda: put(repo, program, "pre-commit"),
-        lambda: uninstall(look(open_worktree(repo.top)), HOOKS),
+        lambda: uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS),
     ):
         with pytest.raises(Refused, match="manual edits"):
             act()
@@ -237,7 +245,7 @@ def test_what_was_kept_is_not_written_over_when_another_hook_came(repo: GitRepo,
 
 def test_a_folder_of_the_work_tree_of_its_own(repo: GitRepo, program: Path) -> None:
     repo.git("config", "core.hooksPath", ".my hooks")
-    assert look(open_worktree(repo.top)).whose == "repository"
+    assert inspect_hooks(open_worktree(repo.top)).whose == "repository"
     put(repo, program, "pre-commit")
     repo.write("sub/x", "x")
     subprocess.run(["git", "commit", "-qm", "x", "--allow-empty"], cwd=repo.top / "sub", check=True)
@@ -290,7 +298,7 @@ def test_a_bare_repository_has_hooks_for_its_work_trees(
     subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
     monkeypatch.setenv("GIT_DIR", str(bare))
     worktree, _, is_bare = open_repository(bare)
-    hooks = look(worktree, bare=is_bare)
+    hooks = inspect_hooks(worktree, bare=is_bare)
     assert hooks.folder == bare / "hooks" and hooks.whose == "repository"
     install(hooks, ["pre-push"], [str(program)])
     assert os.access(bare / "hooks/pre-push", os.X_OK)
@@ -337,7 +345,7 @@ def test_what_could_not_run_before_ours_is_left_alone(
     now = path.lstat()  # reading a link changes its time of access
     assert (now.st_ino, now.st_mode, now.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
     assert [*path.parent.iterdir()] == [path]
-    assert uninstall(look(open_worktree(repo.top)), HOOKS) == []
+    assert uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS) == []
 
 
 @pytest.mark.parametrize(
@@ -354,7 +362,7 @@ def test_where_git_runs_no_hooks_none_is_installed(
 
 def test_a_hook_of_another_version_is_brought_up_to_date(repo: GitRepo, program: Path) -> None:
     """What it says may differ, only that nobody else wrote in it counts."""
-    lines = script("pre-commit", ["/older/repoagent"]).splitlines(keepends=True)[:-1]
+    lines = hook_script("pre-commit", ["/older/repoagent"]).splitlines(keepends=True)[:-1]
     older = "".join([*lines[:2], "echo of another version\n", *lines[2:]]).replace("version 1", "version 0")
     path = repo.hook("pre-commit", "")
     path.write_text(f"{older}# sum of the lines above: {hashlib.sha256(older.encode()).hexdigest()[:16]}\n")
@@ -371,7 +379,7 @@ words = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 def test_our_own_hook_is_known_and_a_change_of_it_too(
     name: str, command: list[str], strict: bool, more: str
 ) -> None:
-    text = script(name, command, strict=strict)
+    text = hook_script(name, command, strict=strict)
     assert hook_of(text) == name
     assert is_unchanged(text)
     assert not is_unchanged(text + more)

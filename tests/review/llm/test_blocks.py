@@ -16,9 +16,9 @@ from repoagent.review.llm.chunks import (
     Block,
     FileView,
     blocks_of,
-    listed,
-    order,
+    list_names,
     pack,
+    review_order,
     symbols_of,
     why_content_skipped,
     why_skipped,
@@ -130,8 +130,8 @@ def test_what_is_skipped_by_content_and_in_which_order_the_rest_comes() -> None:
     assert "long lines" in (why_content_skipped(b"x" * 9000) or "")
     assert why_content_skipped(b"print('DO NOT')\n" * 1000) is None
     paths = ["README.md", "a/config.yaml", "tests/test_b.py", "src/b.py", "src/b_test.go", "b.spec.ts"]
-    assert sorted(paths, key=order) == [
+    assert sorted(paths, key=review_order) == [
         "src/b.py", "b.spec.ts", "src/b_test.go", "tests/test_b.py", "a/config.yaml", "README.md",
     ]  # fmt: skip
-    assert listed([f"n{n}" for n in range(9)]) == "n0, n1, n2, n3, n4 and 4 more"
-    assert listed(["a\nb"]) == "'a\\nb'"
+    assert list_names([f"n{n}" for n in range(9)]) == "n0, n1, n2, n3, n4 and 4 more"
+    assert list_names(["a\nb"]) == "'a\\nb'"

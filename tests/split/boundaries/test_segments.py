@@ -41,7 +41,7 @@ def test_nothing_has_no_segments() -> None:
 
 
 def test_a_language_without_a_grammar_is_refused() -> None:
-    with pytest.raises(UsageError, match="no grammar"):
+    with pytest.raises(UsageError, match="unknown language"):
         segments("a.py", b"x = 1\n" * 100, target=50, language="klingon")
 
 

@@ -71,7 +71,7 @@ def test_unknown_lists_the_nearest() -> None:
         find_symbols("a.py", TEXT, "onyl")
     with pytest.raises(UsageError, match=r"it has A \(1-9\), B"):
         find_symbols("a.py", TEXT, "zzzzzzzz")
-    with pytest.raises(UsageError, match=r"no run on line 19: A\.run"):
+    with pytest.raises(UsageError, match=r"no run on line 19; it has A\.run"):
         find_symbols("a.py", TEXT, "run:19")
     for name in ("", ".", "()", ":3"):
         with pytest.raises(UsageError):
@@ -94,7 +94,7 @@ def test_a_name_that_differs_by_case_or_underscores() -> None:
 
 
 def test_a_file_without_outline() -> None:
-    with pytest.raises(UsageError, match="no language that repoagent has a grammar for"):
+    with pytest.raises(UsageError, match="is in a language without a grammar"):
         find_symbols("a.xyz", TEXT, "A")
     with pytest.raises(UsageError, match="has no symbols"):
         find_symbols("a.py", b"x = 1\n", "A")

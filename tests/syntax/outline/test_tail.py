@@ -68,7 +68,7 @@ def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         "zig python None",
-        "pip install tree-sitter-c-sharp | fetch it with "
+        "pip install tree-sitter-c-sharp | download it with "
         "python -c 'import tree_sitter_language_pack as pack; pack.download([\"nim\"])'",
     ]
 
