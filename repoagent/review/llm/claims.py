@@ -142,7 +142,7 @@ def _lines(text: str) -> tuple[int, int] | None:
 
 
 def _level(text: str) -> Level | str | None:
-    """The level, "" for none given, None for a word that is no level."""
+    """The level, "" if none is given, None for an unknown one."""
     word = text.strip().upper()
     return "" if not word else Level[word] if word in Level.__members__ else None
 

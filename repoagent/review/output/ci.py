@@ -1,9 +1,4 @@
-"""Workflow commands: a line of the log that GitHub shows at a line of the change.
-
-A Code Quality report, as GitLab shows it in a merge request.
-
-The Reviewdog Diagnostic Format, as one JSON document.
-"""
+"""Reports for CI: GitHub workflow commands, a GitLab Code Quality report, and the Reviewdog Diagnostic Format."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Level, Report, Suggestion
 from repoagent.review.output.formats import count, plain, plain_line, region, shorten, writable
 
-MOST = 10  # of a level are shown for a step; the runner says nothing of the others
+MOST = 10  # findings of a level per step; the runner silently drops the others
 _COMMANDS = {Level.NOTE: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
 _MESSAGE = 4_000  # characters; the rest is in the other formats
 _TITLE = 200
@@ -23,7 +18,7 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render_github(report: Report, *, change: Change | None = None) -> str:
-    """A line each, the most important first, as many as GitHub shows; then what was left out, in words."""
+    """One command per finding, the most important first, as many as GitHub shows; then how many were left out."""
     used: Counter[Level] = Counter()
     lines = []
     for finding in sorted(
@@ -66,7 +61,7 @@ def _message(finding: Finding) -> str:
 
 
 def _harmless(sentence: str) -> str:
-    """A line of the log that the runner takes for no command, of its old form either."""
+    """A line of the log that the runner does not take for a command, in its old or new form."""
     return plain_line(sentence).replace("::", ": :").replace("##[", "## [")
 
 
@@ -75,12 +70,12 @@ def _odd(path: str) -> bool:
 
 
 _GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "major"}
-_ROOM = 1_000  # characters of a description; it is shown on one line
+_ROOM = 1_000  # characters of a description, which is shown on one line
 
 
 def render_gitlab(report: Report, *, change: Change | None = None) -> str:
-    """An array of objects. A finding of a whole file stands at its first line, since GitLab wants one. Fingerprints
-    stay when lines move, and are unique: equal ones are numbered."""
+    """An array of issues. A finding of a whole file gets its first line, since GitLab requires one. Fingerprints are
+    stable when lines move, and unique: equal ones are numbered."""
     seen: dict[str, int] = {}
     return json.dumps([_entry(finding, seen) for finding in report.findings], indent=2) + "\n"
 
@@ -104,7 +99,7 @@ _RDJSON_SEVERITY = {Level.NOTE: "INFO", Level.WARNING: "WARNING", Level.ERROR: "
 
 
 def render_rdjson(report: Report, *, change: Change | None = None) -> str:
-    """Ranges are whole lines, both counted: they have no columns."""
+    """One document; ranges are whole lines, without columns."""
     content = {
         "source": {"name": "repoagent"},
         "diagnostics": [_diagnostic(finding) for finding in report.findings],
@@ -135,7 +130,7 @@ def _range(start: int, end: int) -> dict[str, object]:
 
 
 def _fits(suggestion: Suggestion) -> bool:
-    """Whether it can be said: an empty line alone would read as no line."""
+    """Whether the format can represent it: an empty line alone would read as no line."""
     place = suggestion.location
     return not place.old and 1 <= place.start <= place.end and suggestion.text not in ("\n", "\r\n")
 

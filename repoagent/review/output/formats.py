@@ -1,10 +1,7 @@
-"""The formats by name, and the one function that renders them.
+"""Render a report in a format by name, and as repoagent's own JSON.
 
-A report as JSON of our own: everything there is, for programs that know repoagent.
-
-Text that goes into a document: harmless characters only, always writable as UTF-8.
-
-The lines of a text that a finding speaks of, and the text with its suggestion in it.
+Also helpers for all formats: text without control characters that is always writable as UTF-8, and the lines of a text
+that a finding or its suggestion concerns.
 """
 
 from __future__ import annotations
@@ -31,13 +28,13 @@ FORMATS = tuple(_RENDERERS)
 
 
 def render(report: Report, format: str, *, top: Path, change: Change | None = None) -> bytes:
-    """The whole document in UTF-8, with its last newline. `format` is one of FORMATS, else ValueError.
+    """The document in UTF-8. `format` is one of FORMATS, else ValueError.
 
-    `top` is where the work tree is, for the forms that name files as they are on disk (none names a path of this
-    machine). `change` says which lines differ; without it no suggestion is offered to be applied at a click.
+    `top` is the work tree; no format contains it. `change` has the lines that differ; without it, no suggestion can be
+    applied with a click.
     """
     if format not in FORMATS:
-        raise ValueError(f"{format!r} is no format of a report; there are: {', '.join(FORMATS)}")
+        raise ValueError(f"unknown format {format!r}; the formats are: {', '.join(FORMATS)}")
     module, _, function = _RENDERERS[format].partition(":")
     text: str = getattr(import_module(module), function)(report, change=change)
     return text.encode("utf-8")
@@ -47,12 +44,12 @@ VERSION = 1
 
 
 def render_json(report: Report, *, change: Change | None = None) -> str:
-    """Bytes of a path that are no UTF-8 are surrogate escapes, as in the other documents of ours."""
+    """The report as JSON. Bytes of a path that are not UTF-8 are surrogate escapes."""
     return json.dumps(report_data(report), indent=2) + "\n"
 
 
 def report_data(report: Report) -> dict[str, object]:
-    """The same as data."""
+    """The content of `render_json`."""
     worst = report.worst()
     return {
         "version": VERSION,
@@ -102,11 +99,11 @@ def _finding(finding: Finding) -> dict[str, object]:
     }
 
 
-_KEPT = "\t\n\u200c\u200d"  # white space, and what joins the parts of a letter or an emoji
+_KEPT = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
 
 
 def plain(text: str) -> str:
-    """`text` with what acts on a terminal or turns text around made visible; newlines and tabs stay, CRLF is one."""
+    """`text` with control and bidirectional characters made visible, except newlines and tabs; CRLF becomes LF."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n")
@@ -114,17 +111,17 @@ def plain(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """The same on one line, its parts joined by single spaces."""
+    """The same on one line, with single spaces."""
     return " ".join(plain(text).split())
 
 
 def writable(text: str) -> str:
-    """`text` as it is, but for what UTF-8 can't say: bytes that were no UTF-8 are U+FFFD."""
+    """`text` with U+FFFD for surrogate escapes, which UTF-8 cannot encode."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def shorten(text: str, room: int) -> str:
-    """At most `room` characters of `text`, an ellipsis where it was cut."""
+    """`text` cut to at most `room` characters, with an ellipsis."""
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
@@ -138,17 +135,17 @@ def _acts(character: str) -> bool:
 
 
 def shown(line: bytes) -> str:
-    """A line as text without its ending; what is no UTF-8 as surrogates."""
+    """A line as text without its ending, with surrogate escapes."""
     return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
 
 
 def text_lines(text: str) -> list[str]:
-    """The lines of a text without their endings; none of an empty one."""
+    """The lines of a text without their endings; [] for an empty one."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def lines_of(report: Report, place: Location) -> list[str]:
-    """The lines of the new text at `place`; [] when it is not at hand, or the place is not in it."""
+    """The lines of the new text at `place`; [] if the text or the lines are missing."""
     text = report.by_file.get(place.path)
     if text is None or place.old or place.start < 1:
         return []
@@ -156,7 +153,7 @@ def lines_of(report: Report, place: Location) -> list[str]:
 
 
 def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, bytes] | None:
-    """The text, and the text with the suggestion in it; None when it does not fit what is at hand."""
+    """The new text, and the same with the suggestion applied; None if it does not fit."""
     place, text = suggestion.location, report.by_file.get(suggestion.location.path)
     if text is None or place.old or not 1 <= place.start <= place.end:
         return None
@@ -183,8 +180,7 @@ def added_lines(change: Change | None, path: str) -> frozenset[int]:
 
 
 def region(finding: Finding) -> tuple[int, int] | None:
-    """The first and the last line of a finding in the text that the change leaves; None for the whole file, and for
-    lines that are gone."""
+    """The first and the last line of a finding in the new text; None for the whole file and for removed lines."""
     place = finding.location
     if place.old or place.start < 1:
         return None

@@ -1,10 +1,8 @@
-"""Foreign text in Markdown: shown as it is, and nothing in it is markup, a mention, a reference or a link.
+"""A report as a comment on a pull request: counts, the findings by file, and suggestions to apply.
 
-A backslash keeps a mark of punctuation from being markup. It does not keep a code host from making a link of @name,
-#1 or an address, for those are looked for in the finished page: there a character without width stands after the sign.
-In code neither is looked for.
-
-A comment for a pull request: a table of what was found, the findings by file, suggestions to apply.
+Foreign text is escaped so that nothing in it is markup, a mention, a reference or a link. A backslash escapes markup,
+but code hosts link @name, #1 and URLs in the rendered page, so a zero width space follows these signs. Code needs
+neither.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _BREAK = "&#8203;"  # zero width space
 
 
 def as_text(text: str) -> str:
-    """Plain text, of one or more lines, as Markdown that reads the same; line breaks stay line breaks."""
+    """Plain text, of one or more lines, as Markdown that renders the same, with its line breaks."""
     return "\n".join(_line(line) for line in text.expandtabs(4).split("\n"))
 
 
@@ -54,12 +52,12 @@ def as_code(text: str, *, table: bool = False) -> str:
 
 
 def as_html(text: str) -> str:
-    """Text within an HTML element of a Markdown document, where no blank line may stand."""
+    """Text within an HTML element of a Markdown document, where blank lines are not allowed."""
     return " ".join(escape(text).split("\n"))
 
 
 def fenced(text: str, info: str = "", *, empty: bool = False) -> str:
-    """A code block whose fence is longer than any in the text; `empty` for none at all."""
+    """A code block with a fence longer than any in the text; `empty` for a block without lines."""
     fence = "`" * max(3, _longest(text) + 1)
     return f"{fence}{info}\n{fence}" if empty else f"{fence}{info}\n{text}\n{fence}"
 
@@ -92,8 +90,8 @@ _SENTENCES = 6_000  # bytes of what was not looked at
 
 
 def render(report: Report, *, change: Change | None = None) -> str:
-    """The comment. What does not fit is counted in its last line; a suggestion can be applied only where all its lines
-    are lines of the change, elsewhere it is shown as a diff."""
+    """The comment. Its last line counts what does not fit. A suggestion can be applied only if all its lines are
+    changed lines; others are shown as a diff."""
     head = "\n".join([MARKER, *_head(report)]) + "\n"
     tail = "\n".join(["", *_tail(report)]) + "\n"
     room = LIMIT - len(head.encode()) - len(tail.encode()) - 200
@@ -181,7 +179,7 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
 
 
 def _suggestion(report: Report, finding: Finding, change: Change | None) -> str:
-    """What a reader may apply, else what a reader may read; "" when there is none, or it does not fit the text."""
+    """A suggestion block, or else a diff; "" if there is no suggestion or it does not fit the text."""
     suggestion = finding.suggestion
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None:

@@ -351,7 +351,7 @@ def _walk(folder: Path, named: str) -> Iterator[str]:
 
 def unreadable_outline(path: str) -> Outline:
     """The outline of a file that cannot be read, for a list of many."""
-    return Outline(path, "", 0, (), 0, "unreadable", "can't be read")
+    return Outline(path, "", 0, (), 0, "unreadable", "cannot be read")
 
 
 def within(symbols: Sequence[Symbol], one: Symbol) -> tuple[Symbol, ...]:

@@ -71,7 +71,7 @@ def test_wrong_calls_are_one_sentence(folder: Path, arguments: list[str], senten
 def test_an_unreadable_file(folder: Path) -> None:
     (folder / "app.py").chmod(0)
     done = outline(folder, "app.py")
-    assert done.returncode == 2 and "app.py can't be read: Permission denied" in done.stderr
+    assert done.returncode == 2 and "cannot read app.py: Permission denied" in done.stderr
 
 
 def test_a_file_in_a_pipe_is_plain(folder: Path) -> None:
