@@ -64,8 +64,8 @@ def refresh_split(segment_edits: SegmentEdits, cwd: Path, say: Callable[[str], N
     try:
         done = refresh(folder, cwd, joined=joined)
     except (RepoagentError, OSError) as error:
-        again = f"`repoagent split --refresh {quoted(folder, cwd)}` retries"
-        say(f"warning: could not update {near(folder, cwd)} ({error}); {again}")
+        again = f"`repoagent split --refresh {quoted_path(folder, cwd)}` retries"
+        say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
         return False
     if done.edited:
         say(f"note: kept your newer changes in {', '.join(done.edited)}")
@@ -73,7 +73,7 @@ def refresh_split(segment_edits: SegmentEdits, cwd: Path, say: Callable[[str], N
 
 
 def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> Source:
-    """The source of the split in the work tree. Raises Refused if it is gone, a link, binary, or off limits."""
+    """The source of the split in the work tree. Raises Refused if it is missing, a link, binary, or off limits."""
     path = index.source.path
     if reason := gate(worktree.top, request.paths)(path):
         raise Refused(reason)
@@ -225,7 +225,7 @@ def join(
         with uninterrupted():
             fresh = refresh_split(segment_edits, cwd, ui.say)
     if done is None:
-        said = f", and {near(segment_edits.index.folder, cwd)} is up to date" if fresh else ""
+        said = f", and {display_path(segment_edits.index.folder, cwd)} is up to date" if fresh else ""
         raise NothingDone(f"nothing to join: {segment_edits.index.source.path} already has your edits{said}")
     edit_id, landed, diff = done
     segments = tuple(_segment(edit, job.merged) for edit in segment_edits.edits)
@@ -268,7 +268,8 @@ def _job(segment_edits: SegmentEdits, cwd: Path, request: EditRequest, discards:
     worktree = None if outside else worktree_of(segment_edits.index, cwd)
     if worktree is None and not outside:
         raise UsageError(
-            f"{path}, the source of {near(segment_edits.index.folder, cwd)}, belongs to a repository: run this in it"
+            f"{path}, the source of {display_path(segment_edits.index.folder, cwd)}, belongs to a repository: "
+            "run this in it"
         )
     if worktree is None:
         source = outside_source(segment_edits.index)

@@ -111,8 +111,8 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     """
     if not index.source.path:
         raise Refused(
-            f"{near(index.folder, cwd)} was split from standard input, so there is no file to join into: concatenate "
-            "the segments with `cat`, in the order of their names"
+            f"{display_path(index.folder, cwd)} was split from standard input, so there is no file to join into: "
+            "concatenate the segments with `cat`, in the order of their names"
         )
     base = base_bytes(index)
     facts = source_facts(base, index.source.encoding)
@@ -120,7 +120,7 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     for segment in edited_segments(index):
         before = segment_base(index, segment) if segment.based_on else base[segment.start : segment.end]
         data = segment_bytes(index, segment)
-        saved = taken_over(segment.file, before, data, facts, last=segment is index.segments[-1])
+        saved = normalize_segment(segment.file, before, data, facts, last=segment is index.segments[-1])
         found.append(SegmentEdit(segment, before, saved.data, digest(data), not data, saved.notes))
     segment_edits = SegmentEdits(index, base, tuple(found), _strangers(index))
     if all(edit.before == edit.after for edit in found):
@@ -147,7 +147,7 @@ def _nothing(segment_edits: SegmentEdits, cwd: Path) -> str:
 
 def _has_moved_on(index: Index, cwd: Path) -> bool:
     try:
-        return digest(text_of(index, cwd).data) != index.source.sha256
+        return digest(current_source(index, cwd).data) != index.source.sha256
     except RepoagentError:  # it is not there, or cannot be read: nothing was edited all the same
         return False
 
@@ -196,7 +196,7 @@ def merge_edits(
             worktree = WorkTree(folder, folder, folder)
         by_git = _by_git(worktree)
         edits: list[SegmentEdit] = []
-        clashes: list[Clash] = []
+        clashes: list[SegmentConflict] = []
         lost, kept = "", segment_edits.base
         for edit in segment_edits.edits[::-1]:
             one = _rebased(segment_edits, edit, by_git, last_word)
@@ -320,7 +320,7 @@ def _each(path: str, clash: SegmentConflict) -> list[str]:
     return [_said(path, place) for place in clash.places]
 
 
-def _said(path: str, place: Place) -> str:
+def _said(path: str, place: ConflictLines) -> str:
     mine = _lines(place.lines, f"of {place.file}", "deleted from")
     return f"{mine} against {_lines(place.source, f'of {path}', 'deleted from')}"
 

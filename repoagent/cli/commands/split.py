@@ -137,7 +137,9 @@ def _split(terminal: Terminal, file: str, ways: SplitOptions, output: str | None
         terminal.styled(render_table(index, text.data, terminal, cwd))
 
 
-def _refresh(terminal: Terminal, options: str, file: str | None, other: Other, *, as_json: bool) -> None:
+def _refresh(
+    terminal: Terminal, options: str, file: str | None, other: OptionChanges, *, as_json: bool
+) -> None:
     from pathlib import Path
 
     from repoagent.split.folder_index import base_bytes

@@ -9,7 +9,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
-from repoagent.llm.registry import provider_of
+from repoagent.llm.provider import provider_of
 from repoagent.review.finding import Level, reviews_dir
 from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.claims import Claim

@@ -18,6 +18,7 @@ from repoagent.memory.archive.export import export
 from repoagent.memory.archive.format import KIND, dumps, of_parcels, read_archive
 from repoagent.memory.edit_records import append_edit
 from repoagent.storage import jsonl
+from repoagent.storage.jsonl import NewerFormat
 from tests.memory.archive.conftest import Pair, edit_of, fail, fill, state
 
 IDENTITY = json.dumps({"version": 1, "path": "a.py", "blobs": ["1" * 40]}).encode()
@@ -135,7 +136,7 @@ def test_the_forms_that_are_refused_differ_in_one_thing_only() -> None:
 
 
 def test_a_newer_one_says_so() -> None:
-    with pytest.raises(Newer, match=r"version 2, .* update repoagent"):
+    with pytest.raises(NewerFormat, match=r"version 2, .* update repoagent"):
         read(one("notes.md", b"- x\n", version=2))
 
 
