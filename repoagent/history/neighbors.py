@@ -196,7 +196,7 @@ def neighborhood(
 
     `commit` is the full id of the revision's commit, where it is known (see `open_at_head`); else git is asked for it.
     With `picture` the edges between all of them too. Raises UsageError for a revision that does not exist and for paths
-    that stand for nothing, Refused for what is in a git directory (see `asked.understand`).
+    that stand for nothing, Refused for what is in a git directory (see `resolve_path`).
     """
     from repoagent.history.index.schema import NoIndex
 

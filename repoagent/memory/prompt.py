@@ -64,7 +64,7 @@ def notes_block(
     """The notes in the order of their file, in at most `budget_tokens` (estimated); "" for none.
 
     Where not all fit, those of a person are kept first, then the newest. With `data`, the present bytes of the file,
-    notes about code that is gone stand apart and say so; `older` is as in `stale.gone`. Lines about exchanges that
+    notes about code that is gone are listed apart; `older` is as in `notes.stale_notes`. Lines about exchanges that
     were compacted are left out: they are told with the exchanges.
     """
     return mark_foreign(memory, _notes(memory, budget_tokens, data=data, older=older))

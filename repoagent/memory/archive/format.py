@@ -143,8 +143,8 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
     """The archive in `stream`, which is called `name` in messages. One of our `own` has what stood here, as it stood:
     of any other each file must be what it should be.
 
-    Raises NoArchive for what is none, is cut short, holds what no archive may hold or is too large,
-    document.NewerFormat for one of a newer format.
+    Raises NoArchive for what is none, is cut short, holds what no archive may hold or is too large, jsonl.Newer for
+    one of a newer format.
     """
     try:
         files = dict(_members(stream))

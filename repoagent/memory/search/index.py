@@ -18,13 +18,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
+from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import NewerConversation
 from repoagent.memory.identity.record import load
 from repoagent.memory.search import passages
@@ -66,17 +66,6 @@ class NoIndex(Refused):
 
 def index_file(layout: Layout) -> Path:
     return layout.root / "recall.db"
-
-
-@lru_cache(maxsize=1)
-def has_fts5() -> bool:
-    """Whether the SQLite of this Python can search texts."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        try:
-            connection.execute("CREATE VIRTUAL TABLE one USING fts5 (text)")
-        except sqlite3.OperationalError:
-            return False
-    return True
 
 
 def open_index(path: Path) -> sqlite3.Connection:
@@ -124,10 +113,14 @@ def wipe(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """What SQLite says of the file becomes Broken, what it says of the disk NoIndex."""
+    """Turn errors of SQLite about the file into Broken, about the disk into NoIndex, about itself into UsageError."""
     try:
         yield
     except sqlite3.OperationalError as error:
+        if str(error).startswith("no such module"):
+            raise UsageError(
+                "the SQLite of this Python lacks full-text search (FTS5); use another Python"
+            ) from error
         if str(error).startswith(_OUTSIDE):
             raise NoIndex(f"cannot use {path} ({error})") from error
         raise Broken(str(error)) from error

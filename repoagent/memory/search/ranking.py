@@ -137,7 +137,7 @@ def ranked(
         )
         for number, kind, file, day, line, text, title, name, blob, path in rows
     ]
-    return weighed(found, query, today, weights)
+    return _weighed(found, query, today, weights)
 
 
 def frequencies(connection: sqlite3.Connection, words: Iterable[str]) -> dict[str, int]:
@@ -158,7 +158,7 @@ def _telling(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str,
     return tuple(word for word in words if word in kept) or tuple(words)
 
 
-def weighed(found: list[Ranked], query: Query, today: date, weights: Weights = WEIGHTS) -> list[Ranked]:
+def _weighed(found: list[Ranked], query: Query, today: date, weights: Weights = WEIGHTS) -> list[Ranked]:
     """`found` by their score, their age, how much of the query they have, and what else of the same file fits.
 
     What else fits of a file counts for the one of its passages that answers the query best, so that the others leave

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused, UsageError
+from repoagent.errors import Refused
 from repoagent.memory.identity.record import came_along, load
-from repoagent.memory.search.index import Progress, has_fts5, memory_of, query_index, take_snapshots
+from repoagent.memory.search.index import Progress, memory_of, query_index, take_snapshots
 from repoagent.memory.search.passages import Kind
 from repoagent.memory.search.ranking import Filter, Query, Ranked, frequencies, parse, ranked
 from repoagent.memory.search.tokenize import tokens, words_in
@@ -130,7 +130,7 @@ class SearchResult:
 class Search:
     """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
     characters, with recency as of `today`; not in the plain file `without`, such as the conversation that asks. Who is
-    not `patient` calls `catch_up` when the answer is given: see current.py."""
+    not `patient` calls `catch_up` when the answer is given."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
@@ -169,8 +169,6 @@ def answer(
         return SearchResult()
     if not query.words:
         return SearchResult(searched=True)
-    if not has_fts5():
-        raise UsageError("the SQLite of this Python lacks full-text search (FTS5); use another Python")
     today = how.today or date.today()
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
     only = Filter(how.kinds, how.files, without)

@@ -11,6 +11,7 @@ from repoagent.errors import UsageError
 from repoagent.llm.conversation import Turn
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.notes import add_note
+from repoagent.memory.search import index
 from repoagent.memory.search.search import Search
 from repoagent.memory.search.search import search as door
 from repoagent.memory.search.search import search_memory as lines
@@ -52,7 +53,8 @@ def test_rare_words_and_parts_of_names(desk: Desk) -> None:
 
 
 def test_without_fts5_it_says_what_is_missing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("repoagent.memory.search.search.has_fts5", lambda: False)
+    schema = "repoagent.memory.search.index._MAKE"
+    monkeypatch.setattr(schema, index._MAKE.replace("USING fts5", "USING no_such_module"))
     assert shelf.search("cache") == []
     shelf.notes("a.py", "the cache is shared")
     with pytest.raises(UsageError, match="FTS5"):
