@@ -445,7 +445,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
     if found is None:
         return ""
     summary, changed = found
-    by = "corrected by a person" if summary.edited else f"by {summary.model or 'a model'}"
+    by = "corrected by a user" if summary.edited else f"by {summary.model or 'a model'}"
     since = f", of an older version: {changed}" if changed else ""
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
 

@@ -235,10 +235,7 @@ def _is_like(kept: bytes, data: bytes) -> bool:
 
 
 _WORDS = ("output", "inbox", "checkpoint.md", "plan.md")
-_OURS = (
-    "run-",
-    "chat-",
-)  # how the names begin that the program gave; a conversation that a person named stays
+_OURS = ("run-", "chat-")  # prefixes of generated names; conversations that a user named stay
 _GONE = ".gone-"  # a folder that was being removed when a kill came
 
 

@@ -11,16 +11,9 @@ from repoagent.llm.conversation import BrokenConversation, NewerConversation, lo
 
 Kind = Literal["note", "edit", "conversation", "commit", "summary"]
 LONGEST = 1_500  # characters of a passage: a long turn is several
-_LOOKED_UP = {
-    "read",
-    "outline",
-    "search",
-    "history",
-    "neighbors",
-    "uses",
-    "recall",
-}  # what these show stands elsewhere
-# What a model asked for with them: a search would find itself.
+# tools whose output is stored elsewhere
+_LOOKED_UP = {"read", "outline", "search", "history", "neighbors", "uses", "recall"}
+# calls of these tools by a model: otherwise a search would find itself
 _ASKED = re.compile(rf"<({'|'.join(sorted(_LOOKED_UP))})\b[^<>]{{0,2000}}?(?:/>|>[^<]{{0,2000}}</\1>)")
 _STAMPED = re.compile(r"[-*+] (\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by .{1,80}?)?: ")
 _FIELDS = re.compile(r"(?m)^([a-z]+):[ \t]*(.*)$")

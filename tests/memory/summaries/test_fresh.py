@@ -61,7 +61,7 @@ def test_a_persons_words_are_marked_and_a_strangers_are_cut(desk: Desk) -> None:
     assert place is not None
     place.write_text(place.read_text().replace("And more.", "Ask Ada.\x1b[31m " + "x " * 30_000))
     block = summary_block(desk.layout, "a.py", SMALL)
-    assert "corrected by a person" in block and "Ask Ada." in block
+    assert "corrected by a user" in block and "Ask Ada." in block
     assert "\x1b" not in block and len(block) < 11_000
 
 
