@@ -24,7 +24,7 @@ def load(given: Report, format: str) -> Any:
 
 
 def test_an_unknown_format_is_an_error() -> None:
-    with pytest.raises(ValueError, match="'yaml' is no format of a report"):
+    with pytest.raises(ValueError, match="unknown format 'yaml'"):
         render(report(), "yaml", top=TOP)
 
 
