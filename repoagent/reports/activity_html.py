@@ -115,7 +115,7 @@ def _round_up(value: float) -> float:
 
 HOT = 12  # files that are shown
 EVENTS = 200
-_WORDS = {"undo": "taken back", "redo": "made again", "review": "reviewed"}
+_WORDS = {"undo": "undone", "redo": "redone", "review": "reviewed"}
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _tiles(whole: Sum) -> Iterator[str]:
     tiles = [
         (f"{whole.applied:,}", "edits applied"),
         (f"{whole.refused:,}", "not applied"),
-        (f"{whole.undone:,}", "taken back"),
+        (f"{whole.undone:,}", "undone"),
         (f"{whole.reviews:,}", "reviews"),
         *([(f"{whole.runs:,}", "runs")] if whole.runs else []),
         (f"{whole.calls:,}", "calls of models"),
@@ -191,7 +191,7 @@ def _days(days: Sequence[Sum]) -> Iterator[str]:
     yield f"</section>\n<section>\n<h2>Edits by {unit}</h2>\n"
     yield bars(names, [_edits(one) for one in sums], f"Edits by {unit}")
     yield '<p class="key">'
-    for kind, word in (("applied", "applied"), ("refused", "not applied"), ("undone", "taken back")):
+    for kind, word in (("applied", "applied"), ("refused", "not applied"), ("undone", "undone")):
         spot = f'<rect class="{kind}" width="11" height="11" rx="2"/>'
         yield f'<span><svg viewBox="0 0 11 11" aria-hidden="true">{spot}</svg>{word}</span>'
     yield "</p>\n</section>\n</div>\n"
@@ -201,7 +201,7 @@ def _edits(day: Sum) -> list[Bar]:
     return [
         Bar("applied", day.applied, f"{day.applied} applied"),
         Bar("refused", day.refused, f"{day.refused} not applied"),
-        Bar("undone", day.undone, f"{day.undone} taken back"),
+        Bar("undone", day.undone, f"{day.undone} undone"),
     ]
 
 

@@ -94,7 +94,7 @@ def test_a_shared_value_says_where_it_is_and_whether_it_is_used(repo: GitRepo) -
     assert repo.read(".repoagent/.gitignore") == b"*\n"
     assert repo.status() == ""
     done = program(repo.top, "config", "--shared", "max_turns", "4", REPOAGENT_MAX_TURNS="9")
-    assert "warning: this value is not used: environment REPOAGENT_MAX_TURNS sets 9\n" in done.stderr
+    assert "warning: this value has no effect: environment REPOAGENT_MAX_TURNS sets 9\n" in done.stderr
     done = program(repo.top, "config", "--shared", "max_turns", "40")
     assert "may only lower a limit: max_turns = 40" in done.stderr
 
@@ -162,15 +162,16 @@ def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
         *("changed", "../.repoagent/.gitignore"),
     ]
     assert "git add ../.repoagent" in done.stderr
-    assert repo.status() == "?? .repoagent/config.toml\n?? .repoagent/context.md\n"
+    assert repo.status() == "?? .repoagent/.gitignore\n?? .repoagent/config.toml\n?? .repoagent/context.md\n"
     (repo.top / ".repoagent" / "memory").mkdir()
     repo.write(".repoagent/memory/index.json", "{}")
-    assert repo.status() == "?? .repoagent/config.toml\n?? .repoagent/context.md\n"
+    assert repo.status() == "?? .repoagent/.gitignore\n?? .repoagent/config.toml\n?? .repoagent/context.md\n"
     repo.write(".repoagent/skills/release/SKILL.md", "")
     repo.write(".repoagent/skills/release/scripts/next", "")
     repo.write(".repoagent/agents/why.md", "")
     repo.write(".repoagent/runs/agents/run.json", "{}")
     assert repo.git("ls-files", "--others", "--exclude-standard").split() == [
+        ".repoagent/.gitignore",
         ".repoagent/agents/why.md",
         ".repoagent/config.toml",
         ".repoagent/context.md",
@@ -182,7 +183,9 @@ def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
 def test_init_again_changes_nothing(repo: GitRepo) -> None:
     program(repo.top, "config", "init")
     repo.write(".repoagent/config.toml", "max_turns = 3\n")
-    ignore = "*\n!/agents/\n!/agents/**\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
+    ignore = (
+        "*\n!/.gitignore\n!/agents/\n!/agents/**\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
+    )
     repo.write(".repoagent/.gitignore", ignore)
     done = program(repo.top, "config", "init", "--json")
     assert [file["what"] for file in json.loads(done.stdout)["files"]] == ["kept"] * 3
@@ -193,7 +196,7 @@ def test_init_again_changes_nothing(repo: GitRepo) -> None:
 def test_init_adds_to_a_gitignore_that_is_there(repo: GitRepo) -> None:
     repo.write(".repoagent/.gitignore", "*\n# mine")
     assert program(repo.top, "config", "init").returncode == 0
-    added = b"!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/agents/\n!/agents/**\n"
+    added = b"!/.gitignore\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/agents/\n!/agents/**\n"
     assert repo.read(".repoagent/.gitignore") == b"*\n# mine\n" + added
 
 

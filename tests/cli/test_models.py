@@ -55,7 +55,7 @@ def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Pa
     at = next(number for number, line in enumerate(lines) if line.startswith("edit "))
     assert lines[at].split() == ["edit", SONNET, "(default)"]
     assert lines[at + 1].strip() == (
-        "ok · 1,000,000 tokens · $2 in, $10 out · asked for diff · key: environment ANTHROPIC_API_KEY"
+        "ok · 1,000,000 tokens · $2 in, $10 out · edit format: diff · key: environment ANTHROPIC_API_KEY"
     )
     assert any(line.startswith("quick ") and "(environment REPOAGENT_ALIAS__QUICK)" in line for line in lines)
     assert found["edit"]["price"]["source"].startswith("as of 20")
@@ -154,7 +154,7 @@ def test_what_was_spent(spending: GitRepo, tmp_path: Path) -> None:
     assert [line.split()[1:] for line in by_file[1:]] == [
         ["1", "500", "50", "$0.0001"],
         ["1", "500", "50", "$0.0001"],
-        ["all", "2", "1,000", "100", "$0.0002"],
+        ["2", "1,000", "100", "$0.0002"],
     ]
     run = json.loads(program(spending.top, "activity", "--cost", "--by", "run", "--json").stdout)["rows"][0]
     assert run["run"] in spending.git("log", "-1", "--format=%B")
@@ -163,10 +163,15 @@ def test_what_was_spent(spending: GitRepo, tmp_path: Path) -> None:
     assert "1,000" in program(elsewhere, "activity", "--cost").stdout
 
 
+def test_an_unknown_price_is_a_question_mark(tmp_path: Path) -> None:
+    assert program(tmp_path, "ask", "hi", "--model", "command:cat").returncode == 0
+    assert program(tmp_path, "activity", "--cost").stdout.splitlines()[1].split()[-1] == "?"
+
+
 def test_nothing_spent_and_a_wrong_day(tmp_path: Path) -> None:
     nothing = program(tmp_path, "activity", "--cost", "--since", "today")
     assert (nothing.returncode, nothing.stdout) == (1, "")
-    assert "nothing was spent since today" in nothing.stderr
+    assert "no model calls since today" in nothing.stderr
     assert program(tmp_path, "activity", "--cost", "--since", "soon").returncode == 2
 
 

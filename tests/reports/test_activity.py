@@ -46,7 +46,7 @@ def test_nothing_was_done(repo: GitRepo, run: Run) -> None:
     repo.commit(a="1")
     done = run("activity")
     assert (done.code, done.out) == (1, "")
-    assert "nothing was done here since" in done.err
+    assert "no activity here since" in done.err
     done = run("activity", "--html", "page.html")
     assert done.code == 1 and "Nothing yet" in (repo.top / "page.html").read_text()
 
@@ -221,10 +221,10 @@ def test_a_person_sees_colours_and_lines_that_fit(repo: GitRepo, run: Run) -> No
     with Screen(command, repo.top, width=60) as screen:
         assert screen.end() == 0
     assert all(
-        style in screen.seen for style in ("32mcommitted", "34mtaken back", "33mrefused", "36manswered")
+        style in screen.seen for style in ("32mcommitted", "34mundone", "33mrefused", "36manswered")
     )
     plain = re.sub(r"\x1b\[[0-9;]*m", "", screen.seen)
-    assert max(map(len, plain.splitlines())) <= 60 and "no calls" in plain
+    assert max(map(len, plain.splitlines())) <= 60 and "no model calls" in plain
 
 
 def test_a_long_time_is_shown_by_week_and_by_month() -> None:

@@ -1,9 +1,4 @@
-"""What was done, as lines for a terminal: the newest first, and what it came to.
-
-`repoagent activity --cost`: what was spent on models, in all repositories of this user.
-
-`repoagent activity`: what was done in this repository, and what it cost.
-"""
+"""`repoagent activity`: the edits, undos, reviews and runs of this repository; `--cost`: what model calls cost."""
 
 from __future__ import annotations
 
@@ -50,12 +45,12 @@ def render(activity: Activity, limit: int, terminal: Terminal) -> str:
     lines = list(table(COLUMNS, rows, room, color=terminal.color)) if rows else []
     more = len(activity.events) - len(shown)
     if more:
-        lines.append(_dim(f"and {more:,} before; --limit shows more", terminal))
+        lines.append(_dim(f"and {more:,} older; show more with --limit", terminal))
     whole = total(activity)
     counts = [
         f"{whole.applied:,} applied",
         *(f"{number:,} {state}" for state, number in unapplied(activity)),
-        f"{whole.undone:,} taken back",
+        f"{whole.undone:,} undone",
         f"{whole.reviews:,} reviewed",
     ]
     failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
@@ -69,10 +64,10 @@ def render(activity: Activity, limit: int, terminal: Terminal) -> str:
 
 
 def _spent(whole: Sum) -> str:
-    """What models took, in words: "2 calls, 812 tokens, $0.0123, 1 of them without a known price"."""
+    """What models used: "2 calls, 812 tokens, $0.0123 and 1 of unknown price"."""
     calls = f"{whole.calls:,} call{'' if whole.calls == 1 else 's'}"
     if whole.unpriced == whole.calls:
-        return f"{calls}, {whole.tokens:,} tokens, price not known" if whole.calls else "no calls of models"
+        return f"{calls}, {whole.tokens:,} tokens, price unknown" if whole.calls else "no model calls"
     beyond = f" and {whole.unpriced:,} of unknown price" if whole.unpriced else ""
     return f"{calls}, {whole.tokens:,} tokens, ${whole.cost:.4f}{beyond}"
 
@@ -122,7 +117,7 @@ BY: dict[str, Callable[[SpendEntry], Iterable[str]]] = {
 
 @dataclass
 class _Sum:
-    """`unpriced` of the `calls` are in `cost` (US dollars) with nothing, since nobody knows their price."""
+    """Totals. `cost` (US dollars) lacks the `unpriced` calls."""
 
     calls: int = 0
     sent: int = 0
@@ -141,8 +136,8 @@ class _Sum:
 
 
 def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: bool) -> None:
-    """Print a line for each `by`: the calls of models, their tokens and cost, failed ones too. A call about several
-    files counts for each of them with its share."""
+    """Print a line per `by`: model calls, failed ones included, with tokens and cost. A call about several files is
+    divided among them."""
     from repoagent.git.worktree import open_worktree
     from repoagent.llm.usage import read, state_folder
     from repoagent.reports.activity import tops
@@ -155,7 +150,7 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
         names = list(BY[by](spent))
         for name in names if only is None or spent.repository in only else []:
             sums.setdefault(name, _Sum()).add(spent, 1 / len(names))
-    if by in ("model", "repository", "file"):  # the dearest first; what happens in time stays in its order
+    if by in ("model", "repository", "file"):  # the most expensive first; the others by time
         sums = dict(sorted(sums.items(), key=lambda item: (-item[1].cost, -item[1].sent)))
     limit = settings.number_or_none("max_cost_per_day")
     if as_json:
@@ -164,21 +159,19 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
         terminal.result(json.dumps(content, indent=2) + "\n")
         return
     if not sums:
-        raise NothingDone(
-            f"nothing was spent{'' if since == 'ever' else ' since ' + since}: {folder} has no call"
-        )
+        raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} in {folder}")
     texts = [(clean(_shown(name)), *_cells(total)) for name, total in sums.items()]
     if len(texts) > 1:
-        texts.append(("in all", *_cells(_all(sums.values()))))
+        texts.append(("total", *_cells(_all(sums.values()))))
     numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     heads = (Column(by, cut="middle", least=12), *numbers)
     cells = [[(cell,) for cell in row] for row in texts]
     for line in table(heads, cells, terminal.width if terminal.shows else None, color=terminal.color):
         terminal.styled(f"{line}\n")
     if any(total.unpriced for total in sums.values()):
-        terminal.note("some of these calls have no known price: see `repoagent models`", "dim")
+        terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if any(total.estimated for total in sums.values()):
-        terminal.note("~ with tokens that were estimated, where the provider did not count them", "dim")
+        terminal.note("~ includes estimated tokens, which the provider did not count", "dim")
     if limit is not None:
         from repoagent.llm.usage import dollars
 
@@ -196,17 +189,17 @@ def first_day(since: str) -> date | None:
     try:
         return date.fromisoformat(since)
     except ValueError:
-        raise UsageError(f"--since {since} is no day: say 2026-11-30, today, 7d or ever") from None
+        raise UsageError(f"--since {since}: use 2026-11-30, today, 7d or ever") from None
 
 
 def _cells(total: _Sum) -> tuple[str, str, str, str]:
     about = "~" if total.estimated else ""
-    unknown = "+" if total.unpriced else ""
+    known = f"${total.cost:.4f}{'+' if total.unpriced else ''}"
     return (
         f"{total.calls:,}",
         f"{about}{total.sent:,}",
         f"{about}{total.written:,}",
-        f"${total.cost:.4f}{unknown}",
+        "?" if total.unpriced == total.calls else known,
     )
 
 
@@ -241,7 +234,7 @@ def _as_object(total: _Sum) -> dict[str, object]:
 
 VERSION = 1
 _LIMIT = 20  # lines
-_AROUND = 6  # hot files whose neighborhood is looked up
+_AROUND = 6  # most active files, with their neighborhoods
 _BESIDE = 4  # files of each
 
 EXAMPLES = """\b
@@ -251,23 +244,27 @@ Examples:
   repoagent activity --since ever --json | jq '.days'
   repoagent activity --cost --by model --since 7d
 
-The exit code is 1 when there is nothing to show."""
+The exit code is 1 if there is nothing to show."""
 
 
 @click.command(epilog=EXAMPLES)
 @click.option(
-    "--since", metavar="DAY", default="30d", show_default=True, help="YYYY-MM-DD, today, Nd or ever."
+    "--since",
+    metavar="DAY",
+    default="30d",
+    show_default=True,
+    help="Show what was done since DAY: YYYY-MM-DD, today, Nd or ever.",
 )
 @click.option("-n", "--limit", type=int, metavar="N", help="Show at most N lines.  [default: 20]")
 @click.option(
-    "--html", "html", metavar="FILE", help="Write a page with charts to FILE; - is standard output."
+    "--html", "html", metavar="FILE", help="Write a web page with charts to FILE; - is standard output."
 )
-@click.option("--cost", is_flag=True, help="Show what calls of models cost, in all your repositories.")
+@click.option("--cost", is_flag=True, help="Show what model calls cost, in all your repositories.")
 @click.option(
     "--by",
     type=click.Choice(list(BY)),
     metavar="WHAT",
-    help="With --cost: sum up by day (the default), model, repository, run, file or call.",
+    help="With --cost: total by day (the default), model, repository, run, file or call.",
 )
 @click.option("--here", is_flag=True, help="With --cost: count only this repository and its work trees.")
 @json_option
@@ -286,8 +283,8 @@ def command(
 ) -> int:
     """Show the edits, undos, reviews and runs of this repository, and what models cost.
 
-    It reads the files in .repoagent/ and your own list of calls; nothing is sent. With --cost, calls that failed count
-    too, and a call about several files counts for each with its share.
+    It reads the files in .repoagent/ and your own log of model calls, and sends nothing. --cost includes failed calls,
+    and divides a call about several files among them.
     """
     if (by or here) and not cost:
         raise UsageError("--by and --here need --cost")
@@ -298,9 +295,9 @@ def command(
         return Exit.DONE
     limit = _LIMIT if limit is None else limit
     if limit < 1:
-        raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
+        raise UsageError(f"--limit must be at least 1, not {limit}")
     if html is not None and as_json:
-        raise UsageError("--json and --html are two forms of the answer: take one of them")
+        raise UsageError("--json cannot be combined with --html")
     from repoagent.git.worktree import open_worktree
     from repoagent.reports.activity import gather
 
@@ -320,7 +317,7 @@ def command(
     elif activity.events or activity.spent:
         terminal.styled(render(activity, limit, terminal))
     else:
-        terminal.note(f"nothing was done here {words}: the first edit or review will be listed")
+        terminal.note(f"no activity here {words}")
     return Exit.DONE if activity.events or activity.spent else Exit.NOTHING
 
 
@@ -331,7 +328,7 @@ def _page(worktree: WorkTree, activity: Activity, words: str) -> str:
 
 
 def _around(worktree: WorkTree, activity: Activity) -> list[PageContext]:
-    """The neighborhoods of the hottest files that are still there."""
+    """The neighborhoods of the most active files that still exist."""
     from repoagent.history.neighbors import neighborhood
     from repoagent.reports.activity import by_file
     from repoagent.reports.activity_html import PageContext
@@ -352,7 +349,7 @@ def _around(worktree: WorkTree, activity: Activity) -> list[PageContext]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is there; a name that was written down may be one that no file can have."""
+    """Whether the file exists; a recorded name may be an invalid one."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`repoagent config`: every option, its value and where that came from; setting one, for you or for a team."""
+"""`repoagent config`: show options with their origins, and set them for you or for a team."""
 
 from __future__ import annotations
 
@@ -22,17 +22,25 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Setting
     from repoagent.storage.layout import Layout
 
-SHARED = ("config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")  # as in .gitignore
+SHARED = (
+    ".gitignore",
+    "config.toml",
+    "context.md",
+    "skills/",
+    "skills/**",
+    "agents/",
+    "agents/**",
+)  # in .gitignore
 
 CONTEXT = """\
 <!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
 """
 
 CONFIG_HEAD = """\
-# Options of repoagent for everybody who works in this repository. These are the defaults: remove a "#" and
-# change the value. Commands, addresses, keys and prices are each person's own and cannot be set here
-# (`repoagent config KEY VALUE` and `git config repoagent.KEY VALUE` do), and limits can only be lower here
-# than a person has them. `repoagent config` shows the values in use and where each comes from.
+# Options of repoagent for everyone who works in this repository. These are the defaults: remove a "#" and
+# change the value. Commands, addresses, keys and prices are personal and cannot be set here (use
+# `repoagent config KEY VALUE` or `git config repoagent.KEY VALUE`); a limit set here can only lower a
+# personal one. `repoagent config` shows the values in use and where each comes from.
 """
 
 EXAMPLES = """\b
@@ -56,8 +64,8 @@ with --shared: a repository must not choose what runs on your machine."""
 def init(session: Session, as_json: bool) -> None:
     """Set up .repoagent/ for a team to share.
 
-    Creates config.toml and context.md in it where they are missing, and lets git track these two and the folders
-    skills/ and agents/; git ignores the rest. Running it again changes nothing.
+    Creates config.toml and context.md if they are missing, and lets git track these, the folders skills/ and agents/
+    and the .gitignore itself; git ignores the rest. Running it again changes nothing.
     """
     from repoagent.git.worktree import layout, open_worktree
 
@@ -89,8 +97,8 @@ def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -
 @click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]", shell_complete=_complete_key)
 @click.option("--shared", is_flag=True, help="Write the team's .repoagent/config.toml, not your own file.")
 @click.option("--unset", is_flag=True, help="Remove KEY from the file.")
-@click.option("-l", "--list", "listed", is_flag=True, help="List all options; the default without a KEY.")
-@click.option("--show-origin", is_flag=True, help="Print where the value of KEY comes from, too.")
+@click.option("-l", "--list", "listed", is_flag=True, help="List all options (the default without a KEY).")
+@click.option("--show-origin", is_flag=True, help="Also print where the value of KEY comes from.")
 @json_option
 @pass_session
 def command(
@@ -106,9 +114,9 @@ def command(
 ) -> None:
     """Show and set options.
 
-    Without arguments, list all options, their values and where each comes from. With KEY, print its value; exit 1
-    when it has none. With VALUE, set it in your own file, or in the team's with --shared. Options that are lists
-    take several VALUEs.
+    Without arguments, list all options with their values and origins. With KEY, print its value; exit with 1 if it has
+    none. With VALUE, set it in your own file, or with --shared in the team's. Options that are lists take several
+    VALUEs.
     """
     key, values = (words[0] if words else ""), words[1:]
     if listed and words:
@@ -178,7 +186,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], *, shared: bool,
     else:
         terminal.note(f"{'set' if values else 'unset'} {spelled} in {path}")
     if values and setting.value != value:
-        terminal.warn(f"this value is not used: {setting.origin} sets {setting.shown or 'none'}")
+        terminal.warn(f"this value has no effect: {setting.origin} sets {setting.shown or 'none'}")
 
 
 def _as_object(setting: Setting) -> dict[str, object]:
@@ -191,7 +199,7 @@ def _json(content: Mapping[str, object]) -> str:
 
 
 def _table(settings: list[Setting], terminal: Terminal) -> str:
-    """One line for each setting, two where the terminal is too narrow; what is not a default stands out."""
+    """A line for each setting, two on a narrow terminal; values that are not defaults are highlighted."""
     rows = [(setting.key, clean(_value(setting)), clean(_short(setting.origin))) for setting in settings]
     keys = max(display_width(key) for key, _, _ in rows)
     values = max(display_width(value) for _, value, _ in rows)
@@ -220,9 +228,9 @@ def _short(origin: str) -> str:
 
 
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
-    """Make what is missing; each file with what was done to it: "made", "changed" or "kept".
+    """Create what is missing; each file with what was done: "made", "changed" or "kept".
 
-    Raises Refused when a part of the folder is a symbolic link or of another kind.
+    Raises Refused if a part of the folder is a symbolic link or of another kind.
     """
     from repoagent.storage.atomic import read_regular, write_whole
     from repoagent.storage.layout import ensure
@@ -244,7 +252,7 @@ def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
 
 
 def _unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
-    """A `.gitignore` with what it lacks to let git see `names`; whatever else it says stays."""
+    """`ignore`, the bytes of a .gitignore, with the missing lines that let git see `names`."""
     lines = ignore.decode("utf-8", "surrogateescape").split("\n")
     missing = [f"!/{name}" for name in names if f"!/{name}" not in lines]
     ended = b"" if not ignore or ignore.endswith(b"\n") else b"\n"
@@ -252,7 +260,7 @@ def _unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
 
 
 def config_template() -> str:
-    """A `config.toml` of comments: every option that a repository may set to its default, with that."""
+    """A `config.toml` of comments: every option that a repository may set, with its default."""
     from repoagent.config.layers import why_not_from_repository
     from repoagent.config.options import OPTIONS
 

@@ -1,4 +1,4 @@
-"""`repoagent doctor`: is everything here that repoagent needs, and what is to be done."""
+"""`repoagent doctor`: check the setup, and what to do about problems."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 VERSION = 1
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
-_LEAST = 24  # columns: to fold a sentence to less makes it no better
+_LEAST = 24  # columns
 
 EPILOG = """\b
 Examples:
   repoagent doctor
-  repoagent doctor --online           also ask the models whether they answer
+  repoagent doctor --online           also try to reach the models
   repoagent doctor --json | jq '.checks[] | select(.level != "ok")'
 
-A key is never shown, only the name of the variable that holds it. The exit code is 1
-if something is wrong; a warning does not count."""
+doctor never prints a key, only the name of its variable. The exit code is 1 if there
+is an error; warnings do not count."""
 
 
 @click.command(epilog=EPILOG)
-@click.option("--online", is_flag=True, help="Also ask whether the configured models can be reached.")
+@click.option("--online", is_flag=True, help="Also check whether the configured models can be reached.")
 @json_option
 @pass_session
 def command(session: Session, online: bool, as_json: bool) -> Exit:
-    """Check the set-up and say what to do: git, Python, grammars, models, keys, the repository, the machine.
+    """Check the setup: git, Python, grammars, models, keys, the repository, the machine.
 
-    Nothing is changed, and without --online nothing is asked over the network.
+    doctor changes nothing, and uses the network only with --online. Each problem comes with a remedy.
     """
     from repoagent.reports.doctor import examine
 
@@ -68,7 +68,7 @@ def _table(found: Sequence[Check], terminal: Terminal) -> str:
 
 
 def _entry(check: Check, wide: int, terminal: Terminal) -> str:
-    """The level, what was looked at, how it is; below that what to do."""
+    """The level, the name of the check and its result; below that the remedy."""
     indent = " " * (9 + wide + 2)
     level = paint(check.level, STYLES[check.level]) if terminal.color else check.level
     head = f"{level}{' ' * (9 - len(check.level))}{check.name}{' ' * (wide - display_width(check.name) + 2)}"
@@ -81,7 +81,7 @@ def _entry(check: Check, wide: int, terminal: Terminal) -> str:
 
 
 def _folded(text: str, room: int | None) -> list[str]:
-    """`text` on lines of `room` columns at most, broken between words; a longer word, a path, stays whole."""
+    """`text` on lines of at most `room` columns, broken between words; a longer word stays whole."""
     lines: list[str] = []
     for word in text.split(" ") if text else ():
         if lines and (room is None or display_width(f"{lines[-1]} {word}") <= room):

@@ -1,4 +1,4 @@
-"""`repoagent help`: the help of a command, the exit codes, or a page of the documentation, which is in the wheel."""
+"""`repoagent help`: the help of a command, the exit codes, or a page of the documentation in the wheel."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {
     Exit.DONE: "success",
-    Exit.NOTHING: "nothing was done: there was nothing to change, or you declined",
+    Exit.NOTHING: "nothing was done: nothing to change, or you declined",
     Exit.USAGE: "wrong usage: an unknown option, a file that does not exist, no repository",
-    Exit.REFUSED: "refused: the edit does not fit, or touches what it must not",
+    Exit.REFUSED: "refused: the edit does not fit, or changes what it must not",
     Exit.NO_MODEL: "no model is available, or its output is unusable",
     Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",
-    Exit.CHECK_FAILED: "a check or a hook failed; your files are as they were before",
+    Exit.CHECK_FAILED: "a check or a hook failed; your files are restored",
     Exit.BUSY: "another process holds the lock",
     Exit.INTERNAL: "an internal error of repoagent; the message names a report file",
     Exit.INTERRUPTED: "interrupted by ^C or a signal",
 }
 NOTES = """\
-`review` exits with 1, and `hook run` with 6, when a finding reaches the level of
+`review` exits with 1, and `hook run` with 6, if a finding reaches the level of
 --fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit with
-1 when they find nothing. `runs wait` exits with the code of the run.
+1 if they find nothing. `runs wait` exits with the code of the run.
 """
 _TOPIC = "exit-codes"
 _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")

@@ -1,6 +1,6 @@
-"""`repoagent hook`: have each commit or push reviewed by git's own hooks, beside those that are there.
+"""`repoagent hook`: review each commit or push from git's hooks. `hook run` is what they call.
 
-`repoagent hook run`: what a hook does. It says little, and stops git for findings, not for troubles of its own.
+A hook stops git for findings, but not for its own failures unless it is --strict.
 """
 
 from __future__ import annotations
@@ -34,29 +34,33 @@ NAMES = ("pre-commit", "commit-msg", "pre-push")
 EXAMPLES = """\b
 Examples:
   repoagent hook install                      review what is committed
-  repoagent hook install --commit-msg         the same, and heed its trailers
+  repoagent hook install --commit-msg         also read Review-Ignore trailers
   repoagent hook install --pre-push
   repoagent hook status
   repoagent hook uninstall
 
 \b
-A hook stops git (git commit --no-verify goes past it) only for findings from
-the level of review.fail_on on. What keeps it from looking, a model that can't
-be reached for one, is said in a line, and git goes on, unless --strict.
+A hook stops git only for findings of the level review.fail_on or above; bypass
+it with git commit --no-verify. If the review itself fails, for example because
+a model cannot be reached, the hook prints a warning and git continues, unless
+you use --strict.
 
-With commit-msg in place of pre-commit a trailer of the message counts:
+commit-msg, instead of pre-commit, reads trailers of the message:
   Review-Ignore: partner-missing docs/api.md
 
-A hook that is there already is kept and runs first; `uninstall` brings it back
-as it was. One that belongs to a program (pre-commit, husky, lefthook) or to
-the repository is left alone, and what to add there is said."""
+An existing hook is kept and runs first; `uninstall` restores it. Hooks of a
+hook manager (pre-commit, husky, lefthook) or of the repository are not
+changed; install prints what to add there."""
 
 
 class Hook(LazyGroup):
     table: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "install": ("repoagent.cli.commands.hook:install", "Install the hooks, next to those that exist."),
-        "uninstall": ("repoagent.cli.commands.hook:uninstall", "Remove them, and restore what was there."),
-        "status": ("repoagent.cli.commands.hook:status", "Show which hooks are installed, and by whom."),
+        "install": ("repoagent.cli.commands.hook:install", "Install hooks, next to existing ones."),
+        "uninstall": (
+            "repoagent.cli.commands.hook:uninstall",
+            "Remove the hooks, and restore what was there.",
+        ),
+        "status": ("repoagent.cli.commands.hook:status", "Show which hooks are installed, and their owners."),
         "run": ("repoagent.cli.commands.hook:run_command", "Run a hook; for git and hook managers."),
     }
 
@@ -76,18 +80,18 @@ def _chosen(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(short_help="Install the hooks, next to those that exist.")
+@click.command(short_help="Install hooks, next to existing ones.")
 @_chosen
-@click.option("--strict", is_flag=True, help="Let git stop also when the review itself fails.")
+@click.option("--strict", is_flag=True, help="Also stop git if the review itself fails.")
 @click.option(
-    "--everywhere", is_flag=True, help="Where core.hooksPath is shared with other repositories too."
+    "--everywhere", is_flag=True, help="Install even if core.hooksPath is shared with other repositories."
 )
 @json_option
 @pass_session
 def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: bool, **flags: bool) -> None:
-    """Install hooks; without one named, pre-commit.
+    """Install the named hooks, by default pre-commit.
 
-    Work trees of one repository share its hooks.
+    All work trees of a repository share its hooks.
     """
     from repoagent.review.hooks.install import install as install_hooks
 
@@ -97,23 +101,23 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     _tell(session, told, as_json=as_json)
 
 
-@click.command(short_help="Remove them, and restore what was there.")
+@click.command(short_help="Remove the hooks, and restore what was there.")
 @_chosen
 @json_option
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
-    """Remove our hooks; without one named, all of them. What was there before is there again."""
+    """Remove the named hooks of repoagent, by default all, and restore what they replaced."""
     from repoagent.review.hooks.install import uninstall as uninstall_hooks
 
     told = uninstall_hooks(_look(), _names(flags) or NAMES)
-    _tell(session, told or ["there is no hook of repoagent here"], as_json=as_json)
+    _tell(session, told or ["no hooks of repoagent here"], as_json=as_json)
 
 
-@click.command(short_help="Show which hooks are installed, and by whom.")
+@click.command(short_help="Show which hooks are installed, and their owners.")
 @json_option
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:
-    """Show where git looks for hooks here, which are there, and whose they are."""
+    """Show the folder of git's hooks here, and which program each hook belongs to."""
     found = _look()
     terminal = session.terminal()
     if as_json:
@@ -135,7 +139,7 @@ def status(session: Session, /, *, as_json: bool) -> None:
         terminal.result(json.dumps(content, indent=2) + "\n")
         return
     if found.off:
-        terminal.result(f"git runs no hooks here, since {found.off}\n")
+        terminal.result(f"git runs no hooks here: {found.off}\n")
         return
     terminal.result(f"hooks are in {found.folder}{_WHOSE[found.whose]}\n")
     for one in found.found:
@@ -149,18 +153,18 @@ _WHOSE = {
 }
 
 
-def _state(found: HookFile) -> str:
-    before = ", after the one that was there" if found.before else ""
+def _state(found: Found) -> str:
+    before = ", after an existing hook" if found.before else ""
     if found.state == "managed" and found.manager:
         return f"of {found.manager.name}"
-    idle = "" if found.runs else ", not executable: git does not run it"
+    idle = "" if found.runs else ", not executable, so git does not run it"
     return {
         "none": "none",
         "ours": f"of repoagent{before}{idle}",
         "changed": f"of repoagent, changed by hand{before}{idle}",
-        "legacy": f"of repoagent, run by the one of pre-commit{before}",
-        "odd": "something that is no file",
-    }.get(found.state, f"another one{idle}")
+        "legacy": f"of repoagent, run by that of pre-commit{before}",
+        "odd": "not a file",
+    }.get(found.state, f"another hook{idle}")
 
 
 def _names(flags: Mapping[str, bool]) -> tuple[str, ...]:
@@ -176,7 +180,7 @@ def _look() -> Hooks:
 
 
 def _program() -> tuple[str, ...]:
-    """What runs repoagent as it runs now: the script beside this Python, or this Python."""
+    """The command that runs this repoagent: the script next to this Python, or this Python."""
     script = Path(sys.executable).with_name("repoagent")
     if os.access(script, os.X_OK):
         return (str(script),)
@@ -203,25 +207,26 @@ Examples:
   repoagent hook run pre-push "$@"        with git's lines on standard input
 
 \b
-Exit code 6 says that there is a finding of the level of --fail-on or above
-(review.fail_on; error unless that is set), 0 that git may go on. Nothing is
-written when nothing was found."""
+The exit code is 6 if a finding reaches the level of --fail-on (by default
+review.fail_on, which is error unless you set it), otherwise 0. Without
+findings, nothing is printed."""
 
 
 @click.command(epilog=EPILOG, short_help="Do what a hook does; for git and hook managers.")
 @click.argument("name", metavar="HOOK")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1)
-@click.option("--strict", is_flag=True, help="Fail also when the review itself fails.")
+@click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
 @click.option(
-    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL", help="From which level on git is stopped."
+    "--fail-on",
+    type=click.Choice(LEVELS),
+    metavar="LEVEL",
+    help="Stop git for findings of this level or above.",
 )
-@click.option(
-    "--only", metavar="RULE", multiple=True, help="Look for this alone, with no model; may be repeated."
-)
+@click.option("--only", metavar="RULE", multiple=True, help="Check only RULE, without a model. Repeatable.")
 @json_option
 @pass_session
 def run_command(session: Session, /, **values: Any) -> int:
-    """Review what git is about to commit or push, as the hook HOOK with the arguments that git gave it."""
+    """Review what git is about to commit or push, as the hook HOOK with git's arguments ARGS."""
     options = SimpleNamespace(**values)
     try:
         return _run(session, options)
@@ -264,12 +269,12 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     if not _stops(reports, settings.text("review.fail_on")):
         return Exit.DONE
     verb = "push" if options.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
-    terminal.note(f"the {verb} was stopped; to go past this: git {verb} --no-verify", "bold")
+    terminal.note(f"stopped the {verb}; bypass this with: git {verb} --no-verify", "bold")
     return Exit.CHECK_FAILED
 
 
 def _hasty(settings: Settings) -> Settings:
-    """The settings with less time for a model, where nobody has set another one."""
+    """The settings with a shorter default for `review.max_seconds`."""
     from dataclasses import replace
 
     from repoagent.review.hooks.run import SECONDS
@@ -307,7 +312,7 @@ def _reports(
 
 
 def _show(reports: list[Report], top: Path, terminal: Terminal, word: str) -> None:
-    """What stops git in full, of the rest a line or two."""
+    """Findings that stop git in full, the others in brief."""
     stopped = _stops(reports, word)
     for report in reports:
         if report.findings:
@@ -317,7 +322,7 @@ def _show(reports: list[Report], top: Path, terminal: Terminal, word: str) -> No
                 report,
                 terminal,
                 top=top,
-                brief=Brief(_level(word), f"to see why: {_again(report, stopped=stopped)}"),
+                brief=Brief(_level(word), f"see the details with: {_again(report, stopped=stopped)}"),
             )
         else:
             for sentence in report.notes:
@@ -325,7 +330,7 @@ def _show(reports: list[Report], top: Path, terminal: Terminal, word: str) -> No
 
 
 def _again(report: Report, *, stopped: bool) -> str:
-    """The command that shows the findings in full, when git is done."""
+    """The command that shows the findings in full."""
     if report.head and report.base:
         return f"repoagent review {report.base[:12]}..{report.head[:12]}"
     return "repoagent review" if stopped else "repoagent review --commit HEAD"
@@ -352,14 +357,14 @@ def _stops(reports: list[Report], word: str) -> bool:
 
 
 def _level(word: str) -> Level | None:
-    """The level that stops git; None where nothing does."""
+    """The level that stops git, None for never."""
     from repoagent.review.finding import Level
 
     return None if word == "never" else Level[word.upper()]
 
 
 def _keep(place: Layout, reports: list[Report]) -> None:
-    """Remember the findings, so that `review dismiss` can speak of them; where nothing may be written, it can't."""
+    """Save the findings for `review dismiss`, if that can be written."""
     found = [report for report in reports if report.findings]
     if not found:
         return

@@ -1,4 +1,4 @@
-"""`repoagent mcp`: this program as tools for other assistants."""
+"""`repoagent mcp`: a Model Context Protocol server for other assistants."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Examples:
   repoagent -C ~/src/project mcp --write
 
 \b
-It speaks the Model Context Protocol on standard input and output, for a
-client that starts it in a repository: see `repoagent help docs/mcp.md`.
-Tools: neighbors, uses, history, outline, segments, recall, read, review,
-apply. Without --write `apply` only says whether a patch would fit, and where."""
+A client starts it in a repository and speaks the Model Context Protocol on its
+standard input and output: see `repoagent help docs/mcp.md`. Tools: neighbors,
+uses, history, outline, segments, recall, read, review, apply. Without --write,
+`apply` only checks whether and where a patch fits."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -34,19 +34,19 @@ apply. Without --write `apply` only says whether a patch would fit, and where.""
 )
 @pass_session
 def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
-    """Serve this repository's neighbors, history, outlines and more to another assistant.
+    """Serve the neighbors, history, outlines and more of this repository to another assistant.
 
-    It reads, and runs until its client closes it.
+    The server runs until its client closes it. It changes files only with --write.
     """
     if max_cost is not None and model is None:
-        raise UsageError("--max-cost limits what --model costs: name a model, or leave it out")
+        raise UsageError("--max-cost needs --model")
     # the second came with the version that it takes
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
         raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
     terminal = session.terminal()
     if terminal.reads:
         terminal.note(
-            "waiting for a client to speak on standard input; see `repoagent help docs/mcp.md` (^C ends it)"
+            "waiting for a client on standard input; stop with ^C, or see `repoagent help docs/mcp.md`"
         )
     from repoagent.cli import die
     from repoagent.mcp.schema import Service

@@ -1,4 +1,4 @@
-"""`repoagent mine`: read the history into its index."""
+"""`repoagent mine`: index the history."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--status", "only_status", is_flag=True, help="Show how far the index is; do nothing.")
+@click.option("--status", "only_status", is_flag=True, help="Show the state of the index; do nothing.")
 @click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
 @click.option(
     "--since",
     metavar="DATE",
-    help="Read back to this date only, as in git log --since; it is remembered.",
+    help="Index commits since DATE only, as git log --since does, now and later.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--background", is_flag=True, hidden=True)
@@ -43,10 +43,10 @@ def command(
     background: bool,
     as_json: bool,
 ) -> int | None:
-    """Read the repository's history into an index, newest first, or the commits that are new since the last time.
+    """Index the history of the repository, newest commits first, or the commits since the last time.
 
-    `repoagent neighbors` does it as well, a little at a time. It can be ended at any moment: what was mined stays, and
-    the next time goes on from there. The index is .repoagent/history.db; it can be deleted.
+    `repoagent neighbors` also does this, step by step. You can interrupt it at any time and continue later. The index
+    is .repoagent/history.db; you may delete it.
     """
     from repoagent.cli import Ended
     from repoagent.git.worktree import layout, open_worktree
@@ -56,7 +56,7 @@ def command(
         os.setsid()  # a ^C or the end of the terminal is not meant for us
         os.nice(10)
     if only_status and (rebuild or since is not None):
-        raise UsageError("--status only looks: leave it out to have the index made")
+        raise UsageError("--status cannot be combined with --rebuild or --since")
     worktree = open_worktree(Path.cwd())
     terminal = session.terminal()
     with open_index(worktree, warn=(lambda _: None) if quiet else terminal.warn) as index:
@@ -71,9 +71,7 @@ def command(
             except KeyboardInterrupt:
                 if as_json:
                     raise
-                terminal.note(
-                    f"stopped; what was mined stays ({_line(index.state())}), and `repoagent mine` goes on"
-                )
+                terminal.note(f"interrupted ({_line(index.state())}); continue with `repoagent mine`")
                 return int(Exit.INTERRUPTED)
         state = index.state()
     if as_json:
@@ -93,21 +91,20 @@ def _line(state: State) -> str:
     import time
 
     if not state.commits and state.end == "mining":
-        return "nothing is mined yet"
+        return "no commits indexed yet"
     how = {
         "whole": "complete",
-        "mining": "older ones are still to be mined",
-        "unreadable": "git could not read further back",
-        "date": f"back to {time.strftime('%Y-%m-%d', time.gmtime(state.since or 0))} as told",
+        "mining": "older commits to follow",
+        "unreadable": "git could not read older commits",
+        "date": f"since {time.strftime('%Y-%m-%d', time.gmtime(state.since or 0))}",
     }[state.end]
-    ones = "new one is" if state.new == 1 else "new ones are"
-    new = f", {state.new:,} {ones} not in it yet" if state.new else ""
+    new = f", {state.new:,} new to index" if state.new else ""
     commits = f"{state.commits:,} commit{'s' * (state.commits != 1)}"
-    return f"{commits} in the index, {how}{new} ({state.size / 1e6:.1f} MB)"
+    return f"{commits} indexed, {how}{new} ({state.size / 1e6:.1f} MB)"
 
 
 def _seconds(worktree: WorkTree, date: str) -> int:
-    """What git takes a date for. It takes everything for one: what it does not understand is now."""
+    """A date as git reads it, in Unix seconds. git reads an unknown date as now, which raises UsageError."""
     import time
 
     from repoagent.git.process import git
@@ -115,13 +112,13 @@ def _seconds(worktree: WorkTree, date: str) -> int:
     said = git(worktree.top, "rev-parse", f"--since={date}")
     seconds = int(said.strip().rpartition(b"=")[2])
     if seconds > time.time() - 2:
-        raise UsageError(f"'{date}' is no date before now: say it as 2024-05-31 or '2 years ago'")
+        raise UsageError(f"invalid date '{date}': use one in the past, such as 2024-05-31 or '2 years ago'")
     return max(seconds, 1)
 
 
 @contextmanager
 def _shown(terminal: Terminal, worktree: WorkTree, *, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A line on standard error that moves: commits done, rate, time left. Nothing where there is no terminal."""
+    """A progress bar on standard error; none without a terminal."""
     if quiet or not terminal.moves:
         yield None
         return

@@ -1,4 +1,4 @@
-"""`repoagent models`: which models are configured, and whether they can be reached."""
+"""`repoagent models`: the configured models and whether they can be reached; `models test` calls one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show which models are configured, where their keys come from, and whether they can be reached.
+    """Show the configured models, the origin of their keys, and whether they can be reached.
 
-    Nothing is paid for: servers are asked for their lists of models, and never for a reply.
+    This costs nothing: it asks providers for their lists of models only.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(show, as_json=as_json)
@@ -39,8 +39,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @pass_session
 def show(session: Session, as_json: bool) -> None:
-    """What `repoagent models` prints."""
-    from repoagent.llm.availability import configured_models, provider_rows
+    """Print the models and providers."""
+    from repoagent.llm.availability import configured, providers
     from repoagent.llm.catalog import data_date, families
 
     settings, terminal = session.open(find_layout())
@@ -64,23 +64,25 @@ def show(session: Session, as_json: bool) -> None:
         terminal.styled(f"\n{paint('providers', 'bold') if terminal.color else 'providers'}\n")
         terminal.styled("".join(_provider_line(row, name_width, terminal) for row in [*ready, *broken]))
     title = (
-        paint("short names, for the newest model of a family", "bold")
+        paint("short names, for the newest model of each family", "bold")
         if terminal.color
-        else "short names, for the newest model of a family"
+        else "short names, for the newest model of each family"
     )
     terminal.styled(f"\n{title}\n")
     terminal.styled(_filled([f"{name}: {spec}" for name, spec in families().items()], 2, terminal))
     rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
     terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
-    terminal.note(f"prices as of {data_date()}, in US dollars per million tokens; a bill may differ", "dim")
+    terminal.note(
+        f"prices as of {data_date()}, in US dollars per million tokens; your bill may differ", "dim"
+    )
 
 
-@command.command("test", short_help="Make one smallest real call to a model.")
+@command.command("test", short_help="Test a model with a minimal call.")
 @click.argument("name", required=False)
 @json_option
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
-    """Make one smallest real call to the model NAME (a spec or an alias; by default the one for edits)."""
+    """Test the model NAME (a spec or an alias; by default the one for edits) with a minimal call."""
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.availability import smallest_request
     from repoagent.llm.usage import estimate
@@ -120,7 +122,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
         terminal.result(json.dumps(content, indent=2) + "\n")
         return Exit.DONE
     about = "about " if usage.estimated else ""
-    price = "no price known" if cost is None else f"${cost:.6f}"
+    price = "price unknown" if cost is None else f"${cost:.6f}"
     served = (
         f" (served by {clean(display_name(reply.model))})"
         if reply.model not in ("", ready.model.spec)
@@ -133,8 +135,8 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _model_lines(row: StatusRow, width: int, terminal: Terminal) -> str:
-    """Two lines: what the name stands for, and how things stand with it."""
+def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
+    """Two lines: the model behind the name, and its state."""
     pad = " " * (width + 2)
     name = row.name + " " * (width - display_width(row.name) + 2)
     head = paint(name, "bold") if terminal.color else name
@@ -150,7 +152,7 @@ def _state(row: StatusRow, terminal: Terminal) -> str:
     how = row.status
     text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
     if not how.problem and not how.tried:
-        text, style = "not tried", "dim"
+        text, style = "not tested", "dim"
     return paint(text, style) if terminal.color else text
 
 
@@ -174,14 +176,14 @@ def _facts(row: StatusRow) -> list[str]:
     price = row.known.price
     source = row.known.sources.get("price", "")
     if price is None:
-        facts.append("price unknown, tokens only")
+        facts.append("price unknown")
     elif source != "free":
         facts.append(
             f"${price.input:g} in, ${price.output:g} out" + (" (yours)" if source == "configured" else "")
         )
-    facts.append(f"asked for {row.known.format}")
-    if row.status.key:
-        facts.append(f"key: {row.status.key}")
+    facts.append(f"edit format: {row.known.format}")
+    if row.standing.key:
+        facts.append(f"key: {row.standing.key}")
     return facts
 
 
@@ -229,8 +231,8 @@ def _provider_object(row: StatusRow) -> dict[str, object]:
     }
 
 
-def _reachable(row: StatusRow) -> bool | None:
-    """None where nobody was asked."""
-    if row.status.problem:
+def _reachable(row: Row) -> bool | None:
+    """None if not tested."""
+    if row.standing.problem:
         return False
     return True if row.status.tried else None

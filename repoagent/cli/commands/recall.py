@@ -1,7 +1,4 @@
-"""`repoagent recall`: search what was noted, asked, said and summarized.
-
-What was found in the memory, as a person reads it: three lines each, fitted to the terminal.
-"""
+"""`repoagent recall`: search notes, edits, conversations and summaries."""
 
 from __future__ import annotations
 
@@ -34,22 +31,22 @@ KINDS: dict[str, Kind] = {
     "commits": "commit",
     "summaries": "summary",
 }
-_SLOW = 25  # files: fewer are read before anybody could read a line about it
+_SLOW = 25  # files; fewer need no progress
 
 EXAMPLES = """\b
 Examples:
   repoagent recall why is the cache shared
   repoagent recall read_config --kind edits   also finds readConfig
-  repoagent recall '"order of results"'       these words, in this order
+  repoagent recall '"order of results"'       a phrase
   repoagent recall timeout --file src/net     about files in a folder
 
 \b
-Each find has three lines: the file it is about, with kind and date; what was
-said; and the plain file and line where that stands, to be read and changed.
-The exit code is 1 when nothing was found.
+Each result has three lines: the file it is about, with kind and date; the
+text; and the plain file and line that contain it, which you may edit. The
+exit code is 1 if nothing was found.
 
-Any of the words counts, rare ones more; a name of code is found by its parts
-and, before anything else, by itself. Nothing but quotation marks is syntax."""
+Results match any of the words; rare words count more. An identifier is found
+by its parts, exact matches first. The only syntax is quotation marks."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -59,11 +56,11 @@ and, before anything else, by itself. Nothing but quotation marks is syntax."""
 )
 @click.option(
     "--file", "files", metavar="PATH", multiple=True,
-    help="Only what is about this file, or files in this folder; may be repeated.",
+    help="Search only what is about this file or folder. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True,
-    help="Only what is of this kind; may be repeated.",
+    help="Search only this kind. Repeatable.",
 )  # fmt: skip
 @json_option
 @pass_session
@@ -79,19 +76,19 @@ def command(
 ) -> int:
     """Search notes, edits, conversations, and the summaries of commits and files.
 
-    They are searched as they are now, what you have changed by hand too. No model is asked.
+    The search includes your own edits of these files. It asks no model.
     """
     query = " ".join(words)
     if not query.strip():
-        raise UsageError("the query is empty: say what to search for")
+        raise UsageError("the query is empty")
     if limit < 1:
-        raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
+        raise UsageError(f"--limit must be at least 1, not {limit}")
     from repoagent.git.worktree import layout, open_worktree, relative
     from repoagent.memory.search.ranking import parse
     from repoagent.memory.search.search import Search, answer
 
     if not parse(query).words:
-        raise UsageError(f"there is no word in the query {query!r}: say at least one to search for")
+        raise UsageError(f"no words in the query {query!r}")
     cwd = Path.cwd()
     worktree = open_worktree(cwd)
     paths = [relative(worktree, file, cwd) for file in files]
@@ -110,25 +107,23 @@ def command(
     elif found.hits:
         show(found, worktree.top, terminal)
     elif not found.searched:
-        raise NothingDone(
-            "nothing is remembered in this repository yet: the first edit makes the first memory"
-        )
+        raise NothingDone("nothing is remembered in this repository yet; the first edit creates a memory")
     else:
-        narrow = " (of this kind, about these files)" if kinds or files else ""
-        terminal.note(f"nothing that is remembered{narrow} fits {query!r}")
+        narrow = " of this kind or about these files" if kinds or files else ""
+        terminal.note(f"nothing found{narrow} for {query!r}")
     from repoagent.memory.search.index import catch_up
 
     sys.stdout.flush()
     if catch_up(layout(worktree), terminal.warn):
-        terminal.note("files were changed in place since: ask again to have that searched too", "dim")
+        terminal.note("some files changed during the search; run it again to include them", "dim")
     return Exit.DONE if found.hits else Exit.NOTHING
 
 
 class _Progress:
-    """Says that the index is being made, once that takes long enough to be noticed."""
+    """The progress of indexing, shown only when it takes long."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self._working = terminal.working("reading what is remembered")
+        self._working = terminal.working("reading the memories")
         self._shown = False
 
     def __enter__(self) -> _Progress:
@@ -140,10 +135,10 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         if done == _SLOW and not self._shown:
-            self._working.label(f"reading what is remembered, {total:,} files")
+            self._working.label(f"reading the memories, {total:,} files")
             self._shown = True
         if self._shown and done % 50 == 0:
-            self._working.progress(f"reading what is remembered, {done:,} of {total:,} files", done / total)
+            self._working.progress(f"reading the memories, {done:,} of {total:,} files", done / total)
 
 
 def _json(found: SearchResult, query: str, top: Path) -> str:
@@ -167,7 +162,7 @@ def _json(found: SearchResult, query: str, top: Path) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-LEAST = 40  # columns: narrower than this nothing can be read
+LEAST = 40  # columns
 _INDENT = "    "
 _LINES = 2  # of a snippet
 _IN_A_PIPE = 200  # characters of a snippet
@@ -175,7 +170,7 @@ _STYLES = {"note": "yellow", "edit": "green", "conversation": "cyan", "commit": 
 
 
 def snippet_width(terminal: Terminal) -> int:
-    """How many characters of a text there is room for."""
+    """The number of characters of a snippet."""
     if not terminal.shows:
         return _IN_A_PIPE
     return min(_LINES * (max(LEAST, terminal.width) - len(_INDENT)) - 8, 2 * _IN_A_PIPE)

@@ -156,12 +156,12 @@ Examples:
 
 \b
 Most rules need no model and no network. Some look at the change itself: a
-secret, a conflict marker, a file that no longer parses, a removed name that is
-still used, a leftover debugging line. Others look at the history: a missing
-partner file, a file that often needed fixes, an unusual shape, a generated or
-vendored file edited by hand, a changed interface whose callers are unchanged.
-A model is asked only with --model or --ask, or if review.model is set; its
-findings are reported only if the code that they quote is in the change.
+secret, a conflict marker, a file that no longer parses, a removed name that
+is still used, a leftover debugging line. Others look at the history: a
+missing partner file, a file that often needed fixes, an unusual shape, a
+generated or vendored file edited by hand, a changed interface whose callers
+are unchanged. A model is asked only with --model or --ask, or if review.model
+is set; its findings are reported only if the code that they quote is there.
 
 The exit code is 1 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it)."""

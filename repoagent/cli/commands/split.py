@@ -1,11 +1,4 @@
-"""`repoagent split`: a file as segments that can be read and edited one by one, and back again.
-
-A split as data for programs: its index, and what a refresh has done.
-
-A split as a table that is read at a glance.
-
-The languages that files are split in, as a table or as data.
-"""
+"""`repoagent split`: split a file into segments, refresh and join them, and list the languages that have a grammar."""
 
 from __future__ import annotations
 
@@ -39,19 +32,18 @@ EXAMPLES = """\b
 Examples:
   repoagent split lib/parser.c       into .repoagent/splits/lib-parser.c
   repoagent split notes.md -o parts --natural  a segment for each section
-  repoagent split --refresh parts    the source was edited meanwhile
-  repoagent split --join parts       your edits become a commit
+  repoagent split --refresh parts    after the source has changed
+  repoagent split --join parts       commit your edits
   curl -s URL | repoagent split - --language html -o page
   repoagent split data.json --json | jq '.segments[].symbols[].name'
 
-The segments, joined in the order of index.json, are the file byte for byte.
-They are cut where its language has a seam: between functions, sections, keys;
-a comment stays with what it describes. Only what is larger than a segment by
-itself is opened.
+The segments in the order of index.json are the file, byte for byte. Cuts fall
+between functions, sections or keys; a comment stays with what it describes. A
+unit is cut inside only if it is larger than a segment.
 
-A segment file that you have edited is never overwritten or removed: splitting
-the same file again is refused then, and --refresh leaves it as it is and says
-whether it has to be merged."""
+A segment that you edited is never overwritten or removed: splitting the file
+again is refused, and --refresh keeps the segment and reports whether it needs
+a merge."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -59,10 +51,10 @@ whether it has to be merged."""
 @click.option("-o", "--output", metavar="DIR", help="Write the segments to folder DIR.")
 @click.option(
     "--target-bytes", "target", type=int, metavar="N",
-    help="The most that a segment may have.  [default: 16384]",
+    help="The maximum size of a segment.  [default: 16384]",
 )  # fmt: skip
-@click.option("--natural", is_flag=True, help="Make a segment of each outermost unit, however small.")
-@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not tell.")
+@click.option("--natural", is_flag=True, help="Make each outermost unit a segment, however small.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
 @click.option("--refresh", "index", metavar="INDEX", help="Update a split after its source has changed.")
 @join_options
 @click.option("--list-languages", is_flag=True, help="List the languages that have a grammar.")
@@ -82,16 +74,15 @@ def command(
     as_json: bool,
     **joining: Any,
 ) -> Exit | None:
-    """Split a file at natural boundaries into a folder of segments.
+    """Split FILE at natural boundaries into a folder of segments; - is standard input.
 
-    FILE "-" is standard input. Each segment is a file; `index.json` says where it comes from
-    and what is in it, `base` is the text that was split. The folder is a new one in .repoagent/splits unless -o says
-    where.
+    Each segment is a file. `index.json` has their positions and symbols, `base` the original text. The folder is a new
+    one in .repoagent/splits, or the one of -o.
     """
     options = SimpleNamespace(**joining, as_json=as_json)
     if options.join is not None:
         if file is not None or (output, target, language, index) != (None,) * 4 or natural or list_languages:
-            raise UsageError("--join INDEX stands alone: it knows the file, and writes where that is")
+            raise UsageError("--join INDEX cannot be combined with FILE or other options for splitting")
         return join_segments(session, options.join, options)
     refuse_without_join(options)
     terminal = session.terminal()
@@ -100,14 +91,14 @@ def command(
         return None
     if index is not None:
         if output is not None:
-            raise UsageError("--refresh writes where the split is: leave -o out")
-        from repoagent.split.folder import OptionChanges
+            raise UsageError("--refresh cannot be combined with -o")
+        from repoagent.split.folder import Other
 
         _refresh(terminal, index, file, OptionChanges(target, natural or None, language), as_json=as_json)
         return None
     if not file:
-        raise UsageError("name the file to split, or - for standard input (see 'repoagent split --help')")
-    from repoagent.split.folder import SplitOptions
+        raise UsageError("no file to split; use repoagent split FILE, or - for standard input")
+    from repoagent.split.folder import Ways
     from repoagent.split.pack import TARGET_BYTES
 
     ways = SplitOptions(TARGET_BYTES if target is None else target, natural, language)
@@ -167,15 +158,15 @@ def _text(file: str, cwd: Path) -> SourceText:
 
     data = sys.stdin.buffer.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise Refused(f"standard input has more than {LARGEST:,} bytes, and repoagent splits no more")
+        raise Refused(f"standard input is larger than {LARGEST:,} bytes, the maximum for split")
     try:
         return SourceText("", data, find_worktree(cwd))
     except UsageError:  # a bare repository, or one that git refuses: the text has no place in it anyway
         return SourceText("", data)
 
 
-def _prepare(text: SourceText) -> None:
-    """Make `.repoagent`, which git does not see, and the folder of all splits in it."""
+def _prepare(text: Text) -> None:
+    """Create `.repoagent`, which git ignores, and the folder of splits in it."""
     from repoagent.git.worktree import layout
     from repoagent.storage.folders import open_folder
     from repoagent.storage.layout import ensure
@@ -207,7 +198,7 @@ _COLUMNS = (
     Column("lines"),
     Column("", dropped=2),
     Column("bytes", right=True),
-    Column("what", cut="end", least=16),
+    Column("content", cut="end", least=16),
     Column("cut at", dropped=1),
 )
 _CUT = {
@@ -220,12 +211,12 @@ _CUT = {
     "byte": "inside a line",
     "kept": "as before",
 }
-_MOST = 60  # rows that a person is shown
-_WHAT = 60  # columns of what a segment holds, in a pipe
+_MOST = 60  # rows on a terminal
+_WHAT = 60  # columns of the content in a pipe
 
 
 class _Style(NamedTuple):
-    """How much room there is (None for as much as it takes), whether to paint, and whether only ASCII is shown."""
+    """The width in columns (None: unlimited), whether to paint, and whether to use ASCII only."""
 
     width: int | None
     color: bool
@@ -235,7 +226,7 @@ class _Style(NamedTuple):
 def render_table(
     index: Index, data: bytes, terminal: Terminal, cwd: Path, done: RefreshResult | None = None
 ) -> str:
-    """The segments of `data` for this terminal, or for a pipe: there all of them."""
+    """The segments of `data` as a table; a terminal gets at most `_MOST` of them."""
     style = _Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
     folder = one_line(display_path(index.folder, cwd))
     lines = [*_headline(index, folder, style), ""]
@@ -250,7 +241,7 @@ def render_table(
     elif index.segments:
         lines.append(_command(one_line(quoted_path(index.folder, cwd)), style))
     else:
-        lines.append("it is empty: there is nothing to edit")
+        lines.append("the file is empty")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -269,19 +260,19 @@ def _headline(index: Index, folder: str, style: _Style) -> Iterator[str]:
 
 
 def _command(folder: str, style: _Style) -> str:
-    """What to run next; the terminal wraps it, so that it can be copied."""
-    text = f"edit them, then: repoagent split --join {folder}"
+    """The next command, on one line, so that it can be copied."""
+    text = f"edit the segments, then run: repoagent split --join {folder}"
     return paint(text, "dim") if style.color else text
 
 
 def _told(done: RefreshResult, style: _Style) -> Iterator[str]:
     told = (
-        (done.to_merge, "yours, and the source was changed there too: will need a merge", "yellow"),
-        ([name for name in done.edited if name not in done.to_merge], "yours, left as it is", "green"),
-        (done.merged, "your edit is in the source by now", "green"),
-        (done.written, "new text", ""),
+        (done.to_merge, "edited by you and changed in the source; needs a merge", "yellow"),
+        ([name for name in done.edited if name not in done.to_merge], "edited by you, kept", "green"),
+        (done.merged, "your edit is already in the source", "green"),
+        (done.written, "updated", ""),
         (done.added, "new", ""),
-        (done.removed, "gone", ""),
+        (done.removed, "removed", ""),
     )
     said = False
     for names, what, color in told:
@@ -289,7 +280,7 @@ def _told(done: RefreshResult, style: _Style) -> Iterator[str]:
             said = True
             yield from _wrapped(f"{_some(names)}: {what}", style, *([color] if color else []))
     if not said:
-        yield from _wrapped("nothing has changed", style, "dim")
+        yield from _wrapped("nothing changed", style, "dim")
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:
@@ -297,8 +288,8 @@ def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _concerned(index: Index, done: RefreshResult) -> tuple[IndexedSegment, ...]:
-    """Of a refresh the segments that something is to be said of."""
+def _concerned(index: Index, done: Refreshed) -> tuple[IndexedSegment, ...]:
+    """The segments that a refresh changed or kept."""
     names = {*done.written, *done.added, *done.edited, *done.merged}
     return tuple(segment for segment in index.segments if segment.file in names)
 
@@ -331,9 +322,9 @@ def _lines(segment: IndexedSegment) -> str:
 
 
 def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
-    """What holds it, and the symbols that begin in it, not those inside of them; else its first line."""
+    """The scope and the outermost symbols of a segment, or else its first line."""
     if segment.start == segment.end:
-        return "(gone from the source)"
+        return "(removed from the source)"
     names: list[str] = []
     depth = segment.symbols[0].depth if segment.symbols else 0
     for symbol in segment.symbols:
@@ -354,11 +345,11 @@ def _wrapped(text: str, style: _Style, *styles: str) -> Iterator[str]:
         yield paint(line, *styles) if style.color else line
 
 
-_HEAD = ("language", "grammar", "here", "suffixes and names")
+_HEAD = ("language", "grammar", "installed", "suffixes and names")
 
 
 class _Known(NamedTuple):
-    """A language, where its grammar is from ("built in" or "extra"), and whether it is installed."""
+    """A language, its grammar ("built in" or "extra"), and whether that is installed."""
 
     name: str
     grammar: str
@@ -368,7 +359,7 @@ class _Known(NamedTuple):
 
 
 def show(terminal: Terminal, *, as_json: bool) -> None:
-    """Show each language: its suffixes, whether its grammar comes with repoagent or with an extra, and is here."""
+    """List the languages: their grammars, whether these are installed, and the suffixes."""
     found = _known()
     if as_json:
         listed = [one._asdict() for one in found]
@@ -387,8 +378,8 @@ def show(terminal: Terminal, *, as_json: bool) -> None:
     if any(not one.installed for one in found):
         from repoagent.errors import install_extra
 
-        terminal.note(f"for more of the grammars: {install_extra('languages')}")
-    terminal.note("a file in any other language is split at blank lines and indentation")
+        terminal.note(f"for the other grammars: {install_extra('languages')}")
+    terminal.note("files in other languages are split at blank lines and indentation")
 
 
 def _known() -> list[_Known]:

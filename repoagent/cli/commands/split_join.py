@@ -1,4 +1,4 @@
-"""`repoagent split --join`: edited segments become a commit of their source."""
+"""`repoagent split --join`: commit edited segments as a change of their source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OPTIONS = (
     ),
     click.option(
         "--force", is_flag=True,
-        help="With --join: where both changed the same lines, show what of the source is lost, and ask.",
+        help="With --join: on a conflict, show the changes of the source, ask, and discard them.",
     ),
     click.option(
         "-m", "--message", "words", multiple=True, metavar="TEXT",
@@ -43,15 +43,15 @@ _OPTIONS = (
     ),
 )  # fmt: skip
 ONLY = ("dry_run", "no_commit", "include_dirty", "no_parse_check", "force", "words")
-GO_ON = {"y": "discard these changes of the source; the segments win", "q": "stop, nothing is changed"}
+GO_ON = {"y": "discard these changes of the source and use the segments", "q": "stop and change nothing"}
 HOW = {
     "applied": "",
     "merged": "merged with a change of the source",
-    "already": "in the source already",
-    "unchanged": "no text changed",
-    "clash": "in place of a change of the source",
+    "already": "already in the source",
+    "unchanged": "unchanged",
+    "clash": "replaces a change of the source",
 }
-# what has no meaning outside of a repository
+# options that need a repository
 OF_A_COMMIT = ("include_dirty", "words")
 
 
@@ -66,12 +66,12 @@ def refuse_without_join(options: SimpleNamespace) -> None:
     """Raise UsageError for an option that only `--join` has."""
     for option in ONLY:
         if is_given(options, option):
-            raise UsageError(f"{flag(option)} goes with --join INDEX")
+            raise UsageError(f"{flag(option)} needs --join INDEX")
 
 
 def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exit:
-    """Join the split at `index`, as the options in `given` say (those of `join_options`, `as_json`), and show what came
-    of it. Raises what joining raises."""
+    """Join the split at `index` by `options` (those of `join_options`, and `as_json`), and show the outcome. Raises
+    what joining raises."""
     from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.echo import hush
     from repoagent.cli.ui.progress import Working
@@ -83,14 +83,14 @@ def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exi
     if options.dry_run and options.no_commit:
         raise UsageError("--dry-run and --no-commit cannot be combined")
     if options.words and not "".join(options.words).strip():
-        raise UsageError("the commit message is empty: nothing was done")
+        raise UsageError("the commit message is empty")
     cwd = Path.cwd()
     found = read_index(Path(index))
     outside = found.source.path.startswith("/")
     worktree = None if outside else worktree_of(found, cwd)
     for option in OF_A_COMMIT if outside else ():
         if is_given(options, option):
-            raise UsageError(f"{flag(option)} needs a repository, and {found.source.path} is in none")
+            raise UsageError(f"{flag(option)} needs a git repository, and {found.source.path} is outside one")
     settings, terminal = session.open(
         layout(worktree) if worktree is not None else None, parse_check(options)
     )
@@ -153,10 +153,8 @@ def _request(options: SimpleNamespace, settings: Settings) -> EditRequest:
     )
 
 
-def _discards(
-    terminal: Terminal, path: str, clashes: Sequence[SegmentConflict], lost: str, *, asks: bool
-) -> bool:
-    """Show what --force takes away, and ask. Raises Refused where there is nobody to ask."""
+def _discards(terminal: Terminal, path: str, clashes: Sequence[Clash], lost: str, *, asks: bool) -> bool:
+    """Show what --force discards, and ask. Raises Refused without a terminal."""
     from repoagent.edit.join_merge import described
 
     terminal.warn(f"--force discards these changes of {path}, for {described(path, clashes)}:")
@@ -166,8 +164,8 @@ def _discards(
     if not terminal.can_ask:
         files = ", ".join(dict.fromkeys(file for clash in clashes for file in clash.files))
         raise Refused(
-            f"--force would discard changes of {path}, and there is no terminal to ask on: nothing was written; "
-            f"say it on a terminal; or move {files} away, let --refresh make it anew, and put your change into that"
+            f"--force would discard changes of {path} and cannot ask without a terminal; nothing was written. Run it "
+            f"on a terminal, or move {files} away, run --refresh, and make your change in the new segment"
         )
     return terminal.ask("Discard them", GO_ON) == "y"
 
@@ -181,7 +179,7 @@ def _show(outcome: JoinOutcome, terminal: Terminal, said: set[str]) -> None:
         terminal.note(_line(segment, width))
     show_landed(outcome.landed, terminal, f"{outcome.seconds:.1f} s", said)
     if outcome.diff is not None:
-        terminal.note(f"the diff is in {display_path(outcome.diff, Path.cwd())}")
+        terminal.note(f"diff: {near(outcome.diff, Path.cwd())}")
 
 
 def _line(segment: JoinedSegment, width: int) -> str:

@@ -1,9 +1,4 @@
-"""`repoagent uses`: where a symbol is used, file by file, as a table or as data.
-
-Uses as data for programs.
-
-Uses as a table that fits the terminal; in a pipe with whole paths.
-"""
+"""`repoagent uses`: where a symbol is used, file by file, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -37,22 +32,20 @@ Examples:
 
 \b
 Columns:
-  lines  how many lines of the file use it
-  where  their numbers
-  in     the functions that they are in
-  mark   test: a file of tests; text: found as a word, in comments and
-         strings too, as the file has no grammar, or more files have the name
-         than are parsed
+  lines  the number of lines in the file that use it
+  where  their line numbers
+  in     the functions that contain them
+  mark   test: a file of tests; text: found as a word, even in comments and
+         strings, because the file has no grammar or too many files match to
+         parse them all
 
-Files that change together with the one that defines the symbol come first.
-Uses are matched by name: in code that has a grammar, comments, strings, and
-parameters and variables of the same name are left out, but two methods of one
-name are not told apart.
+Files that change together with the definition come first. Uses are matched by
+name: in files with a grammar, comments, strings, and local variables of the
+same name are excluded, but methods of the same name are not distinguished.
 
-Tracked files are searched, and those that git does not know yet; ignored ones
-are not, nor those that .repoagentignore or their names withhold. No index is
-kept. The exit code is 1 when nothing
-was found."""
+The search covers tracked and new files, but not those that .gitignore or
+.repoagentignore exclude or that may hold secrets. It keeps no index. The exit
+code is 1 if nothing was found."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -68,7 +61,7 @@ def command(session: Session, /, *, what: str, limit: int, as_json: bool) -> int
     SYMBOL is a name, Class.method, or FILE:NAME for the one that a file defines.
     """
     if limit < 1:
-        raise UsageError(f"--limit {limit} leaves nothing to show: use 1 or more")
+        raise UsageError(f"--limit must be at least 1, not {limit}")
     from pathlib import Path
 
     from repoagent.api.results import uses_of
@@ -92,7 +85,7 @@ VERSION = 1
 
 
 def render_json(found: Answer) -> str:
-    """Paths keep bytes that are no UTF-8 as surrogate escapes. All lines of a file are there, whatever is shown."""
+    """All uses as JSON. Paths keep bytes that are not UTF-8 as surrogate escapes."""
     return json.dumps({"version": VERSION, **asdict(found)}, indent=2) + "\n"
 
 
@@ -115,7 +108,7 @@ COLUMNS = {
 
 
 def render_table(found: Answer, terminal: Terminal) -> str:
-    """The head lines, a row for each file or symbol, and what to know of them."""
+    """The heading, a row for each file or symbol, and notes."""
     width = terminal.width if terminal.shows else None
     ascii_only = width is not None and not has_utf8(os.environ)
     lines = []
@@ -143,11 +136,11 @@ def render_table(found: Answer, terminal: Terminal) -> str:
 def _ends(found: Answer) -> Iterator[str]:
     more = found.more or sum(uses.more for uses in found.symbols)
     if more:
-        yield f"{count(more, 'more row')}: use --limit to see them."
+        yield f"{count(more, 'more row')}; show them with --limit."
     if found.unused:
         yield one_line(f"Used in no other file: {', '.join(found.unused)}.")
     if not found.file and not found.symbols[0].files:
-        yield "No use was found."
+        yield "No uses found."
     yield from map(one_line, notes(found))
 
 

@@ -332,7 +332,7 @@ def test_garbled_lines_are_said(repo: GitRepo, ask: Ask, model: Program) -> None
     assert done.code == 0 and "dropped the missing or unusable summaries of 1 commit" in done.err
     model.answers("lines = ['I am sorry.']")
     done = ask("a.txt", "--model", model.spec)
-    assert done.code == 4 and "gave no usable line" in done.err
+    assert done.code == 4 and "wrote no usable summary" in done.err
 
 
 @pytest.mark.soak

@@ -74,7 +74,7 @@ def test_a_failed_check_shows_its_end_and_is_exit_6_where_words_follow(
     )
     assert window.seen.count("\n  30\n") == 1 and "It greets." not in window.seen
     assert "send only what has to change" not in window.seen and "after your edit" not in window.seen
-    assert "1 failed, 0 taken back" in run("activity").out
+    assert "1 failed, 0 undone" in run("activity").out
 
 
 def test_in_a_pipe_the_output_of_a_failed_check_is_whole(repo: GitRepo, script: Script, run: Run) -> None:

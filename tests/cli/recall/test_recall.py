@@ -42,17 +42,17 @@ def remembered(repo: GitRepo) -> GitRepo:
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        ([""], 2, "the query is empty: say what to search for"),
+        ([""], 2, "the query is empty"),
         (["  "], 2, "the query is empty"),
-        (["?!"], 2, "there is no word in the query '?!'"),
-        (["cache", "-n", "0"], 2, "--limit 0 leaves nothing to show"),
+        (["?!"], 2, "no words in the query '?!'"),
+        (["cache", "-n", "0"], 2, "--limit must be at least 1, not 0"),
         (["cache", "--kind", "nope"], 2, "'nope' is not one of"),
         (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
-        (["nowhere"], 1, "nothing that is remembered fits 'nowhere'"),
+        (["nowhere"], 1, "nothing found for 'nowhere'"),
         (
             ["cache", "--kind", "edits"],
             1,
-            "nothing that is remembered (of this kind, about these files) fits 'cache'",
+            "nothing found of this kind or about these files for 'cache'",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         shown = window.expect("[main ")
         said = "changes of big.py were discarded for 002.py; `repoagent undo` restores them"
         assert said in " ".join(shown.split())
-        assert "002.py  +1 -1  in place of a change of the source" in shown
+        assert "002.py  +1 -1  replaces a change of the source" in shown
         assert window.end() == 0
     assert repo.read("big.py") == before[0].replace(b"theirs", b"ours") and repo.status() == ""
     assert program(repo.top, "undo").code == 0
@@ -68,7 +68,7 @@ def test_a_person_sees_the_diff_the_message_and_where_the_diff_is_kept(repo: Git
     with Screen(
         [*PROGRAM, "split", "--join", ".repoagent/splits/big.py"], repo.top, env={"NO_COLOR": "1"}, width=72
     ) as window:
-        shown = window.expect("the diff is in .repoagent/splits/big.py/join.diff")
+        shown = window.expect("diff: .repoagent/splits/big.py/join.diff")
         assert window.end() == 0
     assert "diff --git a/big.py b/big.py" in shown and "    Change f3 in big.py\n" in shown
     assert " ".join(shown.split()).count("restored the final newline and the blank lines before it") == 1

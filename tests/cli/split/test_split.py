@@ -136,11 +136,11 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
     code.write("src/code.py", SOURCE.replace(b"return 0\n", b"return None\n"))
     done = split(code.top, "--refresh", "parts/index.json")
     assert done.returncode == 0
-    assert "002.py: yours, left as it is\n001.py: new text\n" in done.stdout
+    assert "002.py: edited by you, kept\n001.py: updated\n" in done.stdout
     code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
     told = as_json(code.top, "--refresh", "parts")["refresh"]
     assert told["edited"] == told["to_merge"] == ["002.py"] and told["written"] == ["001.py"]
-    assert "002.py: yours, and the source was changed there too: will need a merge" in (
+    assert "002.py: edited by you and changed in the source; needs a merge" in (
         split(code.top, "--refresh", "parts").stdout
     )
     assert (code.top / "parts/002.py").read_bytes() == mine
@@ -157,7 +157,7 @@ def test_a_renamed_source_is_named_to_the_refresh(code: GitRepo) -> None:
     gone = split(code.top, "--refresh", "parts")
     assert gone.returncode == 2 and "`repoagent split NAME --refresh parts`" in gone.stderr
     assert as_json(code.top, "moved.py", "--refresh", "parts")["source"]["path"] == "moved.py"
-    assert split(code.top, "--refresh", "parts").stdout.endswith("nothing has changed\n")
+    assert split(code.top, "--refresh", "parts").stdout.endswith("nothing changed\n")
 
 
 @pytest.mark.soak

@@ -112,7 +112,7 @@ def test_what_the_source_has_already_is_not_joined_again(split: Split) -> None:
     split.source.write_bytes(now)
     split.repo.commit("done by hand")
     done = split.join()
-    assert done.code == 0 and "002.py  +1 -1  in the source already" in done.err
+    assert done.code == 0 and "002.py  +1 -1  already in the source" in done.err
     assert "1 file +1 -1" in done.out and is_fresh(split)
     done = split.join()
     assert done.code == 1

@@ -50,7 +50,7 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
     )
     before = split.everything()
     done = split.join("--force")
-    assert done.code == 3 and "there is no terminal to ask on" in done.err
+    assert done.code == 3 and "cannot ask without a terminal" in done.err
     assert "or move 002.py away, let --refresh make it anew" in done.err
     assert "+    second = theirs\n" in done.err and "-    second = first\n" in done.err
     assert split.everything() == before
