@@ -43,7 +43,7 @@ EPILOG = examples(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
     "edit parser          in your editor",
-    more="\nThe exit codes 4 and 5 are about the model, as for an edit.",
+    more="\n\nThe exit codes 4 and 5 are about the model, as for an edit.",
 )
 
 
@@ -247,7 +247,7 @@ WIDEST = 100  # columns of a line of prose
     epilog=examples(
         "summarize money",
         "summarize file:src/app.py --words 60",
-        more="\nThe exit codes 4 and 5 are about the model, as for an edit.",
+        more="\n\nThe exit codes 4 and 5 are about the model, as for an edit.",
     )
 )
 @name_argument()

@@ -44,8 +44,8 @@ file_path = click.Path(path_type=Path)
     help="Show at most N commits.",
 )
 @click.option("--at", "revision", metavar="REV", default="HEAD", help="Start at REV instead of HEAD.")
-@click.option("--model", metavar="SPEC", help="Summarize the commits without a summary with this model.")
-@click.option("--summarize", is_flag=True, help="Summarize them with the configured model.")
+@click.option("--model", metavar="SPEC", help="Summarize the commits that have no summary, with this model.")
+@click.option("--summarize", is_flag=True, help="Summarize them, with the configured model.")
 @click.option("--share", is_flag=True, help="Read summaries from git notes, and add new ones there.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before summarizing many commits.")
 @max_cost_option

@@ -39,12 +39,12 @@ Examples:
   repoagent hook status
   repoagent hook uninstall
 
-\b
 A hook stops git only for findings of the level review.fail_on or above; bypass
 it with git commit --no-verify. If the review itself fails, for example because
 a model cannot be reached, the hook prints a warning and git continues, unless
 you use --strict.
 
+\b
 commit-msg, instead of pre-commit, reads trailers of the message:
   Review-Ignore: partner-missing docs/api.md
 
@@ -204,9 +204,8 @@ EPILOG = """\b
 Examples:
   repoagent hook run pre-commit               what is staged
   repoagent hook run commit-msg "$1"          the same, with its message
-  repoagent hook run pre-push "$@"        with git's lines on standard input
+  repoagent hook run pre-push "$@"            git's lines on standard input
 
-\b
 The exit code is 6 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it), otherwise 0. Without
 findings, nothing is printed."""

@@ -16,7 +16,6 @@ Examples:
   codex mcp add repoagent -- repoagent mcp
   repoagent -C ~/src/project mcp --write
 
-\b
 A client starts it in a repository and speaks the Model Context Protocol on its
 standard input and output: see `repoagent help docs/mcp.md`. Tools: neighbors,
 uses, history, outline, segments, recall, read, review, apply. Without --write,

@@ -46,7 +46,7 @@ plain files that all of this comes from; you may edit them."""
 @json_option
 @pass_session
 def show_command(session: Session, /, file: str, conversation: bool, as_json: bool) -> None:
-    """Show what is remembered about FILE: notes, edits, how it was recognized, and in which files that is.
+    """Show what is remembered about FILE: notes, edits, how it was recognized, and the files that hold it.
 
     This changes nothing: it does not attach the memory to a file that was moved.
     """

@@ -117,9 +117,8 @@ def command(
 ) -> None:
     """Show which files change together with FILE.
 
-    Files that were changed in the same commits rank higher the more often, the more recently and with the fewer other
-    files that happened. They are places to look, not files that must change. FILE may be a folder; several FILEs are
-    combined.
+    Files rank higher if they changed in the same commits more often, more recently and with fewer other files. They
+    are places to look, not files that must change. FILE may be a folder; several FILEs are combined.
     """
     if whole:
         other = next(

@@ -137,7 +137,7 @@ def _verb(name: str, line: str) -> click.Command:
 
 VERBS = {
     "dismiss": _verb("dismiss", "Hide a finding from now on: it is wrong or unimportant."),
-    "accept": _verb("accept", "Hide a finding from now on: it is right, but accepted."),
+    "accept": _verb("accept", "Hide a finding from now on: it is right, and accepted."),
 }
 
 FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")

@@ -142,7 +142,6 @@ Examples:
   repoagent runs wait last && make release
   repoagent runs wait last --timeout 600
 
-\b
 The exit code is that of the run: 0 done or answered, 1 rejected or unfinished,
 5 a limit, 130 stopped or killed, or its error. Also: 2 no such run, 3 it is on
 another machine or unreadable, 7 still alive after --timeout."""

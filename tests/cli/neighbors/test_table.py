@@ -134,6 +134,7 @@ def test_pairs_of_little_evidence_are_counted_unless_they_are_wanted() -> None:
     )
     assert shown.endswith("\n1 weak pair hidden (one common commit at most): use --weak to see it\n")
     assert "\nbar: share of best score; medium: from 20%; high: from 50%; partners: shared\n" in shown
+    assert "partners" not in table(found, {}, plain(44), NOW)  # where the column `why` is dropped
     whole = table(found, {}, plain(80), NOW)
     assert "once.c" in whole and "hidden" not in whole
 
