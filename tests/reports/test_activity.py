@@ -220,9 +220,7 @@ def test_a_person_sees_colours_and_lines_that_fit(repo: GitRepo, run: Run) -> No
     command = [*PROGRAM, "--no-pager", "activity", "--since", "ever"]
     with Screen(command, repo.top, width=60) as screen:
         assert screen.end() == 0
-    assert all(
-        style in screen.seen for style in ("32mcommitted", "34mundone", "33mrefused", "36manswered")
-    )
+    assert all(style in screen.seen for style in ("32mcommitted", "34mundone", "33mrefused", "36manswered"))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", screen.seen)
     assert max(map(len, plain.splitlines())) <= 60 and "no model calls" in plain
 

@@ -17,7 +17,7 @@ from repoagent.cli.commands import run_options
 from repoagent.cli.commands.run_options import hold_on, said
 from repoagent.cli.commands.run_output import (
     LONGEST,
-    Events,
+    EventStream,
     as_object,
     emit,
     emit_error,
@@ -298,7 +298,7 @@ def request(chat: Chat, prompt: str) -> RunRequest:
         allow_sensitive=given.allow_sensitive,
         agent=given.agent,
         branch=(current_branch(chat.worktree) or "") if chat.worktree.is_linked else "",
-        said=said(given),
+        said=explicit_options(given),
     )
 
 

@@ -47,9 +47,9 @@ OPTION_GROUPS = {  # by their parameters
 
 
 @click.command(cls=Command, epilog=EPILOG, option_groups=OPTION_GROUPS)
-@run_options.asking("chat")
-@run_options.landing("chat")
-@run_options.limiting(" for each message")
+@run_options.approval_options("chat")
+@run_options.finish_options("chat")
+@run_options.limit_options(" for each message")
 @json_option
 @run_options.stream_option
 @pass_session

@@ -193,7 +193,7 @@ def undo(chat: Chat, words: str) -> None:
     from repoagent.edit.undo import undo as undo_edit
 
     edit = _last(chat)
-    subject = described(chat.worktree, edit.commit)[1] if edit.commit else "a change without a commit"
+    subject = commit_summary(chat.worktree, edit.commit)[1] if edit.commit else "a change without a commit"
     what = f"{edit.commit[:7]} {subject}" if edit.commit else subject
     _confirm(chat, f"Undo {what} ({', '.join(edit.paths)})", _patch_of(chat, edit))
     result = undo_edit(chat.worktree, edit.id)

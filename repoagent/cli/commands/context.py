@@ -129,7 +129,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPrompt:
     """The blocks that the first call would send to `model`, in order. `counted`: tokens as counted by the provider."""
 
     model: str
@@ -185,7 +185,7 @@ def blocks_of(request: Request) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> Shown:
+def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> ShownPrompt:
     """What the first call for `request` would send, with estimated tokens; `count` asks the provider for the total.
 
     Raises what preparing the edit raises.
@@ -215,11 +215,13 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
         for place, (role, part) in enumerate(pairs)
     ]
     counted = _by_provider(settings, blocks, prepared.prompts[0].tools) if count else None
-    warnings = prepared.context.context_files.warnings
-    return Shown(display_name(spec), asked.window, tuple(blocks), warnings, bool(prepared.question), counted)
+    warnings = prepared.gathered.context_files.warnings
+    return ShownPrompt(
+        display_name(spec), asked.window, tuple(blocks), warnings, bool(prepared.question), counted
+    )
 
 
-def show_texts(found: Shown, terminal: Terminal, *, as_json: bool, count: bool) -> None:
+def show_texts(found: ShownPrompt, terminal: Terminal, *, as_json: bool, count: bool) -> None:
     """Write the exact texts to standard output, and a list of the blocks to standard error."""
     _warn(found, terminal)
     if as_json:
@@ -236,7 +238,7 @@ def show_texts(found: Shown, terminal: Terminal, *, as_json: bool, count: bool) 
         terminal.note(_counted(found))
 
 
-def show_table(found: Shown, terminal: Terminal, *, count: bool) -> None:
+def show_table(found: ShownPrompt, terminal: Terminal, *, count: bool) -> None:
     """Write the blocks as a table: tokens, what a provider can cache, and the sources."""
     from repoagent.cli.ui.sanitize import clean, paint
     from repoagent.cli.ui.table import bar, columns, shorten
@@ -291,12 +293,12 @@ def _share(part: float) -> str:
     return f"{part:.0%}" if part >= 0.01 else "less than 1%"
 
 
-def _warn(found: Shown, terminal: Terminal) -> None:
+def _warn(found: ShownPrompt, terminal: Terminal) -> None:
     for warning in found.warnings:
         terminal.warn(warning)
 
 
-def _counted(found: Shown) -> str:
+def _counted(found: ShownPrompt) -> str:
     if not found.counted:
         return "the provider of this model does not count tokens"
     return f"{found.counted:>8,}  as counted by the provider"

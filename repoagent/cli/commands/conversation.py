@@ -115,7 +115,7 @@ class ConversationContext:
     terminal: Terminal
 
 
-def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> ConversationContext:
+def open_context(session: Session, flags: Mapping[str, object] | None = None) -> ConversationContext:
     """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.memory.conversations import ConversationResolver
@@ -134,7 +134,7 @@ def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> Co
     return ConversationContext(worktree, place, at, settings, terminal)
 
 
-def say_change(
+def report_change(
     context: ConversationContext,
     command: str,
     place: ConversationRef,
@@ -188,7 +188,7 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversations import find, named
 
-    context = open_desk(session)
+    context = open_context(session)
     place = named(context.layout, new, own=True)
     found = find(context.here, name)
     done = branch(context.layout, found, place, turns=at)
@@ -196,7 +196,7 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     taken = count if at is None else at
     of = "" if taken == count else f" of {count:,}"
     sentence = f"{place.name} starts with {turns(taken)}{of} of {found.place.name}"
-    say_change(
+    report_change(
         context,
         "branch",
         place,
@@ -219,7 +219,7 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
     from repoagent.memory.conversations import missing, parse_stored
     from repoagent.storage.atomic import read_regular
 
-    context = open_desk(session)
+    context = open_context(session)
     place = context.here.place(name, own=True)
     data = read_regular(place.path)
     if data is None:
@@ -235,7 +235,7 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
             raise NothingDone(f"{place.name} was not deleted")
     done = change(context.layout, place, data, None, "delete")
     sentence = f"deleted {place.name}; restore it with `{GROUP} undo {word(place.name)}`"
-    say_change(context, "delete", place, done, sentence, as_json=as_json)
+    report_change(context, "delete", place, done, sentence, as_json=as_json)
 
 
 @click.command(
@@ -253,7 +253,7 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     from repoagent.memory.conversation_changes import load
     from repoagent.memory.conversations import about_of, find
 
-    context = open_desk(session)
+    context = open_context(session)
     found = find(context.here, name)
     if into is None:
         about = about_of(found.text)
@@ -268,7 +268,7 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     sentence = f"{place.about} now has the {turns(count)} of {found.place.name}"
     if done.before:
         sentence += f"; restore its former ones with `{GROUP} undo {word(place.name)}`"
-    say_change(
+    report_change(
         context, "load", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
     )
 
@@ -295,7 +295,7 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversations import named
 
-    context = open_desk(session)
+    context = open_context(session)
     place = named(context.layout, name, own=True)
     found = _source(context, source)
     done = save(context.layout, found, place, force=force)
@@ -303,7 +303,7 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     sentence = f"saved {turns(count)} of {found.place.name} as {place.name}"
     if done.before and done.before != done.after:
         sentence += f"; restore what it replaced with `{GROUP} undo {word(place.name)}`"
-    say_change(
+    report_change(
         context, "save", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
     )
 
@@ -337,13 +337,13 @@ def undo(session: Session, /, *, name: str, as_json: bool) -> None:
     """
     from repoagent.memory.conversation_changes import undo
 
-    context = open_desk(session)
+    context = open_context(session)
     place = context.here.place(name, own=True)
     found = undo(context.layout, context.worktree, place, warn=context.terminal.warn)
     how = "" if found.present else ", which deletes it"
     how += "; what was written since is merged" if found.merged else ""
     sentence = f"undid the {found.change.command} of {place.name}{how}; redo it with `{GROUP} redo {word(place.name)}`"
-    say_change(context, "undo", place, found.result, sentence, as_json=as_json, **_more(found))
+    report_change(context, "undo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 
 @click.command(epilog=examples("redo decimal", "redo file:src/app.py"))
@@ -354,12 +354,12 @@ def redo(session: Session, /, *, name: str, as_json: bool) -> None:
     """Redo the change of NAME that was undone last."""
     from repoagent.memory.conversation_changes import redo
 
-    context = open_desk(session)
+    context = open_context(session)
     place = context.here.place(name, own=True)
     found = redo(context.layout, context.worktree, place, warn=context.terminal.warn)
     sentence = f"redid the {found.change.command} of {place.name}"
     sentence += "; what was written since is merged" if found.merged else ""
-    say_change(context, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
+    report_change(context, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 
 def _more(found: Reversal) -> dict[str, object]:

@@ -15,7 +15,7 @@ from repoagent.cli.commands.conversation import (
     VERSION,
     examples,
     name_argument,
-    open_desk,
+    open_context,
     turns,
     word,
 )
@@ -70,7 +70,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
-    context = open_desk(session, {"model": options.model, "max_cost": options.max_cost})
+    context = open_context(session, {"model": options.model, "max_cost": options.max_cost})
     found = find(context.here, options.name, own=True)
     request = _request(options, context, found)
     if options.show_prompt:
@@ -120,7 +120,7 @@ def _by_model(
         ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
-        if provider_of(ready.model.spec).answered_by == "user":
+        if ready.model.spec == "manual":  # the user writes the reply
             working.quiet()
         listening = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,
@@ -213,9 +213,8 @@ def _answer(
         report(terminal, ready)
 
 
-def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json: bool) -> None:
-    from repoagent.cli.commands.context import Block, Shown, show_texts
-    from repoagent.config.options import DEFAULT_MODEL
+def _show_prompt(context: ConversationContext, asked: Rewrite, *, as_json: bool) -> None:
+    from repoagent.cli.commands.context import Block, ShownPrompt, show_texts
     from repoagent.edit.conversation_edit import first_request
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
@@ -235,7 +234,9 @@ def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json
         Block(role, part, estimate_tokens(part.text), place <= last)
         for place, (role, part) in enumerate(pairs)
     )
-    show_texts(Shown(display_name(spec), window, blocks), context.terminal, as_json=as_json, count=False)
+    show_texts(
+        ShownPrompt(display_name(spec), window, blocks), context.terminal, as_json=as_json, count=False
+    )
 
 
 FEW = 5  # model calls that need no confirmation
@@ -273,9 +274,9 @@ def summarize_command(session: Session, /, **values: Any) -> None:
 
     options = SimpleNamespace(**values)
     flags = {"model": options.model, "max_cost": options.max_cost}
-    context = open_desk(session, flags)
+    context = open_context(session, flags)
     if not options.model and (model := context.settings.text_or_none("summary.model")):
-        context = open_desk(session, {**flags, "model": model})
+        context = open_context(session, {**flags, "model": model})
     found = find(context.here, options.name)
     todo = plan(
         context.layout, found, words=options.words, refresh=options.refresh, warn=context.terminal.warn

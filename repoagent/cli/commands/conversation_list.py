@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.commands.conversation import VERSION, examples, name_argument, open_desk
+from repoagent.cli.commands.conversation import VERSION, examples, name_argument, open_context
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.cli.ui.sanitize import clean, one_line, paint, width
 from repoagent.cli.ui.table import Cell, Column, ago, table
@@ -46,7 +46,7 @@ def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool)
     """
     from repoagent.memory.conversations import entries, entries_of_files
 
-    context = open_desk(session)
+    context = open_context(session)
     found = entries(context.layout)
     if files:
         found += entries_of_files(context.layout, warn=context.terminal.warn)
@@ -150,7 +150,7 @@ def show_command(session: Session, /, *, name: str, which: str | None, raw: bool
 
     if raw and (which is not None or as_json):
         raise UsageError("--raw cannot be combined with --turns or --json")
-    context = open_desk(session)
+    context = open_context(session)
     if raw:  # a broken one too
         place = context.here.place(name)
         data = read_regular(place.path)

@@ -1,7 +1,4 @@
-"""`repoagent edit`: one request, one validated change, one commit.
-
-`repoagent edit --again`: change the prompt of the last edit, not its output.
-"""
+"""`repoagent edit`: one request, one validated change, one commit; with --again, the last request changed."""
 
 from __future__ import annotations
 
@@ -132,7 +129,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     options = SimpleNamespace(**values)
     _refuse_conflicts(options)
     early = options.model or os.environ.get("REPOAGENT_MODEL")
-    preload(early)  # its import takes long, and runs while git is waited for
+    preload(early)  # a slow import, which runs while git works
     worktree = open_worktree(Path.cwd())
     settings, terminal = session.open(
         layout(worktree),
@@ -162,7 +159,7 @@ def command(session: Session, /, **values: Any) -> Exit:
             "cannot ask for confirmation without a terminal; use --yes to apply, or --dry-run to preview"
         )
     waiting = terminal.working("reading the repository")
-    # before a person writes a request that could not be sent
+    # fails before an instruction is written
     ready = model_setup(settings, options.record, options.reply, terminal.warn, waiting.progress)
     request = ask()
     with waiting as working:
@@ -189,16 +186,16 @@ def command(session: Session, /, **values: Any) -> Exit:
 
 
 def _refuse_conflicts(options: SimpleNamespace) -> None:
-    """Raise UsageError for options that can't be meant together, and for no argument at all."""
+    """Raise UsageError for options that cannot be combined, or without arguments."""
     if not options.arguments and not options.again:
         raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
     refuse_conflicts(options, LANDING_CONFLICTS, CONFLICTS)
 
 
 def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
-    """The files that the command line names, and its words.
+    """The files and the instruction of the command line.
 
-    Raises what `prepare` would raise of the files: before a model is looked for and an instruction is written.
+    Raises what `prepare` would raise for the files, before a model is opened or an instruction is written.
     """
     from dataclasses import replace
 
@@ -219,7 +216,7 @@ def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
         raise UsageError('no file to edit: use repoagent edit FILE "INSTRUCTION"')
     named = [parse_target(file, cwd) for file in files]
     targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
-    for target in targets:  # at once: what reads the files takes long to load
+    for target in targets:  # first: the imports below are slow
         if not (options.create or os.path.lexists(worktree.top / target.path)):
             raise no_file(worktree, target.path)
     from repoagent.edit.prompt.gather import read_sources
@@ -235,7 +232,7 @@ def _request(
     settings: Settings,
     files: Files,
 ) -> EditRequest:
-    """What the command line asks for. Raises UsageError for what can't be meant."""
+    """The request of the command line. Raises UsageError for invalid options."""
     from repoagent.edit.request import EditRequest
     from repoagent.tasks.check import check_of
 
@@ -267,20 +264,20 @@ def _request(
 def _instruction(
     text: str | None, options: SimpleNamespace, terminal: Terminal, targets: tuple[Target, ...]
 ) -> str:
-    """The words of the request, from wherever they come. Raises UsageError when there are none."""
+    """The instruction from the arguments, a file, standard input or the editor. Raises UsageError for none."""
     if options.message_file is not None:
         text = words_in(options.message_file, "instruction")
     elif text == "-":
         text = words_in(Path("-"), "instruction")
     elif text is None:
-        text = _written(terminal, targets)
+        text = _from_editor(terminal, targets)
     if not text.strip():
         raise UsageError("the instruction is empty")
     return text.strip()
 
 
-def _written(terminal: Terminal, targets: tuple[Target, ...]) -> str:
-    """What the person writes in the editor."""
+def _from_editor(terminal: Terminal, targets: tuple[Target, ...]) -> str:
+    """The instruction from the editor."""
     names = ", ".join(target.path for target in targets)
     if not terminal.can_ask:
         raise UsageError(
@@ -302,11 +299,10 @@ HEAD = (
 )
 
 
-def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
-    """The new request (`words` are it, where given) and the edit that it takes the place of.
+def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, Asked]:
+    """The new request, from `words` or the editor, and the last edit, which it replaces; nothing is undone yet.
 
-    Nothing is taken back yet. Raises NothingDone when the person leaves no request, UsageError when there is nobody
-    to ask or more than an instruction is given.
+    Raises NothingDone for an empty request, UsageError without a terminal or for more than one argument.
     """
     from repoagent.edit.undo import last_request
 
@@ -314,14 +310,14 @@ def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) ->
         raise UsageError(
             '--again edits the files of the last edit; name no files: repoagent edit --again "INSTRUCTION"'
         )
-    before = last_request(worktree)
-    request = words[0].strip() if words else _edited(before, terminal)
+    before = asked(worktree)
+    request = words[0].strip() if words else _edited_request(before, terminal)
     if not request:
         raise NothingDone("the request is empty; the edit was not changed")
     return request, before
 
 
-def _edited(before: LastRequest, terminal: Terminal) -> str:
+def _edited_request(before: Asked, terminal: Terminal) -> str:
     if not terminal.can_ask:
         raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
     what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")

@@ -62,7 +62,7 @@ def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> Non
 
 
 def read_page(name: str) -> str:
-    """The text of docs/NAME.md. Raises UsageError where there is no such page."""
+    """The text of docs/NAME.md. Raises UsageError for an unknown page."""
     package = Path(__file__).parents[2]
     folder = next(one for one in (package / "docs", package.parent / "docs") if one.is_dir())
     try:
@@ -80,7 +80,7 @@ def exit_codes() -> str:
 
 
 def _context_of(context: click.Context, words: tuple[str, ...]) -> click.Context:
-    """The context of the command that `words` name. Raises UsageError where there is none."""
+    """The context of the command that `words` name. Raises UsageError for an unknown one."""
     for word in words:
         at, name, parent = context.command, word, context
         if isinstance(at, click.Group):

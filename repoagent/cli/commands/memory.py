@@ -89,7 +89,7 @@ _OFFERED = 500  # paths; a shell shows no more
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-class Here(NamedTuple):
+class MemoryCommand(NamedTuple):
     """The repository, settings and terminal of a command."""
 
     worktree: WorkTree
@@ -110,14 +110,14 @@ class Here(NamedTuple):
         return near if len(near) < len(str(path)) else str(path)
 
 
-def opened(session: Session, flags: Mapping[str, object] | None = None) -> Here:
+def opened(session: Session, flags: Mapping[str, object] | None = None) -> MemoryCommand:
     """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
 
     cwd = Path.cwd()
     worktree = open_worktree(cwd)
     place = layout(worktree)
-    return Here(worktree, place, *session.open(place, flags), cwd)
+    return MemoryCommand(worktree, place, *session.open(place, flags), cwd)
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -171,7 +171,7 @@ def count(number: int, thing: str) -> str:
 
 
 def name(path: str) -> str:
-    """A path in a line to a person."""
+    """A path on one line of output."""
     return one_line(path)
 
 
@@ -301,7 +301,7 @@ def relink_command(session: Session, /, file: str, **options: Any) -> int:
     return _take_back(here, found, options) if options["undo"] else _show(here, found, options)
 
 
-def _link(here: Here, file: str, options: dict[str, Any]) -> int:
+def _link(here: MemoryCommand, file: str, options: dict[str, Any]) -> int:
     from repoagent.git.worktree import relative
     from repoagent.memory.lookup import require_memory
 
@@ -314,7 +314,7 @@ def _link(here: Here, file: str, options: dict[str, Any]) -> int:
     return _relink(here, memory, path, options, swap=options["swap"])
 
 
-def _take_back(here: Here, found: MemoryTarget, options: dict[str, Any]) -> int:
+def _take_back(here: MemoryCommand, found: Named, options: dict[str, Any]) -> int:
     from repoagent.memory.identity.relink import is_swapped, last_step
     from repoagent.memory.lookup import require_memory
 
@@ -326,7 +326,7 @@ def _take_back(here: Here, found: MemoryTarget, options: dict[str, Any]) -> int:
     return _relink(here, memory, step.before, options, swap=swap)
 
 
-def _relink(here: Here, memory: Memory, path: str, options: dict[str, Any], *, swap: bool) -> int:
+def _relink(here: MemoryCommand, memory: Memory, path: str, options: dict[str, Any], *, swap: bool) -> int:
     from repoagent.memory.identity.relink import relink
 
     before = memory.identity.path_in(str(here.worktree.top))
@@ -359,7 +359,7 @@ def _relink(here: Here, memory: Memory, path: str, options: dict[str, Any], *, s
     return Exit.DONE
 
 
-def _show(here: Here, found: MemoryTarget, options: dict[str, Any]) -> int:
+def _show(here: MemoryCommand, found: Named, options: dict[str, Any]) -> int:
     """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.relink import last_step, steps
     from repoagent.memory.lookup import require_memory
@@ -427,7 +427,7 @@ def status_command(session: Session, /, as_json: bool) -> None:
         here.terminal.warn(found.locks)
 
 
-def _parts(found: Totals, here: Here) -> list[tuple[str, list[str]]]:
+def _parts(found: Totals, here: MemoryCommand) -> list[tuple[str, list[str]]]:
     """(title, its lines), clean."""
     states = ", ".join(f"{number:,} {state}" for state, number in sorted(found.states.items()))
     held = [f"{name(here.shown(lock))}: {name(who)}" for lock, who in found.held]
@@ -456,11 +456,11 @@ def _few(lines: list[str]) -> list[str]:
     return lines if len(lines) <= _ASIDE else [*lines[:_ASIDE], f"and {len(lines) - _ASIDE:,} more"]
 
 
-def _options(here: Here) -> list[tuple[str, object]]:
+def _options(here: MemoryCommand) -> list[tuple[str, object]]:
     return [(one.key, one.shown) for one in here.settings if one.key.startswith(_OPTIONS)]
 
 
-def _as_object(found: Totals, here: Here) -> dict[str, object]:
+def _as_object(found: Totals, here: MemoryCommand) -> dict[str, object]:
     return {
         "version": VERSION,
         "folder": str(here.layout.memory),

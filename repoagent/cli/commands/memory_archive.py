@@ -22,7 +22,7 @@ from repoagent.cli.ui.table import columns, shorten
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.commands.memory import Here
+    from repoagent.cli.commands.memory import MemoryCommand
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.archive.export import Exported
     from repoagent.memory.archive.format import Archive
@@ -87,7 +87,7 @@ def export_command(
     return Exit.DONE
 
 
-def _is_path(here: Here, given: str) -> bool:
+def _is_path(here: MemoryCommand, given: str) -> bool:
     """Whether this is a path, and not the name of a memory."""
     from repoagent.memory.archive.format import NAME
 
@@ -107,7 +107,7 @@ def _check(target: Path) -> None:
         raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
 
 
-def _tell(here: Here, found: Exported, target: Path | None) -> None:
+def _tell(here: MemoryCommand, found: Exported, target: Path | None) -> None:
     from repoagent.memory.archive.format import CONVERSATION, known_edits
     from repoagent.memory.notes import entries
 
@@ -206,7 +206,7 @@ def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode,
     return Exit.DONE if changed else Exit.NOTHING
 
 
-def _read(here: Here, file: str) -> tuple[Archive, bool]:
+def _read(here: MemoryCommand, file: str) -> tuple[Archive, bool]:
     """The archive, and whether `gc` of this repository wrote it."""
     from repoagent.memory.archive.format import read_archive
     from repoagent.memory.archive.gc import archive_folder
@@ -228,7 +228,7 @@ def _read(here: Here, file: str) -> tuple[Archive, bool]:
         raise UsageError(f"{file} is a directory; name an archive") from error
 
 
-def _show_arrivals(here: Here, arrivals: list[Arrival], *, dry_run: bool) -> None:
+def _show_arrivals(here: MemoryCommand, arrivals: list[Arrival], *, dry_run: bool) -> None:
     terminal = here.terminal
     wide = max(40, terminal.width) if terminal.shows else None
     paths = [one_line(one.at or one.path) for one in arrivals]
@@ -323,7 +323,7 @@ def gc_command(session: Session, /, *, older_than: int, apply: bool, as_json: bo
     return Exit.DONE if said or any(one.verdict == wanted for one in found.judged) else Exit.NOTHING
 
 
-def _show_collected(here: Here, found: GcResult, *, apply: bool) -> None:
+def _show_collected(here: MemoryCommand, found: Collected, *, apply: bool) -> None:
     terminal = here.terminal
     wide = max(40, terminal.width) if terminal.shows else None
     rows = [(one_line(one.memory.identity.path), amount(one.size), _day(one), one) for one in found.judged]
@@ -351,7 +351,7 @@ def _show_collected(here: Here, found: GcResult, *, apply: bool) -> None:
         terminal.note(f"nothing to archive in {count(found.memories, 'memory')}{kept}")
 
 
-def _show_said(here: Here, said: ForgottenCounts, days: int | None, *, apply: bool) -> None:
+def _show_said(here: MemoryCommand, said: Forgotten, days: int | None, *, apply: bool) -> None:
     if not said:
         return
     inside = [
@@ -384,7 +384,7 @@ def _day(one: GcCandidate) -> str:
     return datetime.fromtimestamp(one.used).date().isoformat() if one.used else "          "
 
 
-def _gc_remarks(here: Here, one: GcCandidate) -> str:
+def _gc_remarks(here: MemoryCommand, one: Judged) -> str:
     if one.verdict == "kept":
         return f"kept: {one.why}"
     return "orphan" if one.archive is None else f"archived: {here.shown(one.archive)}"
@@ -463,7 +463,7 @@ def compact_command(session: Session, /, files: tuple[str, ...], **options: Any)
     for memory, number in todo:
         try:
             found = _compact(here, memory, ready)
-        except Refused as error:  # one that can't be read does not keep the others from it
+        except Refused as error:  # an unreadable one does not stop the others
             if len(todo) == 1:
                 raise
             here.terminal.warn(str(error))
@@ -481,7 +481,7 @@ def compact_command(session: Session, /, files: tuple[str, ...], **options: Any)
     return Exit.DONE if done else Exit.NOTHING
 
 
-def _todo(here: Here, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memory, int]]:
+def _todo(here: MemoryCommand, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memory, int]]:
     """The memories with old exchanges, and the number of these."""
     from repoagent.memory.compaction import old_exchanges
     from repoagent.memory.identity.store import memories
@@ -505,7 +505,7 @@ def _todo(here: Here, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memo
     return old
 
 
-def _ready(here: Here, calls: int, options: dict[str, Any]) -> ModelSetup:
+def _ready(here: MemoryCommand, calls: int, options: dict[str, Any]) -> ModelSetup:
     from repoagent.cli.ui.progress import agree, ready_for
     from repoagent.llm.model import display_name
 
@@ -516,7 +516,7 @@ def _ready(here: Here, calls: int, options: dict[str, Any]) -> ModelSetup:
     return ready
 
 
-def _compact(here: Here, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
+def _compact(here: MemoryCommand, memory: Memory, ready: ModelSetup | None) -> Compacted | None:
     from repoagent.llm.model import public
     from repoagent.memory.compaction import compact
 
@@ -528,7 +528,7 @@ def _compact(here: Here, memory: Memory, ready: ModelSetup | None) -> Compaction
         )
 
 
-def _ask(here: Here, memory: Memory, ready: ModelSetup) -> Ask:
+def _ask(here: MemoryCommand, memory: Memory, ready: ModelSetup) -> Ask:
     from repoagent.llm.client import complete as call
     from repoagent.llm.model import Message, Part, Request
 
@@ -544,7 +544,9 @@ def _ask(here: Here, memory: Memory, ready: ModelSetup) -> Ask:
     return ask
 
 
-def _show_compaction(here: Here, done: list[Any], ready: ModelSetup | None, options: dict[str, Any]) -> None:
+def _show_compaction(
+    here: MemoryCommand, done: list[Any], ready: ModelSetup | None, options: dict[str, Any]
+) -> None:
     from repoagent.cli.ui.progress import as_object, report
 
     terminal = here.terminal

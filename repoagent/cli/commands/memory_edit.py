@@ -15,8 +15,8 @@ from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, U
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repoagent.cli.commands.memory import Here
-    from repoagent.memory.editing import Part, TextProblem
+    from repoagent.cli.commands.memory import MemoryCommand
+    from repoagent.memory.editing import Finding, Part
     from repoagent.memory.identity.record import Memory
 
 _SHOWN = 5  # findings
@@ -84,7 +84,7 @@ def edit_command(session: Session, /, file: str, conversation: bool, as_json: bo
     return Exit.DONE
 
 
-def _need_editor(here: Here, path: object) -> None:
+def _need_editor(here: MemoryCommand, path: object) -> None:
     """Raise UsageError if the editor would need a terminal and there is none."""
     from repoagent.git.process import git_output
 
@@ -99,7 +99,7 @@ def _need_editor(here: Here, path: object) -> None:
     raise UsageError(f"no terminal for an editor: set EDITOR to a program that does not need one{where}")
 
 
-def _edited(here: Here, text: bytes, *, conversation: bool) -> tuple[bytes | None, Refused | None]:
+def _edited(here: MemoryCommand, text: bytes, *, conversation: bool) -> tuple[bytes | None, Refused | None]:
     """The edited text, None if the editor failed or saved nothing; and why it cannot be saved. Offers to reopen it."""
     from repoagent.memory.editing import check_conversation, check_notes
     from repoagent.storage.secrets import mask
@@ -125,7 +125,7 @@ def _edited(here: Here, text: bytes, *, conversation: bool) -> tuple[bytes | Non
             return text, None
 
 
-def _warn_findings(here: Here, found: list[TextProblem]) -> None:
+def _warn_findings(here: MemoryCommand, found: list[Finding]) -> None:
     for one in found[:_SHOWN]:
         here.terminal.warn(f"line {one.line}: {one.says}")
     if len(found) > _SHOWN:
@@ -179,8 +179,8 @@ def clear_command(session: Session, /, files: tuple[str, ...], **options: Any) -
     return _clear(here, memories, parts if parts and not options["everything"] else list(PARTS), options)
 
 
-def _clear(here: Here, memories: list[Memory], parts: list[Part], options: dict[str, Any]) -> int:
-    from repoagent.memory.editing import clear, part_sizes
+def _clear(here: MemoryCommand, memories: list[Memory], parts: list[Part], options: dict[str, Any]) -> int:
+    from repoagent.memory.editing import clear, held
 
     there = {memory.folder: part_sizes(memory, parts) for memory in memories}
     full = [memory for memory in memories if there[memory.folder]]
@@ -207,8 +207,8 @@ def _clear(here: Here, memories: list[Memory], parts: list[Part], options: dict[
     return Exit.DONE if done else Exit.NOTHING
 
 
-def _undo(here: Here, memories: list[Memory], options: dict[str, Any]) -> int:
-    from repoagent.memory.editing import archived_parts, restore
+def _undo(here: MemoryCommand, memories: list[Memory], options: dict[str, Any]) -> int:
+    from repoagent.memory.editing import bring_back, put_away
 
     last = [(memory, puts[-1]) for memory in memories if (puts := archived_parts(memory))]
     if not last:
@@ -223,7 +223,7 @@ def _undo(here: Here, memories: list[Memory], options: dict[str, Any]) -> int:
     return Exit.DONE
 
 
-def _agree(here: Here, question: str, options: dict[str, Any]) -> None:
+def _agree(here: MemoryCommand, question: str, options: dict[str, Any]) -> None:
     if options["yes"]:
         return
     if not here.terminal.can_ask or options["as_json"]:
@@ -234,7 +234,7 @@ def _agree(here: Here, question: str, options: dict[str, Any]) -> None:
         raise NothingDone("nothing was cleared")
 
 
-def _report_cleared(here: Here, done: list[Any], options: dict[str, Any]) -> None:
+def _report_cleared(here: MemoryCommand, done: list[Any], options: dict[str, Any]) -> None:
     if not options["as_json"]:
         return
     files = [

@@ -24,7 +24,7 @@ from repoagent.memory.identity.record import came_along
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repoagent.cli.commands.memory import Here
+    from repoagent.cli.commands.memory import MemoryCommand
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.memory.edit_records import EditRecord
     from repoagent.memory.lookup import FileMemory, NoteStatus, Row
@@ -64,7 +64,7 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
     here.terminal.styled(conversation_text(told, here.terminal) if conversation else page(told, here))
 
 
-def _as_object(told: FileMemory, here: Here, *, turns: bool) -> dict[str, object]:
+def _as_object(told: Known, here: MemoryCommand, *, turns: bool) -> dict[str, object]:
     from repoagent.cli.commands.memory import VERSION
     from repoagent.memory.identity.record import came_along
     from repoagent.memory.lookup import Row
@@ -105,7 +105,7 @@ _KEPT = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
 _STATES = {"committed": "green", "written": "green", "redone": "green", "failed": "red", "refused": "red"}
 
 
-def page(told: FileMemory, here: Here) -> str:
+def page(told: Known, here: MemoryCommand) -> str:
     """The whole page, painted as the terminal says."""
     lines = [*_Page(told, here).lines()]
     text = "".join(f"{line}\n" for line in lines)
@@ -125,7 +125,7 @@ def conversation_text(told: FileMemory, terminal: Terminal) -> str:
 
 
 class _Page:
-    def __init__(self, told: FileMemory, here: Here) -> None:
+    def __init__(self, told: Known, here: MemoryCommand) -> None:
         self._told, self._here = told, here
         terminal = here.terminal
         self._wide = max(_LEAST, min(_MOST, terminal.width)) if terminal.shows else None
@@ -333,7 +333,7 @@ def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) ->
     raise NothingDone("nothing is remembered in this repository yet; the first edit or note creates a memory")
 
 
-def as_object(row: Row, here: Here) -> dict[str, object]:
+def as_object(row: Row, here: MemoryCommand) -> dict[str, object]:
     """A row as JSON data."""
     measure, standing = row.measure, row.standing
     return {

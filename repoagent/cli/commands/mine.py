@@ -53,7 +53,7 @@ def command(
     from repoagent.history.index.index import open_index
 
     if background:
-        os.setsid()  # a ^C or the end of the terminal is not meant for us
+        os.setsid()  # ignore ^C and the end of the terminal
         os.nice(10)
     if only_status and (rebuild or since is not None):
         raise UsageError("--status cannot be combined with --rebuild or --since")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def show_prompt(
     change: Change, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, as_json: bool
 ) -> Exit:
-    """Write the blocks of each call's prompt. Raises NothingDone where no model would be asked about anything."""
-    from repoagent.cli.commands.context import Block, Shown, show_texts
+    """Print the blocks of each call's prompt. Raises NothingDone if there is nothing to send."""
+    from repoagent.cli.commands.context import Block, ShownPrompt, show_texts
     from repoagent.llm.model import display_name
     from repoagent.llm.usage import estimate_tokens
     from repoagent.review.llm.review import prompts, review_settings
@@ -52,19 +52,19 @@ def show_prompt(
             Block(role, part, estimate_tokens(part.text), number <= last)
             for number, (role, part) in enumerate(pairs)
         ]
-    spec = display_name(review_settings(settings).text("model"))
-    show_texts(Shown(spec, None, tuple(blocks)), terminal, as_json=as_json, count=False)
+    spec = display_name(asked_for(settings).text("model"))
+    show_texts(ShownPrompt(spec, None, tuple(blocks)), terminal, as_json=as_json, count=False)
     return Exit.DONE
 
 
-PATHSPECS = f"{__name__}.pathspecs"  # where a context keeps what stood behind `--`
+PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
 
 
 class Review(Command):
-    """The command, with the pathspecs that stand behind `--`."""
+    """The command, with pathspecs after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What stands behind `--` are pathspecs."""
+        """Take the arguments after `--` as pathspecs."""
         if "--" in args:
             place = args.index("--")
             ctx.meta[PATHSPECS] = tuple(args[place + 1 :])
@@ -360,7 +360,7 @@ def _review(
 
 
 def _keep(place: Layout, report: Report) -> None:
-    """Remember the report, so that `dismiss` can speak of its findings; where nothing may be written, it can't."""
+    """Save the report for `dismiss`, if that can be written."""
     from repoagent.errors import Busy, Refused
     from repoagent.review.finding import save_last
 
@@ -371,7 +371,7 @@ def _keep(place: Layout, report: Report) -> None:
 
 
 def _also(options: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The further forms and the file of each. Raises UsageError."""
+    """The forms of --also and their files. Raises UsageError."""
     found = []
     for text in options:
         form, equals, path = text.partition("=")
@@ -405,7 +405,7 @@ def _exit(report: Report, settings: Settings) -> int:
 
 def _learn(*, background: bool) -> int:
     if background:
-        os.setsid()  # a ^C or the end of the terminal is not meant for us
+        os.setsid()  # ignore ^C and the end of the terminal
         os.nice(10)
     from repoagent.git.worktree import layout
     from repoagent.review.checks.statistics import learn

@@ -19,10 +19,10 @@ from repoagent.review.output.formats import before_and_after, shown, text_lines
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
-_LEAST = 40  # columns: narrower than this nothing can be read
+_LEAST = 40  # columns
 _READABLE = 100  # columns of running text
 _COMMITS = 5
-_HEADS = 5  # of findings of which no more is told than that
+_HEADS = 5  # findings in the short form
 _MANY = 5  # findings from which on a report needs a summary
 _TOP = 3  # findings that are named at its end
 _INDENT = "  "
@@ -30,8 +30,8 @@ _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Leve
 
 
 class Page(NamedTuple):
-    """What is written for: `width` in columns, None for as much as it takes; `where` makes a path relative to the top
-    one that a terminal can open from where the person is."""
+    """The layout: `width` in columns (None: unlimited); `where` is the top, to make paths relative to the current
+    folder."""
 
     width: int | None
     color: bool
@@ -44,17 +44,17 @@ class Page(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """For who waits for git: of what history finds `below` a level, all without one, no more than the head is told;
-    `why` says how to see the rest."""
+    """The short form for hooks: findings of rules `below` a level (None: all) are headings only; `why` tells how to see
+    the rest."""
 
     below: Level | None
     why: str
 
 
 def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
-    """Write the report to standard output; what was not looked at and other remarks go to standard error.
+    """Write the report to standard output, and what was not reviewed and other notes to standard error.
 
-    With `top` the paths are written relative to the current folder, so that a terminal can open them. See `Brief`.
+    With `top`, paths are relative to the current folder, so that a terminal can open them.
     """
     page = Page(
         max(_LEAST, terminal.width) if terminal.shows else None,
@@ -74,14 +74,14 @@ def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: 
 
 
 def _in_a_log(line: str) -> str:
-    """A line that GitHub's runner, which looks for commands in all that a step writes, takes for none."""
+    """The line, escaped so that GitHub's runner does not read it as a workflow command."""
     line = line.replace("##[", "## [")
     return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line
 
 
 def lines(report: Report, page: Page, brief: Brief | None = None) -> Iterator[str]:
-    """The lines of the report, the sum of it last. With many findings the sum comes first, the findings follow by file,
-    and the most important ones are named again at the end."""
+    """The lines of the report, the totals last. With many findings, a summary comes first, the findings are sorted by
+    file, and the most important ones are repeated at the end."""
     heads = 0
     many = brief is None and len(report.findings) > _MANY
     if many:
@@ -112,7 +112,7 @@ def lines(report: Report, page: Page, brief: Brief | None = None) -> Iterator[st
 
 
 def _whole(report: Report, finding: Finding, page: Page) -> Iterator[str]:
-    """A finding with its code, its text, its commits and what it suggests."""
+    """A finding with its code, text, commits and suggestion."""
     yield from _head(finding, page)
     code = list(frame(report, finding, page))
     change = suggested(report, finding, page)
@@ -125,7 +125,7 @@ def _whole(report: Report, finding: Finding, page: Page) -> Iterator[str]:
 
 
 def _summary(report: Report, page: Page) -> Iterator[str]:
-    """The sum, and how many findings of each rule there are in how many files."""
+    """The totals, and the number of findings and files of each rule."""
     yield from _wrapped(_sum(report), page, "bold")
     by_rule: dict[tuple[Level, str], list[Finding]] = {}
     for finding in sorted(report.findings, key=_importance):
@@ -198,7 +198,7 @@ def _head(finding: Finding, page: Page) -> Iterator[str]:
     mark = f"[{finding.id}]"
     if (
         page.width is not None and columns(name) + len(_INDENT) > 2 * page.width
-    ):  # a shortened path can't be opened
+    ):  # a terminal cannot open a shortened path
         name = shorten(name, page.width - len(_INDENT) - len(number) - len(removed), _dots(page))
     yield _INDENT + page.paint(name + number, "cyan") + removed + "  " + page.paint(mark, "dim")
 
@@ -294,7 +294,7 @@ def _wrapped(text: str, page: Page, *styles: str) -> Iterator[str]:
 
 
 def _fitted(text: str, room: int | None) -> Iterator[str]:
-    """Words in lines of at most `room` columns; a longer word goes on in the next line, so that nothing is lost."""
+    """Words in lines of at most `room` columns; longer words are broken."""
     if room is None:
         yield text
         return
@@ -324,8 +324,8 @@ _DIFF = 60  # lines of a suggestion
 
 
 def frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
-    """The marked lines with those around them; of lines that are gone what was quoted of them; nothing for a file."""
-    place = finding.location
+    """The marked lines with context; removed lines as the finding quotes them; nothing for a whole file."""
+    place = finding.place
     if place.start < 1:
         return
     text = report.by_file.get(place.path)
@@ -365,7 +365,7 @@ def _numbered(lines: dict[int, str], first: int, last: int, page: Page, mark: st
 
 
 def _expanded(line: str) -> str:
-    """The line clean, with spaces for its tabs: the gutter would put them elsewhere."""
+    """The line without control characters, with tabs expanded before the gutter shifts them."""
     return _tabless(clean(line).replace("\n", "^J"))
 
 
@@ -393,7 +393,7 @@ def _cut(code: str, room: int | None, page: Page) -> str:
 
 
 def suggested(report: Report, finding: Finding, page: Page) -> list[str]:
-    """The suggestion as a diff without its head; [] where there is none, or where it does not fit the text."""
+    """The suggestion as a diff without headers; [] for none, or if it does not fit the text."""
     suggestion = finding.suggestion
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None or texts[0] == texts[1]:

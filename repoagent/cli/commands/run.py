@@ -16,7 +16,7 @@ import click
 from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import run_options
-from repoagent.cli.commands.run_options import hold_on, said
+from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
@@ -64,7 +64,7 @@ OPTION_GROUPS = {  # by their parameters
     metavar="FILE",
     help="Read the prompt from FILE.",
 )
-@run_options.asking("run")
+@run_options.approval_options("run")
 @click.option("--plan-only", is_flag=True, help="Read the code and make a plan; change nothing.")
 @click.option("--branch", metavar="NAME", help="Work on a new branch NAME, in its own work tree.")
 @click.option(
@@ -76,8 +76,8 @@ OPTION_GROUPS = {  # by their parameters
 )
 @click.option("--network", is_flag=True, help="Give commands in the sandbox network access.")
 @click.option("--no-sandbox", is_flag=True, help="Run commands without a sandbox, and ask about each.")
-@run_options.landing("run")
-@run_options.limiting()
+@run_options.finish_options("run")
+@run_options.limit_options()
 @show_prompt_option
 @click.option("--child", hidden=True)
 @json_option
@@ -108,11 +108,11 @@ def command(session: Session, /, **values: Any) -> Exit:
     if options.show_prompt:
         return _show_prompt(options, worktree, settings, terminal)
     if not options.json_stream:
-        return _for_a_person(options, worktree, settings, terminal)
+        return _run_for_user(options, worktree, settings, terminal)
     from repoagent.cli.commands.run_output import emit_error
 
     try:
-        return _for_a_program(options, worktree, settings, terminal)
+        return _run_for_program(options, worktree, settings, terminal)
     except RepoagentError as error:
         emit_error(error)
         return error.exit_code
@@ -121,7 +121,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 def _show_prompt(
     options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
 ) -> Exit:
-    from repoagent.cli.commands.context import Shown, blocks_of, show_texts, spec_of
+    from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts, spec_of
     from repoagent.llm.model import display_name
     from repoagent.tasks.context import NonInteractiveRun
     from repoagent.tasks.session import first_request
@@ -130,15 +130,15 @@ def _show_prompt(
     spec = spec_of(settings)
     ui = NonInteractiveRun()
     blocks = blocks_of(first_request(worktree, request, settings, ui, spec))
-    found = Shown(display_name(spec), None, blocks, tuple(ui.said))
+    found = ShownPrompt(display_name(spec), None, blocks, tuple(ui.said))
     show_texts(found, terminal, as_json=options.as_json, count=False)
     return Exit.DONE
 
 
-def _for_a_person(
+def _run_for_user(
     options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
 ) -> Exit:
-    from repoagent.cli.commands.run_output import ended_with, say_what_is_kept, show_run
+    from repoagent.cli.commands.run_output import exit_code, show_interrupted, show_run
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.worktree import run_in_worktree
 
@@ -149,7 +149,7 @@ def _for_a_person(
             "questions of --json-stream"
         )
     waiting = terminal.working("reading the repository")
-    ready = means_of(options, settings, terminal.warn, waiting.progress)
+    ready = open_setup(options, settings, terminal.warn, waiting.progress)
     with waiting as working:
         ui = RunTerminal.of(terminal, working, request.mode)
         if held:
@@ -161,27 +161,28 @@ def _for_a_person(
                 working.interrupted()
             working.quiet()
             ui.last_words(error)
-            said = say_what_is_kept(worktree, request.name, terminal, error)
+            said = show_interrupted(worktree, request.name, terminal, error)
             if not said or options.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
     show_run(worktree, outcome, terminal, as_json=options.as_json, answered=ui.answered)
-    return ended_with(outcome)
+    return exit_code(outcome)
 
 
-def _for_a_program(
+def _run_for_program(
     options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
 ) -> Exit:
-    from repoagent.cli.commands.run_output import Events, emit, emit_error, ended_with
-    from repoagent.tasks.worktree import run_in_worktree
+    from repoagent.cli.commands.run_output import EventStream, emit, emit_error, exit_code
 
     request, held = (
-        (child_of(options, worktree), "") if options.child else request_of(options, worktree, settings)
+        (subagent_request(options, worktree), "")
+        if options.child
+        else request_of(options, worktree, settings)
     )
-    ui = Events(yes=request.mode in {"auto", "auto-edit"})
-    ready = means_of(options, settings, ui.say)
+    ui = EventStream(yes=request.mode in {"auto", "auto-edit"})
+    ready = open_setup(options, settings, ui.say)
     emit(
-        "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": shown_name(ready)}
+        "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": model_name(ready)}
     )
     if held:
         ui.say(held)
@@ -192,12 +193,12 @@ def _for_a_program(
         emit_error(error, ready.meter)
         return error.exit_code
     ui.end(outcome)
-    return ended_with(outcome)
+    return exit_code(outcome)
 
 
 def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings) -> tuple[RunRequest, str]:
-    """What the command line asks for; and what holds on of what was asked before, as a sentence ("" for nothing), of a
-    run that is gone on with: `given` has it then. Raises UsageError for what can't be meant."""
+    """The request of the command line, and for a resumed run a sentence about the options that it inherits ("" for
+    none), which are added to `options`. Raises UsageError for invalid options."""
     from repoagent.agent.approvals.policy import MODES
     from repoagent.git.worktree import layout
     from repoagent.tasks.context import RunRequest
@@ -210,7 +211,7 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
     if options.commit_per_edit and options.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     _refuse_swallowed(options)
-    held = "" if fresh else hold_on(options, settings, RunDirectory(layout(worktree), name))
+    held = "" if fresh else inherit_options(options, settings, RunDirectory(layout(worktree), name))
     mode = next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode")))
     request = RunRequest(
         prompt.strip(),
@@ -227,13 +228,13 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
         agent=options.agent,
         worktree=str(options.worktree or ""),
         branch=options.branch or "",
-        said=said(options),
+        said=explicit_options(options),
     )
     return request, held
 
 
-def child_of(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
-    """What a child of a run is to do; its limits are those that its parent has left."""
+def subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
+    """The request of a subagent; its limits are what its parent has left."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.worktree import layout
     from repoagent.llm.usage import Limits
@@ -260,7 +261,7 @@ def child_of(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
     )
 
 
-def means_of(
+def open_setup(
     options: SimpleNamespace,
     settings: Settings,
     say: Callable[[str], None],
@@ -280,15 +281,15 @@ def means_of(
     )
 
 
-def shown_name(ready: ModelSetup) -> str:
-    """The model, for people."""
+def model_name(ready: ModelSetup) -> str:
+    """The display name of the model."""
     from repoagent.llm.model import display_name
 
     return display_name(ready.model.spec)
 
 
 def _refuse_swallowed(options: SimpleNamespace) -> None:
-    """An option that has no value takes the next one for it; no folder or branch is meant that begins so."""
+    """Raise UsageError if --worktree or --branch took the next option as its value."""
     for option, value in (("--worktree DIR", options.worktree), ("--branch NAME", options.branch)):
         if str(value or "").startswith("-"):
             name, what = option.split()
@@ -305,3 +306,60 @@ def _prompt(options: SimpleNamespace) -> str:
     if "-" in options.words:
         texts.append(words_in(Path("-"), "prompt"))
     return "\n\n".join(texts)
+
+
+def run_in_place(
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
+) -> RunOutcome:
+    """Run here or in a linked work tree, which is removed at the end if it has no changes."""
+    from dataclasses import replace
+
+    from repoagent.git.facts import current_branch
+    from repoagent.git.index import read_status
+    from repoagent.tasks.session import run
+    from repoagent.tasks.worktree import linked, reopened, wind_up
+
+    run_dir, before = _earlier_run(worktree, request.name)
+    if (earlier := reopened(worktree, before.worktree, before.branch)) is not None:  # a resumed run
+        place, branch = earlier, current_branch(earlier) or ""
+    elif request.branch or request.worktree:
+        branch = request.branch or f"repoagent/{request.name}"
+        folder = Path(request.worktree) if request.worktree else None
+        place = linked(worktree, branch, folder, request.name)
+        without = "; it does not have your uncommitted changes" if read_status(worktree).changed else ""
+        ui.say(f"working in {place.top}, on the new branch {branch}{without}")
+    else:
+        return run(worktree, request, settings, ui, ready)
+    request = replace(request, worktree=str(place.top), branch=branch)
+    try:
+        outcome = run(place, request, settings, ui, ready)
+    except RepoagentError:
+        if not run_dir.conversation.exists():  # it never started
+            wind_up(worktree, place, branch)
+        raise
+    if said := wind_up(worktree, place, branch, done=outcome.kind == "done"):
+        ui.say(said)
+    return outcome
+
+
+def worktree_of_run(worktree: WorkTree, name: str) -> WorkTree:
+    """The linked work tree of an earlier chat or run, recreated if it is gone, or else the current one."""
+    from repoagent.tasks.worktree import reopened
+
+    _, before = _earlier_run(worktree, name)
+    return reopened(worktree, before.worktree, before.branch) or worktree
+
+
+def _earlier_run(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
+    """The home of a run, and what it says of itself; an empty record for a new one.
+
+    Raises Refused for one that came with the repository.
+    """
+    from repoagent.git.worktree import layout
+    from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+    from repoagent.tasks.runs.list import Run, refreshed
+    from repoagent.tasks.runs.record import Record
+
+    run_dir = RunDirectory(layout(worktree), name)
+    refuse_foreign(run_dir)
+    return run_dir, refreshed(Run(run_dir, Record(), "")).record if run_dir.record.exists() else Record()

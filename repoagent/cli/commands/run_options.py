@@ -52,15 +52,15 @@ SETTINGS = {  # option of the command line: key of the configuration
 
 
 def flags_of(options: SimpleNamespace) -> dict[str, object]:
-    """What the command line says, as settings."""
+    """The options that override settings."""
     return {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **parse_check(options)}
 
 
 _MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
 
 
-def asking(noun: str) -> Callable[[F], F]:
-    """Who is asked, what may be done, and which conversation is gone on with; `noun` is "run" or "chat"."""
+def approval_options(noun: str) -> Callable[[F], F]:
+    """The options for the model, the approvals and the conversation; `noun` is "run" or "chat"."""
     stop = "; without a PROMPT, from where it stopped" if noun == "run" else ""
     return together(
         model_option,
@@ -86,8 +86,8 @@ stream_option = click.option(
 )
 
 
-def landing(noun: str) -> Callable[[F], F]:
-    """What has to hold before a commit, and how it is made."""
+def finish_options(noun: str) -> Callable[[F], F]:
+    """The options for the check and the commit."""
     return together(
         click.option(
             "--check", metavar="CMD", help="Finish only when CMD passes; the model sees its failure."
@@ -107,8 +107,8 @@ def landing(noun: str) -> Callable[[F], F]:
     )
 
 
-def limiting(of: str = "") -> Callable[[F], F]:
-    """The limits, the agent, and what is recorded. Calls and seconds are those `of` what the words say."""
+def limit_options(of: str = "") -> Callable[[F], F]:
+    """The options for limits, agent and recording; `of` says what the limits on calls and seconds apply to."""
     return together(
         click.option(
             "--max-turns", type=click.IntRange(1), metavar="N", help=f"Make at most N model calls{of}."
@@ -143,7 +143,7 @@ def commit_options(options: SimpleNamespace) -> Options:
 
 
 def limits(options: SimpleNamespace, settings: Settings) -> Limits:
-    """The limits that the options say, and where they say none the settings."""
+    """The limits of the options, or else of the settings."""
     from dataclasses import replace
 
     from repoagent.tasks.context import run_limits
@@ -158,8 +158,8 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
 
 
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
-    """The name of the run or chat, and whether it is a new one. Raises UsageError for what can't be meant or is not
-    there, NothingDone where there is no chat yet to go on with."""
+    """The name of the run or chat, and whether it is new. Raises UsageError for a name that does not exist, NothingDone
+    if there is nothing to resume."""
     from repoagent.git.worktree import layout
     from repoagent.memory.conversations import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
@@ -176,10 +176,8 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     if options.resume:
         try:
             return find(place, options.resume).name, False
-        except (
-            UsageError
-        ):  # of a run that a person gave a name there may be the conversation alone, in another clone
-            if not open_run_directory(place, options.resume).conversation.exists():
+        except UsageError:  # in another clone, a named run may have a conversation only
+            if not home_of(place, options.resume).conversation.exists():
                 raise
             return open_run_directory(place, options.resume).name, False
     if options.conversation:
@@ -190,8 +188,7 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
 
 
 def _last(place: Layout, kind: str) -> str:
-    """The name of the newest run or chat, each of its own kind; never one that a run delegated, or that is still
-    starting."""
+    """The newest run of this kind, except delegated ones and those still starting."""
     from repoagent.tasks.runs.list import runs
 
     begun = (run for run in runs(place) if not run.starting)
@@ -202,7 +199,7 @@ def _last(place: Layout, kind: str) -> str:
     return last
 
 
-_BY_WIDTH = ("read-only", "ask", "auto-edit", "auto")  # of the modes, the narrowest first
+_BY_WIDTH = ("read-only", "ask", "auto-edit", "auto")  # modes, the narrowest first
 _LIMITS = {  # option: key of the configuration
     "max_turns": "run.max_turns",
     "max_tokens": "max_tokens",
@@ -215,11 +212,11 @@ _AGAIN = (
     "check_unconfined", "no_parse_check",
 )  # fmt: skip
 _EVERY = ("mode", *_LIMITS, *_HOLD_ON, *_AGAIN)
-_EITHER = {"commit_per_edit", "no_commit"}  # who says one of them now takes back what was said of the other
+_EITHER = {"commit_per_edit", "no_commit"}  # either of them now overrides the other from before
 
 
-def said(options: SimpleNamespace) -> dict[str, object]:
-    """The options that were said, as `run.json` keeps them; what holds a key or token is kept as its name alone."""
+def explicit_options(options: SimpleNamespace) -> dict[str, object]:
+    """The options that were given, for `run.json`; of a value with a key or token, only the name is saved."""
     found: dict[str, object] = {}
     for name in _EVERY:
         value = getattr(options, name, None)
@@ -230,7 +227,7 @@ def said(options: SimpleNamespace) -> dict[str, object]:
     return found
 
 
-def hold_on(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
+def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
     """Put into `given` what the run `home` was told before and what holds on; what became of all of it, in a sentence,
     or "" where there is nothing to say."""
     from repoagent.tasks.runs.list import Run, refreshed
@@ -241,7 +238,7 @@ def hold_on(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory)
         return ""
     record = refreshed(Run(run_dir, Record(), "")).record
     here = record.host == host()
-    now = said(options)
+    now = explicit_options(options)
     kept: dict[str, object] = {}
     again: dict[str, object] = {}
     for name, value in record.said.items():
@@ -258,14 +255,14 @@ def hold_on(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory)
         elif hasattr(options, name):
             again[name] = value
     parts = [
-        f"{words}: {spelled(some)}"
+        f"{words}: {as_command_line(some)}"
         for words, some in (("options used again", kept), ("options to repeat if you still want them", again))
         if some
     ]
     return "; ".join(parts)
 
 
-def spelled(values: Mapping[str, object]) -> str:
+def as_command_line(values: Mapping[str, object]) -> str:
     """Options as they are written on a command line."""
     return ", ".join(_spelled(name, value) for name, value in values.items())
 
@@ -279,7 +276,8 @@ def _spelled(name: str, value: object) -> str:
 
 
 def _holds_on(name: str, value: Any, settings: Settings, *, here: bool) -> bool:
-    """Whether it may hold on; only what has the type that the option has. A command comes from no other machine."""
+    """Whether a resumed run inherits this value: of the right type, no broader than the settings, and a check only on
+    the same machine."""
     if name == "mode":
         default = settings.text("run.mode")
         return value in _BY_WIDTH and _BY_WIDTH.index(value) <= _BY_WIDTH.index(default)

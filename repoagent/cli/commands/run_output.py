@@ -39,15 +39,15 @@ NOBODY = "no answer on standard input"
 
 
 def emit(event: str, data: Mapping[str, object]) -> None:
-    """Write one event, whole, at once."""
+    """Write one event as a line of JSON."""
     line = json.dumps({"version": VERSION, "event": event, **data}, ensure_ascii=True)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
-    """The last event of a run that failed, with what it has used."""
-    spent = {} if meter is None else {"usage": used(meter.usage, meter.attempts), "cost": meter.cost}
+    """The last event of a failed run, with what it used."""
+    spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
     emit(
         "error",
         {"error": str(error), "exit": int(error.exit_code), **spent, **error.details(), **error.told()},
@@ -55,8 +55,8 @@ def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
 
 
 @dataclass
-class Events:
-    """A `work.Talk` for programs. With `yes` edits are not asked about."""
+class EventStream:
+    """A `RunInterface` for programs. With `yes`, edits need no approval."""
 
     yes: bool = False
     asked: int = 0
@@ -107,7 +107,7 @@ class Events:
             "remarks": list(proposal.remarks),
             "files": [change.name for change in proposal.changes],
         }
-        if proposal.message:  # the commit of what was written before
+        if proposal.message:  # the commit of edits that were already written
             emit("commit-proposed", {**data, "message": proposal.message})
             return Decision("yes")
         if self.yes:
@@ -187,11 +187,11 @@ STAT_FILES = 20  # of a diffstat
 def show_run(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
 ) -> None:
-    """Print the run's last word, its commits, and what it used. What was `answered` as it came is not said again."""
+    """Print the final message of a run unless it was `answered` live, its commits, and what it used."""
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
-    if outcome.words and not terminal.tells:  # where they are shown as they come
+    if outcome.words and not terminal.tells:  # otherwise already shown
         terminal.note(outcome.words)
     if outcome.text.strip() and not (answered and terminal.shows):
         terminal.reply(outcome.text.strip() + "\n", done=True)
@@ -206,7 +206,7 @@ def show_run(
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
-    """What the check said, the commits with what they change, and how to add the files that they leave out."""
+    """Print the result of the check, the commits with their diffstats, and the new files that they leave out."""
     if outcome.check is not None and outcome.commits:
         show_check(outcome.check, terminal)
     for commit in outcome.commits:
@@ -219,14 +219,14 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
         terminal.note(f"new files not in the commit: {names}{more}\n  add them with: {clean(add)}")
 
 
-def ended_with(outcome: RunOutcome) -> Exit:
-    """What the process returns after it."""
+def exit_code(outcome: RunOutcome) -> Exit:
+    """The exit code of the process."""
     return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
 
 
 def show_commit(worktree: WorkTree, commit: str, terminal: Terminal) -> None:
-    """A commit in a line: its branch, its subject, how much it changes."""
-    branch, subject, stat = described(worktree, commit)
+    """Print a commit: its branch, subject and diffstat."""
+    branch, subject, stat = commit_summary(worktree, commit)
     terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
     if terminal.tells:
         for line in diffstat(worktree, commit, terminal):
@@ -242,7 +242,7 @@ def diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
     return out.decode("utf-8", "replace").rstrip("\n").split("\n")[:-1]
 
 
-def described(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
+def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
     """The branch that a commit is the tip of (None: of none), its subject, how much it changes ("2 files +3 -1")."""
     from repoagent.git.process import git
 
@@ -279,13 +279,13 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
         if outcome.check
         else None,
         "model": outcome.model,
-        "usage": used(outcome.usage, outcome.turns),
+        "usage": usage_object(outcome.usage, outcome.turns),
         "cost": outcome.cost,
         "seconds": round(outcome.seconds, 3),
     }
 
 
-def used(usage: Usage, calls: int) -> dict[str, object]:
+def usage_object(usage: Usage, calls: int) -> dict[str, object]:
     """What was used, as JSON data."""
     return {
         "input": usage.input,
@@ -297,16 +297,16 @@ def used(usage: Usage, calls: int) -> dict[str, object]:
     }
 
 
-def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
-    """How a run that did not come to its end is gone on with, and what it has left in the files. Whether that is all
-    there is to say: of an interruption."""
+def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
+    """Tell how to resume an interrupted or failed run, and what it left uncommitted. Returns whether the error needs no
+    further message."""
     from repoagent.git.worktree import layout
     from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.runs.live import Stopped
     from repoagent.tasks.uncommitted import uncommitted_files
 
     run_dir = RunDirectory(layout(worktree), name)
-    if isinstance(error, (Busy, NothingDone)) or not _can_go_on(run_dir):
+    if isinstance(error, (Busy, NothingDone)) or not _can_resume(run_dir):
         return False
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
@@ -319,8 +319,8 @@ def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: B
     return isinstance(error, (KeyboardInterrupt, Stopped))
 
 
-def _can_go_on(run_dir: RunDirectory) -> bool:
-    """Whether there is a conversation that can be read, and that is the person's own."""
+def _can_resume(run_dir: RunDirectory) -> bool:
+    """Whether there is a readable conversation that did not come with the repository."""
     from repoagent.llm.conversation import read
     from repoagent.tasks.runs.directory import refuse_foreign
 

@@ -35,11 +35,11 @@ _QUESTIONS = {
     "delegate": "Start this subagent",
 }
 _RUNS = {"command", "python"}
-_BELOW = 8  # lines of the screen that stand below what is asked
+_BELOW = 8  # lines of the screen below the request
 
 
-def person(terminal: Terminal) -> Asker:
-    """An asker that shows what is asked, whole, and lets the person choose. "q" raises Stopped."""
+def ask_user(terminal: Terminal) -> Asker:
+    """An asker that shows the whole request and lets the user choose. "q" raises Stopped."""
 
     def ask(asked: Asked) -> Verdict:
         _show(terminal, asked)
@@ -74,8 +74,8 @@ def person(terminal: Terminal) -> Asker:
     return ask
 
 
-def nobody(asked: Asked) -> Verdict:
-    """An asker for where there is no terminal: it refuses, and says how what is asked could be allowed."""
+def refuse_all(asked: Asked) -> Verdict:
+    """An asker without a terminal: refuse, and name the option that would allow it."""
     said = "no user to ask for approval"
     if asked.why:
         said += f" ({asked.why})"
@@ -89,7 +89,7 @@ def nobody(asked: Asked) -> Verdict:
 
 
 def _show(terminal: Terminal, asked: Asked) -> None:
-    """What wants to be done, every character of it, and what is to be known about it."""
+    """Print the whole request, with its folder, sandbox and notes."""
     terminal.note("")
     lines = folded(asked.what, max(20, terminal.width - 4))
     for line in lines:
@@ -117,7 +117,7 @@ def _always(asked: Asked, where: str) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """`text`, made clean, in lines of at most `width` columns; nothing is left out. A line that goes on ends in ↩."""
+    """All of `text`, without control characters, in lines of at most `width` columns; broken lines end in ↩."""
     mark = "↩" if has_utf8(os.environ) else "\\"
     lines: list[str] = []
     for line in text.rstrip("\n").split("\n"):
@@ -131,7 +131,7 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def _fitting(text: str, width: int) -> int:
-    """How many characters fit into `width` columns; up to a blank, where one is near."""
+    """The number of characters that fit into `width` columns, up to a nearby space."""
     end = 0
     used = 0
     while end < len(text) and (used := used + display_width(text[end])) <= width:
@@ -142,21 +142,21 @@ def _fitting(text: str, width: int) -> int:
 
 @dataclass
 class RunTerminal(TerminalInterface):
-    """A `work.Talk` over a terminal or a pipe: each command is a line with how it ended, a no without a reason ends
-    the run. `asker` is asked whether something may be done; with `yes` edits are not asked about."""
+    """A `RunInterface` over a terminal or a pipe: prints a line per command; a no without a reason ends the run.
+    `asker` approves requests; with `yes`, edits need no approval."""
 
-    asker: Asker = field(default=nobody)
+    asker: Asker = field(default=refuse_all)
     _runs: str = ""
     _said_no: bool = False  # the user, to what is performed now
 
     @classmethod
     def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTerminal:
-        """The talk of a run in this mode."""
-        asker = person(terminal) if terminal.can_ask else nobody
+        """The interface for a run in this mode."""
+        asker = ask_user(terminal) if terminal.can_ask else refuse_all
         return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Show the diff and ask; nothing is shown of what is committed, for it was shown as it was written."""
+        """Show the diff and ask. A commit needs no diff: its edits were shown when they were written."""
         from repoagent.tasks.runs.live import Stopped
 
         if proposal.message:
@@ -199,7 +199,7 @@ class RunTerminal(TerminalInterface):
         pass
 
     def _ran(self, seen: Observation) -> None:
-        """The command, its exit code and its time; of a refusal the first line was said."""
+        """Print the command, its exit code and its time."""
         took = seen.data.get("seconds")
         time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
         end = f" → exit {seen.data['exit']}{time}" if seen.data.get("exit") is not None else ""

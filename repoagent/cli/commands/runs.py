@@ -45,7 +45,7 @@ States:
   unreadable            its run.json is broken or from a newer repoagent"""
 
 
-class Here(NamedTuple):
+class RunsCommand(NamedTuple):
     """The repository and the terminal of a command."""
 
     worktree: WorkTree
@@ -65,14 +65,14 @@ class Here(NamedTuple):
         return near if len(near) < len(str(path)) else str(path)
 
 
-def opened(session: Session) -> Here:
+def opened(session: Session) -> RunsCommand:
     """Open the current repository. Raises UsageError outside one."""
     from repoagent.git.worktree import layout, open_worktree
 
     cwd = Path.cwd()
     worktree = open_worktree(cwd)
     place = layout(worktree)
-    return Here(worktree, place, session.open(place)[1], cwd)
+    return RunsCommand(worktree, place, session.open(place)[1], cwd)
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -121,7 +121,7 @@ def as_object(run: Run) -> dict[str, object]:
     }
 
 
-def say(here: Here, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
+def report(here: RunsCommand, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
     """Report what a command did to `runs`: a sentence, or JSON."""
     if as_json:
         from repoagent.tasks.runs.list import refreshed
@@ -238,7 +238,7 @@ def list_command(
     return Exit.DONE if found else Exit.NOTHING
 
 
-def _show(here: Here, found: list[Run]) -> None:
+def _show(here: RunsCommand, found: list[Run]) -> None:
     from repoagent.cli.ui.terminal import has_utf8
     from repoagent.tasks.runs.list import tree
 
@@ -300,7 +300,7 @@ def cost_of(run: Run) -> str:
     return cost_text(record.cost) if record.cost < 1 else f"${record.cost:,.2f}"
 
 
-def how(run: Run) -> str:
+def status_line(run: Run) -> str:
     """What it is doing, or how it ended, in a line."""
     record = run.record
     if run.problem or run.alive:
@@ -328,8 +328,8 @@ def _cells(depth: int, run: Run, *, utf8: bool, brief: bool) -> tuple[Cell, ...]
         (state_of(run, utf8=utf8, color=False), *([style] if style else [])),
         (f"{run.record.turns:,}" if run.record.turns else "",),
         (cost_of(run) if run.record.tokens else "",),
-        (one_line(run.record.prompt) or how(run),),
-        (how(run) if run.record.prompt else "",),
+        (one_line(run.record.prompt) or status_line(run),),
+        (status_line(run) if run.record.prompt else "",),
     )
 
 
@@ -364,8 +364,8 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
     if back:
         run_dir = restore_conversation(here.layout, here.worktree, run, warn=here.terminal.warn)
         found = find(here.layout, run_dir.name, warn=here.terminal.warn)
-        more = f"resume it with `{resume_command(run_dir.name, found.record.kind)}`"
-        say(here, [found], f"restored the conversation of {run_dir.name}; {more}", as_json=as_json)
+        more = f"resume it with `{goes_on(run_dir.name, found.record.kind)}`"
+        report(here, [found], f"restored the conversation of {run_dir.name}; {more}", as_json=as_json)
         return
     found = here.find(run)
     if found.alive:
@@ -382,6 +382,6 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
     more = f"; {branch}" if branch else ""
     if put_away:
         more += f"; restore its conversation with `repoagent runs delete --undo {found.name}`"
-    say(
+    report(
         here, [], f"deleted {found.name}{more}", as_json=as_json, deleted=found.name, conversation_put_away=put_away
     )  # fmt: skip

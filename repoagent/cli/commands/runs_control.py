@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from repoagent.cli.commands.runs import VERSION, and_below, opened, run_argument, say
+from repoagent.cli.commands.runs import VERSION, RunsCommand, and_below, opened, report, run_argument
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.cli.ui.sanitize import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, UsageError
@@ -50,7 +50,7 @@ def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as
         more = "; it reads this before its next model call"
     else:
         more = f"; it is on {found.record.host or 'another machine'} and reads this if it is alive"
-    say(here, [found], f"sent to {found.name}{more}", as_json=as_json, file=str(file))
+    report(here, [found], f"sent to {found.name}{more}", as_json=as_json, file=str(file))
 
 
 PAUSE_EXAMPLES = """\b
@@ -76,7 +76,7 @@ def pause(session: Session, /, *, run: str, as_json: bool) -> None:
     found = here.find(run)
     asked = ask(found)
     more = f"to pause; continue with `repoagent runs resume {found.short}`"
-    say(here, asked, f"asked {found.name}{and_below(asked)} {more}", as_json=as_json)
+    report(here, asked, f"asked {found.name}{and_below(asked)} {more}", as_json=as_json)
 
 
 @click.command("resume", epilog=PAUSE_EXAMPLES)
@@ -90,7 +90,7 @@ def resume(session: Session, /, *, run: str, as_json: bool) -> None:
     here = opened(session)
     found = here.find(run)
     told = go_on(found)
-    say(here, told, f"{found.name}{and_below(told)} continue{'s' * (len(told) == 1)}", as_json=as_json)
+    report(here, told, f"{found.name}{and_below(told)} continue{'s' * (len(told) == 1)}", as_json=as_json)
 
 
 _PATIENCE = 10.0  # seconds for a process to undo unfinished work
@@ -119,7 +119,7 @@ def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> 
     asked = stop(found)
     if not now:
         more = " before its next model call; use --now to end it at once"
-        say(here, asked, f"asked {found.name}{and_below(asked)} to stop{more}", as_json=as_json)
+        report(here, asked, f"asked {found.name}{and_below(asked)} to stop{more}", as_json=as_json)
         return Exit.DONE
     ended = terminate_run(found)
     try:
@@ -133,7 +133,7 @@ def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> 
         sentence = f"asked {found.name} to stop; it is on {machine} and cannot be ended from here"
     else:
         sentence = f"asked {found.name} to stop: {state}"
-    say(here, asked, sentence, as_json=as_json, ended=[each.name for each in ended])
+    report(here, asked, sentence, as_json=as_json, ended=[each.name for each in ended])
     return Exit.BUSY if state == "still running" else Exit.DONE
 
 
@@ -156,7 +156,7 @@ another machine or unreadable, 7 still alive after --timeout."""
 @pass_session
 def wait_command(session: Session, /, *, run: str, timeout: float | None, as_json: bool) -> int:
     """Wait for RUN to end, and exit with its exit code."""
-    from repoagent.cli.commands.runs import how
+    from repoagent.cli.commands.runs import status_line
     from repoagent.tasks.runs.control import wait
 
     here = opened(session)
@@ -165,8 +165,8 @@ def wait_command(session: Session, /, *, run: str, timeout: float | None, as_jso
         raise Refused(
             f"{found.name} started on {found.record.host or 'another machine'}; cannot tell whether it is alive"
         )
-    said = how(found)
-    say(here, [found], f"{found.name}: {found.state}{f', {said}' if said else ''}", as_json=as_json)
+    said = status_line(found)
+    report(here, [found], f"{found.name}: {found.state}{f', {said}' if said else ''}", as_json=as_json)
     return found.exit_code
 
 
@@ -248,9 +248,21 @@ def restore_command(
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in told.items() if some)
     more = {"files": list(done.paths), "left": list(done.left), "let_go": list(done.let_go), "copies": copies}
     if sentence or as_json:
-        say(here, [found], sentence, as_json=as_json, **more)
+        report(here, [found], sentence, as_json=as_json, **more)
     if done.left:
         again = f"repoagent runs restore {found.short}"
         here.terminal.warn(conflict_message(done.left, f"{again} --let-go", f"{again} --whole"))
         return Exit.REFUSED
     return Exit.DONE
+
+
+def _place(here: RunsCommand, run: Run) -> WorkTree:
+    """The work tree that the run worked in."""
+    from repoagent.tasks.worktree import found
+
+    if not run.record.worktree or Path(run.record.worktree) == here.worktree.top:
+        return here.worktree
+    place = found(here.worktree, run.record.worktree)
+    if place is None:
+        raise UsageError(f"the work tree {run.record.worktree} of {run.name} no longer exists")
+    return place

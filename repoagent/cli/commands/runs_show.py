@@ -19,7 +19,7 @@ from repoagent.cli.ui.table import ago, columns
 from repoagent.errors import Refused
 
 if TYPE_CHECKING:
-    from repoagent.cli.commands.runs import Here
+    from repoagent.cli.commands.runs import RunsCommand
     from repoagent.llm.conversation import Turn
     from repoagent.tasks.runs.list import Run
 
@@ -91,7 +91,7 @@ def _plan(run: Run) -> str:
 
 
 class _Page:
-    def __init__(self, run: Run, here: Here) -> None:
+    def __init__(self, run: Run, here: RunsCommand) -> None:
         from repoagent.cli.ui.terminal import has_utf8
 
         self._run, self._here = run, here
@@ -99,13 +99,13 @@ class _Page:
         self._color, self._utf8 = here.terminal.color, has_utf8(os.environ)
 
     def head(self, below: list[Run], unread: int) -> Iterator[str]:
-        from repoagent.cli.commands.run_options import spelled
-        from repoagent.cli.commands.runs import cost_of, how, state_of
-        from repoagent.tasks.runs.directory import resume_command
+        from repoagent.cli.commands.run_options import as_command_line
+        from repoagent.cli.commands.runs import cost_of, state_of, status_line
+        from repoagent.tasks.runs.directory import goes_on
 
         run, record = self._run, self._run.record
         state = state_of(run, utf8=self._utf8, color=self._color)
-        now = how(run)
+        now = status_line(run)
         yield f"{self._paint(one_line(run.name), 'bold')}  {state}"
         if record.prompt:
             yield from self._wrapped(one_line(record.prompt))
@@ -120,7 +120,7 @@ class _Page:
         commits = ", ".join(commit[:12] for commit in record.commits)
         for name, value in (
             ("limits", limits), ("kind", kind), ("model", record.model), ("mode", record.mode),
-            ("options", spelled(record.said)),
+            ("options", as_command_line(record.said)),
             ("works in", record.worktree), ("branch", record.branch), ("commits", commits),
             ("parent", record.parent), ("process", where if run.alive or run.state == "elsewhere" else ""),
         ):  # fmt: skip

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.agent.approvals.policy import Asked
-from repoagent.cli.commands.run_ui import folded, nobody
+from repoagent.cli.commands.run_ui import folded, refuse_all
 from repoagent.cli.ui.sanitize import display_width
 from tests.cli.screens import Screen
 
 CODE = """
 import sys
 from repoagent.agent.approvals.policy import Asked
-from repoagent.cli.commands.run_ui import person
+from repoagent.cli.commands.run_ui import ask_user
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import RepoagentError
 try:
-    print(person(Terminal.open())({asked}))
+    print(ask_user(Terminal.open())({asked}))
 except RepoagentError as error:
     print(type(error).__name__, error)
 """
@@ -90,7 +90,7 @@ def test_q_stops_the_run(tmp_path: Path) -> None:
     ],
 )
 def test_where_nobody_is_it_says_how_it_can_be_allowed(asked: Asked, said: str) -> None:
-    verdict = nobody(asked)
+    verdict = refuse_all(asked)
     assert not verdict.allowed and said in verdict.reason and verdict.by == "nobody"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.commands.run_options import hold_on, said
+from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.runs.directory import RunDirectory
@@ -39,7 +39,9 @@ def told(repo: GitRepo, said: object, of: str = "") -> RunDirectory:
 def gone_on(repo: GitRepo, before: object, of: str = "", **now: Any) -> tuple[SimpleNamespace, str]:
     options = given(**now)
     run_dir = told(repo, before, of)
-    return options, hold_on(options, load(run_dir.layout, flags={"run.mode": now.get("mode")}), run_dir)
+    return options, inherit_options(
+        options, load(run_dir.layout, flags={"run.mode": now.get("mode")}), run_dir
+    )
 
 
 def test_what_narrows_a_run_holds_on_and_what_gives_it_power_does_not(repo: GitRepo) -> None:
@@ -105,7 +107,10 @@ def test_what_is_no_option_is_not_spoken_of(repo: GitRepo, before: object) -> No
 
 
 def test_a_key_is_not_written_down() -> None:
-    assert said(given(check=f"TOKEN={KEY} make", no_commit=True)) == {"no_commit": True, "check": None}
+    assert explicit_options(given(check=f"TOKEN={KEY} make", no_commit=True)) == {
+        "no_commit": True,
+        "check": None,
+    }
 
 
 def test_a_run_is_gone_on_with_as_it_was_told(repo: GitRepo, run: Run, script: Script) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Asked, Verdict
 from repoagent.agent.sandbox.backends import find
-from repoagent.cli.commands.run_ui import nobody
+from repoagent.cli.commands.run_ui import refuse_all
 from tests.llm.providers.messages_server import Received
 from tests.tasks.bare import Person
 from tests.tasks.scenarios.sight import Sight, finish
@@ -196,7 +196,7 @@ def test_a_model_that_obeys_does_no_harm(stage: Make, clean_environment: Path, m
         }
         hooks = sorted((task.repo.top / ".git" / "hooks").iterdir())
         task.before = Look.at(task.repo)
-        person = Person(allows=nobody)
+        person = Person(allows=refuse_all)
         outcome = task.go(obeys, "Describe the guide.", mode=mode, person=person)
         assert outcome.commits == ()
     assert reached == []
@@ -255,7 +255,7 @@ def test_what_runs_unasked_shows_no_file_of_secrets(stage: Make, command: str, m
         see.ran(command)
         return "I have seen it."
 
-    task.go(rule, "Look.", mode=mode, person=Person(allows=nobody))
+    task.go(rule, "Look.", mode=mode, person=Person(allows=refuse_all))
     assert "correct-horse" not in task.asked
 
 
@@ -270,5 +270,5 @@ def test_the_key_of_a_test_is_there_for_the_test(stage: Make) -> None:
         see.ran('python3 -c \'print(open("server" + ".pem").read())\'')
         return "I have seen it."
 
-    task.go(rule, "Look.", mode="auto", person=Person(allows=nobody))
+    task.go(rule, "Look.", mode="auto", person=Person(allows=refuse_all))
     assert "of a test" in task.asked
