@@ -13,8 +13,8 @@ from tests.edit.conftest import GREET, Run, Script
 from tests.program import run as run_program
 
 BAD: list[tuple[int, str, tuple[str, ...]]] = [
-    (2, "say which file", ()),
-    (2, "say what to do with a.txt", ("a.txt",)),
+    (2, "no file and no instruction", ()),
+    (2, "no instruction for a.txt", ("a.txt",)),
     (2, "the instruction is empty", ("a.txt", "")),
     (2, "no such file: missing.py", ("a.txt", "missing.py")),
     (2, "use --create", ("missing.py", "write it")),

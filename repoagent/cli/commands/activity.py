@@ -369,7 +369,7 @@ def _write(terminal: Terminal, text: str, target: str, cwd: Path) -> None:
 def _json(activity: Activity) -> str:
     from dataclasses import asdict
 
-    from repoagent.reports.activity import by_day, by_file, by_model, refusals
+    from repoagent.reports.activity import by_day, by_file, by_model
 
     content = {
         "version": VERSION,

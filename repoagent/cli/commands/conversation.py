@@ -214,7 +214,6 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
 @pass_session
 def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) -> None:
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
-    from repoagent.errors import Refused
     from repoagent.memory.conversation_changes import change
     from repoagent.memory.conversations import missing, parse_stored
     from repoagent.storage.atomic import read_regular

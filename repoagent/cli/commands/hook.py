@@ -336,9 +336,7 @@ def _again(report: Report, *, stopped: bool) -> str:
 
 
 def _json(name: str, reports: list[Report], error: str = "") -> str:
-    import json
-
-    from repoagent.review.output.formats import report_data
+    from repoagent.review.output.formats import content
 
     told = {
         "version": RUN_VERSION,

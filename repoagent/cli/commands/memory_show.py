@@ -65,8 +65,6 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
 
 
 def _as_object(told: Known, here: MemoryCommand, *, turns: bool) -> dict[str, object]:
-    from repoagent.cli.commands.memory import VERSION
-    from repoagent.memory.identity.record import came_along
     from repoagent.memory.lookup import Row
 
     memory, identity = told.memory, told.memory.identity

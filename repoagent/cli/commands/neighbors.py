@@ -162,8 +162,6 @@ def command(
     if not nul:
         _deliver(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), output, cwd)
         return
-    from repoagent.history.render import is_weak
-
     names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows if weak or not is_weak(row))
     if output in (None, "-"):
         terminal.result(names)

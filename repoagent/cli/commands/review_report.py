@@ -317,7 +317,7 @@ def _dots(page: Page) -> str:
 
 
 _AROUND = 2  # lines before and after those of the finding
-_MOST = 12  # lines of the finding itself: of more the first and the last ones
+_MOST = 12  # lines of the finding itself; of more, the first and the last
 _END = 3
 _TAB = 8
 _DIFF = 60  # lines of a suggestion

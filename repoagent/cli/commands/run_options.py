@@ -131,7 +131,7 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How a commit is made, by the options of `landing`."""
+    """How to commit, by the options of `finish_options`."""
     from repoagent.git.transaction.results import Options
 
     return Options(
@@ -228,8 +228,8 @@ def explicit_options(options: SimpleNamespace) -> dict[str, object]:
 
 
 def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
-    """Put into `given` what the run `home` was told before and what holds on; what became of all of it, in a sentence,
-    or "" where there is nothing to say."""
+    """Add to `options` those of the last process of the run that it inherits; return a sentence about these and the
+    others, "" for none."""
     from repoagent.tasks.runs.list import Run, refreshed
     from repoagent.tasks.runs.live import host
     from repoagent.tasks.runs.record import Record

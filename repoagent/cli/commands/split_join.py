@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.join import JoinedSegment, JoinOutcome
     from repoagent.edit.request import EditRequest
-    from repoagent.git.worktree import WorkTree
-    from repoagent.split.join import SegmentConflict
+    from repoagent.split.join import Clash
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +93,10 @@ def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exi
     settings, terminal = session.open(
         layout(worktree) if worktree is not None else None, parse_check(options)
     )
-    _settle(worktree, terminal)
+    if worktree is not None:
+        from repoagent.cli.app import settle
+
+        settle(worktree, terminal)
     hush(terminal)
     working = Working(terminal, "")
     commits = worktree is not None and not options.no_commit
@@ -120,13 +122,6 @@ def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exi
     else:
         _show(outcome, terminal, ui.said)
     return Exit.DONE
-
-
-def _settle(worktree: WorkTree | None, terminal: Terminal) -> None:
-    if worktree is not None:
-        from repoagent.cli.app import settle
-
-        settle(worktree, terminal)
 
 
 def _request(options: SimpleNamespace, settings: Settings) -> EditRequest:

@@ -1,4 +1,4 @@
-"""`repoagent undo` and `repoagent redo`."""
+"""`repoagent undo` and `repoagent redo`: undo an edit, or redo it."""
 
 from __future__ import annotations
 
