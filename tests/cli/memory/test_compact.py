@@ -34,8 +34,8 @@ def test_bad_input_is_one_sentence(ask: Ask, long: Desk) -> None:
         ([], 2, "no files: name them, or use --all"),
         (["--all", "src/a.py"], 2, "--all cannot be combined with files"),
         (["src/a.py", "--plain", "--model", "m/x"], 2, "--plain cannot be combined with --model"),
-        (["src/b.py"], 1, "the last two exchanges of a file always stay"),
-        (["a.txt"], 1, "no memory of a.txt"),
+        (["src/b.py"], 1, "the last two exchanges about a file always stay"),
+        (["a.txt"], 1, "nothing is remembered of a.txt"),
     ):
         done = ask("compact", *arguments)
         assert (done.code, done.out) == (code, "") and sentence in done.err

@@ -115,7 +115,7 @@ def test_show_prompt_and_a_recording(repo: GitRepo, run: Run, script: Script) ->
     done = run("review", "--show-prompt")
     assert done.code == 0, done.err
     assert "     5 +|     return result * 1 + tax" in done.out
-    assert "tokens in all" in done.err
+    assert "total tokens" in done.err
     assert script.prompts == []
     script.replies(finding() + NOTHING)
     assert run("review", "--ask", "--record", "tape").code == 0
