@@ -282,7 +282,7 @@ def test_what_was_stopped_is_not_taken_for_done(repo: GitRepo, run: Run, script:
 def test_options_that_can_t_be_meant(run: Run) -> None:
     assert run("chat", "--no-commit", "--commit-per-edit", stdin="a\n").code == 2
     nothing = run("chat", "--continue", stdin="a\n")
-    assert nothing.code == 1 and "no chat here yet" in nothing.err
+    assert nothing.code == 1 and "no chat to resume" in nothing.err
 
 
 def test_a_chat_whose_folder_is_removed_says_so_and_begins_nothing_in_silence(

@@ -26,9 +26,7 @@ def test_show_prompt_prints_the_first_request_and_begins_no_run(
     shown = run(*options, "--show-prompt")
     assert shown.code == 0, shown.err
     assert (
-        "total tokens" in shown.err
-        and not list(repo.top.glob(".repoagent/*/run-*"))
-        and script.prompts == []
+        "total tokens" in shown.err and not list(repo.top.glob(".repoagent/*/run-*")) and script.prompts == []
     )
     script.replies("It is an example.")
     run(*options)

@@ -89,7 +89,7 @@ def test_nothing_to_put_right_and_some_that_can_not_be(repo: GitRepo, run: Run, 
     script.replies(NOTHING)
     done = run("review", "--ask", "--fix", "--yes")
     assert (done.code, repo.read("shop.py")) == (1, WORSE.encode())
-    assert "nothing to put right" in done.err
+    assert "nothing to fix" in done.err
     repo.write("other.py", "value = 100\n")
     repo.git("add", "-A")
     script.replies(finding("other.py", "1", "value = 100") + NOTHING, "<reject>There is no fault.</reject>\n")
