@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.cli.commands import run_options
-from repoagent.cli.commands.run_options import hold_on, said
+from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.cli.commands.run_output import (
     LONGEST,
     EventStream,
@@ -192,7 +192,7 @@ def open_chat(
     UsageError."""
     layout, settings, terminal = opened
     name, fresh = run_options.chosen_name(given, worktree, "chat")
-    note = "" if fresh else hold_on(given, settings, RunDirectory(layout, name))
+    note = "" if fresh else inherit_options(given, settings, RunDirectory(layout, name))
     if note:
         terminal.note(note)
     previous = worktree if fresh else resumed_worktree(worktree, name)
@@ -359,7 +359,7 @@ def _short(name: str) -> str:
 
 def serve_json(chat: Chat) -> Exit:
     """Run the turns of a program until it sends stop or its input ends; returns the exit code of the last turn."""
-    events = Events(yes=chat.mode in {"auto", "auto-edit"})
+    events = EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
     emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
     code = Exit.DONE
@@ -374,7 +374,7 @@ def serve_json(chat: Chat) -> Exit:
     return code
 
 
-def _next_message(events: Events) -> str | None:
+def _next_message(events: EventStream) -> str | None:
     """The next message of the program; None for the end."""
     while line := sys.stdin.readline(LONGEST):
         try:

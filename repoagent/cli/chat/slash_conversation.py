@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.state import is_beside, open_state
 from repoagent.cli.chat.chat import Speaking, Then, open_model, recap, request, show_left
-from repoagent.cli.commands.run_output import described
+from repoagent.cli.commands.run_output import commit_summary
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import cost_text, dollars

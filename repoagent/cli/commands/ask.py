@@ -179,7 +179,7 @@ def _file_object(file: AttachedFile) -> dict[str, object]:
 
 def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
     from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts
-    from repoagent.edit.model_setup import asked_for
+    from repoagent.config.options import DEFAULT_MODEL
     from repoagent.llm.client import masked
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import choose_model
@@ -189,8 +189,8 @@ def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, 
         spec = choose_model(settings).spec
     except RepoagentError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
-    request = masked(request_of(question, max_output_tokens=0))
-    found = ShownPrompt(display_name(spec), asked_for(settings, spec).window, blocks_of(request))
+    request = masked(build_request(question, max_output_tokens=0))
+    found = ShownPrompt(display_name(spec), answer_format(settings, spec).window, blocks_of(request))
     show_texts(found, terminal, as_json=as_json, count=False)
 
 

@@ -215,7 +215,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
         for place, (role, part) in enumerate(pairs)
     ]
     counted = _by_provider(settings, blocks, prepared.prompts[0].tools) if count else None
-    warnings = prepared.gathered.context_files.warnings
+    warnings = prepared.context.context_files.warnings
     return ShownPrompt(
         display_name(spec), asked.window, tuple(blocks), warnings, bool(prepared.question), counted
     )

@@ -28,7 +28,6 @@ from repoagent.cli.options import (
 )
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import ModelError, NothingDone, Refused, UsageError
-from repoagent.llm.provider import provider_of
 
 if TYPE_CHECKING:
     from repoagent.cli.commands.conversation import ConversationContext
@@ -213,8 +212,9 @@ def _answer(
         report(terminal, ready)
 
 
-def _show_prompt(context: ConversationContext, asked: Rewrite, *, as_json: bool) -> None:
+def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json: bool) -> None:
     from repoagent.cli.commands.context import Block, ShownPrompt, show_texts
+    from repoagent.config.options import DEFAULT_MODEL
     from repoagent.edit.conversation_edit import first_request
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name

@@ -299,7 +299,7 @@ HEAD = (
 )
 
 
-def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, Asked]:
+def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
     """The new request, from `words` or the editor, and the last edit, which it replaces; nothing is undone yet.
 
     Raises NothingDone for an empty request, UsageError without a terminal or for more than one argument.
@@ -310,14 +310,14 @@ def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) ->
         raise UsageError(
             '--again edits the files of the last edit; name no files: repoagent edit --again "INSTRUCTION"'
         )
-    before = asked(worktree)
+    before = last_request(worktree)
     request = words[0].strip() if words else _edited_request(before, terminal)
     if not request:
         raise NothingDone("the request is empty; the edit was not changed")
     return request, before
 
 
-def _edited_request(before: Asked, terminal: Terminal) -> str:
+def _edited_request(before: LastRequest, terminal: Terminal) -> str:
     if not terminal.can_ask:
         raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
     what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")

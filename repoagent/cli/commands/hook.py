@@ -153,7 +153,7 @@ _WHOSE = {
 }
 
 
-def _state(found: Found) -> str:
+def _state(found: HookFile) -> str:
     before = ", after an existing hook" if found.before else ""
     if found.state == "managed" and found.manager:
         return f"of {found.manager.name}"
@@ -336,7 +336,7 @@ def _again(report: Report, *, stopped: bool) -> str:
 
 
 def _json(name: str, reports: list[Report], error: str = "") -> str:
-    from repoagent.review.output.formats import content
+    from repoagent.review.output.formats import report_data
 
     told = {
         "version": RUN_VERSION,

@@ -314,7 +314,7 @@ def _link(here: MemoryCommand, file: str, options: dict[str, Any]) -> int:
     return _relink(here, memory, path, options, swap=options["swap"])
 
 
-def _take_back(here: MemoryCommand, found: Named, options: dict[str, Any]) -> int:
+def _take_back(here: MemoryCommand, found: MemoryTarget, options: dict[str, Any]) -> int:
     from repoagent.memory.identity.relink import is_swapped, last_step
     from repoagent.memory.lookup import require_memory
 
@@ -359,7 +359,7 @@ def _relink(here: MemoryCommand, memory: Memory, path: str, options: dict[str, A
     return Exit.DONE
 
 
-def _show(here: MemoryCommand, found: Named, options: dict[str, Any]) -> int:
+def _show(here: MemoryCommand, found: MemoryTarget, options: dict[str, Any]) -> int:
     """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.relink import last_step, steps
     from repoagent.memory.lookup import require_memory

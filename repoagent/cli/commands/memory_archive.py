@@ -323,7 +323,7 @@ def gc_command(session: Session, /, *, older_than: int, apply: bool, as_json: bo
     return Exit.DONE if said or any(one.verdict == wanted for one in found.judged) else Exit.NOTHING
 
 
-def _show_collected(here: MemoryCommand, found: Collected, *, apply: bool) -> None:
+def _show_collected(here: MemoryCommand, found: GcResult, *, apply: bool) -> None:
     terminal = here.terminal
     wide = max(40, terminal.width) if terminal.shows else None
     rows = [(one_line(one.memory.identity.path), amount(one.size), _day(one), one) for one in found.judged]
@@ -351,7 +351,7 @@ def _show_collected(here: MemoryCommand, found: Collected, *, apply: bool) -> No
         terminal.note(f"nothing to archive in {count(found.memories, 'memory')}{kept}")
 
 
-def _show_said(here: MemoryCommand, said: Forgotten, days: int | None, *, apply: bool) -> None:
+def _show_said(here: MemoryCommand, said: ForgottenCounts, days: int | None, *, apply: bool) -> None:
     if not said:
         return
     inside = [
@@ -384,7 +384,7 @@ def _day(one: GcCandidate) -> str:
     return datetime.fromtimestamp(one.used).date().isoformat() if one.used else "          "
 
 
-def _gc_remarks(here: MemoryCommand, one: Judged) -> str:
+def _gc_remarks(here: MemoryCommand, one: GcCandidate) -> str:
     if one.verdict == "kept":
         return f"kept: {one.why}"
     return "orphan" if one.archive is None else f"archived: {here.shown(one.archive)}"
@@ -516,7 +516,7 @@ def _ready(here: MemoryCommand, calls: int, options: dict[str, Any]) -> ModelSet
     return ready
 
 
-def _compact(here: MemoryCommand, memory: Memory, ready: ModelSetup | None) -> Compacted | None:
+def _compact(here: MemoryCommand, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
     from repoagent.llm.model import public
     from repoagent.memory.compaction import compact
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repoagent.cli.commands.memory import MemoryCommand
-    from repoagent.memory.editing import Finding, Part
+    from repoagent.memory.editing import Part, TextProblem
     from repoagent.memory.identity.record import Memory
 
 _SHOWN = 5  # findings
@@ -125,7 +125,7 @@ def _edited(here: MemoryCommand, text: bytes, *, conversation: bool) -> tuple[by
             return text, None
 
 
-def _warn_findings(here: MemoryCommand, found: list[Finding]) -> None:
+def _warn_findings(here: MemoryCommand, found: list[TextProblem]) -> None:
     for one in found[:_SHOWN]:
         here.terminal.warn(f"line {one.line}: {one.says}")
     if len(found) > _SHOWN:
@@ -180,7 +180,7 @@ def clear_command(session: Session, /, files: tuple[str, ...], **options: Any) -
 
 
 def _clear(here: MemoryCommand, memories: list[Memory], parts: list[Part], options: dict[str, Any]) -> int:
-    from repoagent.memory.editing import clear, held
+    from repoagent.memory.editing import clear, part_sizes
 
     there = {memory.folder: part_sizes(memory, parts) for memory in memories}
     full = [memory for memory in memories if there[memory.folder]]
@@ -208,7 +208,7 @@ def _clear(here: MemoryCommand, memories: list[Memory], parts: list[Part], optio
 
 
 def _undo(here: MemoryCommand, memories: list[Memory], options: dict[str, Any]) -> int:
-    from repoagent.memory.editing import bring_back, put_away
+    from repoagent.memory.editing import archived_parts, restore
 
     last = [(memory, puts[-1]) for memory in memories if (puts := archived_parts(memory))]
     if not last:

@@ -64,7 +64,7 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
     here.terminal.styled(conversation_text(told, here.terminal) if conversation else page(told, here))
 
 
-def _as_object(told: Known, here: MemoryCommand, *, turns: bool) -> dict[str, object]:
+def _as_object(told: FileMemory, here: MemoryCommand, *, turns: bool) -> dict[str, object]:
     from repoagent.memory.lookup import Row
 
     memory, identity = told.memory, told.memory.identity
@@ -103,7 +103,7 @@ _KEPT = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
 _STATES = {"committed": "green", "written": "green", "redone": "green", "failed": "red", "refused": "red"}
 
 
-def page(told: Known, here: MemoryCommand) -> str:
+def page(told: FileMemory, here: MemoryCommand) -> str:
     """The whole page, painted as the terminal says."""
     lines = [*_Page(told, here).lines()]
     text = "".join(f"{line}\n" for line in lines)
@@ -123,7 +123,7 @@ def conversation_text(told: FileMemory, terminal: Terminal) -> str:
 
 
 class _Page:
-    def __init__(self, told: Known, here: MemoryCommand) -> None:
+    def __init__(self, told: FileMemory, here: MemoryCommand) -> None:
         self._told, self._here = told, here
         terminal = here.terminal
         self._wide = max(_LEAST, min(_MOST, terminal.width)) if terminal.shows else None

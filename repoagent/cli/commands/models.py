@@ -1,4 +1,4 @@
-"""`repoagent models`: the configured models and whether they can be reached; `models test` calls one."""
+"""`repoagent models`: the configured_models models and whether they can be reached; `models test` calls one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show the configured models, the origin of their keys, and whether they can be reached.
+    """Show the configured_models models, the origin of their keys, and whether they can be reached.
 
-    This costs nothing: it asks providers for their lists of models only.
+    This costs nothing: it asks provider_rows for their lists of models only.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(show, as_json=as_json)
@@ -39,8 +39,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @pass_session
 def show(session: Session, as_json: bool) -> None:
-    """Print the models and providers."""
-    from repoagent.llm.availability import configured, providers
+    """Print the models and provider_rows."""
+    from repoagent.llm.availability import configured_models, provider_rows
     from repoagent.llm.catalog import data_date, families
 
     settings, terminal = session.open(find_layout())
@@ -135,7 +135,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
+def _model_lines(row: StatusRow, width: int, terminal: Terminal) -> str:
     """Two lines: the model behind the name, and its state."""
     pad = " " * (width + 2)
     name = row.name + " " * (width - display_width(row.name) + 2)
@@ -182,8 +182,8 @@ def _facts(row: StatusRow) -> list[str]:
             f"${price.input:g} in, ${price.output:g} out" + (" (yours)" if source == "configured" else "")
         )
     facts.append(f"edit format: {row.known.format}")
-    if row.standing.key:
-        facts.append(f"key: {row.standing.key}")
+    if row.status.key:
+        facts.append(f"key: {row.status.key}")
     return facts
 
 
@@ -231,8 +231,8 @@ def _provider_object(row: StatusRow) -> dict[str, object]:
     }
 
 
-def _reachable(row: Row) -> bool | None:
+def _reachable(row: StatusRow) -> bool | None:
     """None if not tested."""
-    if row.standing.problem:
+    if row.status.problem:
         return False
     return True if row.status.tried else None

@@ -52,7 +52,7 @@ def show_prompt(
             Block(role, part, estimate_tokens(part.text), number <= last)
             for number, (role, part) in enumerate(pairs)
         ]
-    spec = display_name(asked_for(settings).text("model"))
+    spec = display_name(review_settings(settings).text("model"))
     show_texts(ShownPrompt(spec, None, tuple(blocks)), terminal, as_json=as_json, count=False)
     return Exit.DONE
 

@@ -325,7 +325,7 @@ _DIFF = 60  # lines of a suggestion
 
 def frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     """The marked lines with context; removed lines as the finding quotes them; nothing for a whole file."""
-    place = finding.place
+    place = finding.location
     if place.start < 1:
         return
     text = report.by_file.get(place.path)

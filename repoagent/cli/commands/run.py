@@ -173,6 +173,7 @@ def _run_for_program(
     options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
 ) -> Exit:
     from repoagent.cli.commands.run_output import EventStream, emit, emit_error, exit_code
+    from repoagent.tasks.worktree import run_in_worktree
 
     request, held = (
         (subagent_request(options, worktree), "")
@@ -306,60 +307,3 @@ def _prompt(options: SimpleNamespace) -> str:
     if "-" in options.words:
         texts.append(words_in(Path("-"), "prompt"))
     return "\n\n".join(texts)
-
-
-def run_in_place(
-    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
-) -> RunOutcome:
-    """Run here or in a linked work tree, which is removed at the end if it has no changes."""
-    from dataclasses import replace
-
-    from repoagent.git.facts import current_branch
-    from repoagent.git.index import read_status
-    from repoagent.tasks.session import run
-    from repoagent.tasks.worktree import linked, reopened, wind_up
-
-    run_dir, before = _earlier_run(worktree, request.name)
-    if (earlier := reopened(worktree, before.worktree, before.branch)) is not None:  # a resumed run
-        place, branch = earlier, current_branch(earlier) or ""
-    elif request.branch or request.worktree:
-        branch = request.branch or f"repoagent/{request.name}"
-        folder = Path(request.worktree) if request.worktree else None
-        place = linked(worktree, branch, folder, request.name)
-        without = "; it does not have your uncommitted changes" if read_status(worktree).changed else ""
-        ui.say(f"working in {place.top}, on the new branch {branch}{without}")
-    else:
-        return run(worktree, request, settings, ui, ready)
-    request = replace(request, worktree=str(place.top), branch=branch)
-    try:
-        outcome = run(place, request, settings, ui, ready)
-    except RepoagentError:
-        if not run_dir.conversation.exists():  # it never started
-            wind_up(worktree, place, branch)
-        raise
-    if said := wind_up(worktree, place, branch, done=outcome.kind == "done"):
-        ui.say(said)
-    return outcome
-
-
-def worktree_of_run(worktree: WorkTree, name: str) -> WorkTree:
-    """The linked work tree of an earlier chat or run, recreated if it is gone, or else the current one."""
-    from repoagent.tasks.worktree import reopened
-
-    _, before = _earlier_run(worktree, name)
-    return reopened(worktree, before.worktree, before.branch) or worktree
-
-
-def _earlier_run(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
-    """The home of a run, and what it says of itself; an empty record for a new one.
-
-    Raises Refused for one that came with the repository.
-    """
-    from repoagent.git.worktree import layout
-    from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
-    from repoagent.tasks.runs.list import Run, refreshed
-    from repoagent.tasks.runs.record import Record
-
-    run_dir = RunDirectory(layout(worktree), name)
-    refuse_foreign(run_dir)
-    return run_dir, refreshed(Run(run_dir, Record(), "")).record if run_dir.record.exists() else Record()

@@ -177,7 +177,7 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
         try:
             return find(place, options.resume).name, False
         except UsageError:  # in another clone, a named run may have a conversation only
-            if not home_of(place, options.resume).conversation.exists():
+            if not open_run_directory(place, options.resume).conversation.exists():
                 raise
             return open_run_directory(place, options.resume).name, False
     if options.conversation:

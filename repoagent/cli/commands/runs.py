@@ -364,7 +364,7 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
     if back:
         run_dir = restore_conversation(here.layout, here.worktree, run, warn=here.terminal.warn)
         found = find(here.layout, run_dir.name, warn=here.terminal.warn)
-        more = f"resume it with `{goes_on(run_dir.name, found.record.kind)}`"
+        more = f"resume it with `{resume_command(run_dir.name, found.record.kind)}`"
         report(here, [found], f"restored the conversation of {run_dir.name}; {more}", as_json=as_json)
         return
     found = here.find(run)

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from repoagent.cli.commands.runs import VERSION, RunsCommand, and_below, opened, report, run_argument
+from repoagent.cli.commands.runs import VERSION, and_below, opened, report, run_argument
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.cli.ui.sanitize import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, UsageError
@@ -254,15 +254,3 @@ def restore_command(
         here.terminal.warn(conflict_message(done.left, f"{again} --let-go", f"{again} --whole"))
         return Exit.REFUSED
     return Exit.DONE
-
-
-def _place(here: RunsCommand, run: Run) -> WorkTree:
-    """The work tree that the run worked in."""
-    from repoagent.tasks.worktree import found
-
-    if not run.record.worktree or Path(run.record.worktree) == here.worktree.top:
-        return here.worktree
-    place = found(here.worktree, run.record.worktree)
-    if place is None:
-        raise UsageError(f"the work tree {run.record.worktree} of {run.name} no longer exists")
-    return place

@@ -101,7 +101,7 @@ class _Page:
     def head(self, below: list[Run], unread: int) -> Iterator[str]:
         from repoagent.cli.commands.run_options import as_command_line
         from repoagent.cli.commands.runs import cost_of, state_of, status_line
-        from repoagent.tasks.runs.directory import goes_on
+        from repoagent.tasks.runs.directory import resume_command
 
         run, record = self._run, self._run.record
         state = state_of(run, utf8=self._utf8, color=self._color)

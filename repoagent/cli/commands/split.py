@@ -92,13 +92,13 @@ def command(
     if index is not None:
         if output is not None:
             raise UsageError("--refresh cannot be combined with -o")
-        from repoagent.split.folder import Other
+        from repoagent.split.folder import OptionChanges
 
         _refresh(terminal, index, file, OptionChanges(target, natural or None, language), as_json=as_json)
         return None
     if not file:
         raise UsageError("no file to split; use repoagent split FILE, or - for standard input")
-    from repoagent.split.folder import Ways
+    from repoagent.split.folder import SplitOptions
     from repoagent.split.pack import TARGET_BYTES
 
     ways = SplitOptions(TARGET_BYTES if target is None else target, natural, language)
@@ -165,7 +165,7 @@ def _text(file: str, cwd: Path) -> SourceText:
         return SourceText("", data)
 
 
-def _prepare(text: Text) -> None:
+def _prepare(text: SourceText) -> None:
     """Create `.repoagent`, which git ignores, and the folder of splits in it."""
     from repoagent.git.worktree import layout
     from repoagent.storage.folders import open_folder
@@ -288,7 +288,7 @@ def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _concerned(index: Index, done: Refreshed) -> tuple[IndexedSegment, ...]:
+def _concerned(index: Index, done: RefreshResult) -> tuple[IndexedSegment, ...]:
     """The segments that a refresh changed or kept."""
     names = {*done.written, *done.added, *done.edited, *done.merged}
     return tuple(segment for segment in index.segments if segment.file in names)

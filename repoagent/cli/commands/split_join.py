@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.join import JoinedSegment, JoinOutcome
     from repoagent.edit.request import EditRequest
-    from repoagent.split.join import Clash
+    from repoagent.split.join import SegmentConflict
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,7 +148,9 @@ def _request(options: SimpleNamespace, settings: Settings) -> EditRequest:
     )
 
 
-def _discards(terminal: Terminal, path: str, clashes: Sequence[Clash], lost: str, *, asks: bool) -> bool:
+def _discards(
+    terminal: Terminal, path: str, clashes: Sequence[SegmentConflict], lost: str, *, asks: bool
+) -> bool:
     """Show what --force discards, and ask. Raises Refused without a terminal."""
     from repoagent.edit.join_merge import described
 
@@ -174,7 +176,7 @@ def _show(outcome: JoinOutcome, terminal: Terminal, said: set[str]) -> None:
         terminal.note(_line(segment, width))
     show_landed(outcome.landed, terminal, f"{outcome.seconds:.1f} s", said)
     if outcome.diff is not None:
-        terminal.note(f"diff: {near(outcome.diff, Path.cwd())}")
+        terminal.note(f"diff: {display_path(outcome.diff, Path.cwd())}")
 
 
 def _line(segment: JoinedSegment, width: int) -> str:
