@@ -180,6 +180,7 @@ def _file_object(file: AttachedFile) -> dict[str, object]:
 def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
     from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts
     from repoagent.config.options import DEFAULT_MODEL
+    from repoagent.edit.model_setup import answer_format
     from repoagent.llm.client import masked
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import choose_model
