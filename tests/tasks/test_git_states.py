@@ -280,7 +280,7 @@ def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
     assert "its header says that it is generated" in model.told
     assert "ignored may not be changed: git ignores it" in model.told
     assert "no.txt: no such file.\n" in model.told
-    assert "none" not in model.told.split("no.txt: there is")[1]
+    assert "none" not in model.told.split("no.txt: no such")[1]
 
 
 def test_a_file_that_a_sparse_checkout_leaves_out_is_named_so(repo: GitRepo) -> None:

@@ -169,7 +169,7 @@ def test_an_edited_diff_is_shown_checked_and_asked_about(
     )
     with edit(repo, script, GIT_EDITOR=editor(tmp_path, bad, same, good)) as window:
         window.expect(ASK)
-        for said in ("not taken: src/app.py would no longer parse", "same diff as before"):
+        for said in ("not accepted: src/app.py would no longer parse", "same diff as before"):
             window.send("e\n")
             window.expect(said)
             window.expect(ASK)
