@@ -26,11 +26,11 @@ from repoagent.patch.verify import check_added, check_conflict, check_result
 
 
 class Twins(PatchError):
-    """Two equal hunks for two places, of which the file has one."""
+    """Two identical hunks for two places, of which the file has only one."""
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
-    """The outcome of all patches of one file, each read against the same bytes (`before`, or the source's).
+    """Apply all patches of one file, each read against the same bytes (`before`, or the source's).
 
     Raises PatchError or PatchErrors.
     """
@@ -74,7 +74,7 @@ def _numbered(group: Sequence[Target]) -> list[Hunk]:
 
 
 def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
-    """A function that says under which number the problems of a group name one of its hunks."""
+    """A function that gives the number under which a problem reports a hunk of the group."""
     known = {_plain(hunk): hunk.number for hunk in _numbered(group)}
     return lambda hunk: known[_plain(hunk)]
 

@@ -21,8 +21,8 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some for
 
 @dataclass(frozen=True)
 class Applied:
-    """What an answer comes to: a change for each file, the place of each hunk, and one canonical diff. `named` are the
-    files that the answer itself has patches for, without what was kept before; `unclosed`: a fence lacked its end."""
+    """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `named` are
+    the files that the answer itself has patches for, without kept ones; `unclosed`: a fence lacked its end."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
@@ -42,13 +42,12 @@ def apply_answer(
 ) -> Applied:
     """Apply the patches of a model's answer to `sources`, in memory.
 
-    `sources` holds every file whose present content is known: what the model was shown, in its current state. `scope`
-    are those of them that may be changed (None: all). A new file is made only where `may_create(path)` says
-    so. `strict` takes hunks only where they fit exactly. `parses_worse(path, before, after)` returns a
-    sentence when a result is not acceptable to a parser.
+    `sources` has the current content of every known file; `scope` are those that may be changed (None: all). A new file
+    is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before, after)`
+    returns a sentence if a parser rejects the result.
 
-    Raises NoPatch when the answer holds no patch, and PatchRefused with every problem found; nothing is
-    applied in part. Never guesses: what fits at two places, or in two ways, is refused.
+    Raises NoPatch if the answer contains no patch, and PatchRefused with every problem found; nothing is applied in
+    part. Never guesses: what fits two places, or in two ways, is refused.
     """
     return apply_patches(
         read_answer(answer, known=sources),
@@ -63,9 +62,9 @@ def apply_answer(
 def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written; `loose` as in `patch_spans`, `known` the names of files, `ended` whether
-    the answer is known to be complete, so that a fence may lack its end. Raises
-    PatchRefused for a broken one, and for one of more than LARGEST characters."""
+    """The patches of an answer as written. `loose` is that of `patch_spans`, `known` the names of files; `ended`:
+    the answer is complete, so that a fence may lack its end. Raises PatchRefused for a broken answer, and for one
+    of more than LARGEST characters."""
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:
@@ -88,10 +87,10 @@ def apply_patches(
     exists: Callable[[str], bool] | None = None,
     kept: Sequence[Outcome] = (),
 ) -> Applied:
-    """As `apply_answer`, of patches that were read before.
+    """Apply patches that were read before, as `apply_answer`.
 
-    `exists(path)` says of a path that is not in `sources` that there is a file all the same. `kept` is what of an
-    earlier answer for the same sources did fit (`PatchRefused.fits`): it is a part of this one.
+    `exists(path)` tells whether a file outside `sources` exists. `kept` are the outcomes that fitted in an earlier
+    answer for the same sources (`PatchRefused.fits`).
     """
     from repoagent.patch.files import Files, Outcome
     from repoagent.patch.interpretations import outcomes

@@ -26,9 +26,9 @@ MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the
 class Problem:
     """One reason why nothing was applied.
 
-    `path` is the file as repoagent knows it (or as the answer names it, when it is not known), `hunk` counts
-    from 1 within that file's part of the answer (0: the file as a whole). `reason` is a fixed code such as
-    "not-found" or "ambiguous"; `text` says what is wrong and what to send instead.
+    `path` is the known file (or the name in the answer), `hunk` counts from 1 within that file's part of the answer (0:
+    the file as a whole). `reason` is a fixed code such as "not-found" or "ambiguous"; `text` says what is wrong and
+    what to send instead.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Problem:
 
     @property
     def brief(self) -> str:
-        """What is wrong alone, for the user."""
+        """For the user: what is wrong, without the advice for the model."""
         off = " (use --no-parse-check to skip this check)" if self.reason == "parses-worse" else ""
         return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}{off}"
 
@@ -51,10 +51,10 @@ class Problem:
 
 
 class PatchRefused(Refused):
-    """The answer holds a patch that does not fit, or that may not be applied. Nothing of it was applied.
+    """The answer contains a patch that does not fit or is not allowed. Nothing was applied.
 
-    `str(error)` can be given back to the model as it stands. `fits` is what of it does fit, for `apply_patches`, and
-    `named` the files that it has patches for.
+    `str(error)` is a text for the model. `fits` are the outcomes that do fit, for `apply_patches`; `named` are the
+    files with patches.
     """
 
     def __init__(
@@ -73,12 +73,10 @@ class PatchRefused(Refused):
         return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
 
     def details(self) -> dict[str, object]:
-        """The problems, one by one."""
         return {"problems": [asdict(problem) for problem in self.problems]}
 
     @property
     def reasons(self) -> frozenset[str]:
-        """The reason codes of all problems."""
         return frozenset(problem.reason for problem in self.problems)
 
 
@@ -90,7 +88,7 @@ def _shortened(text: str) -> str:
 
 
 class NoPatch(Refused):
-    """The answer holds no patch at all."""
+    """The answer contains no patch."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -100,7 +98,7 @@ class NoPatch(Refused):
 
 
 class PatchError(Exception):
-    """Inside this package: one hunk or file does not fit. Becomes a `Problem` once the file is known."""
+    """Internal: one hunk or file does not fit. Becomes a `Problem` once the file is known."""
 
     def __init__(self, reason: str, text: str, hunk: int = 0) -> None:
         super().__init__(text)
@@ -113,7 +111,7 @@ class PatchError(Exception):
 
 
 class PatchErrors(Exception):
-    """Inside this package: all problems of one file."""
+    """Internal: all problems of one file."""
 
     def __init__(self, errors: Sequence[PatchError]) -> None:
         super().__init__(*errors)
@@ -152,7 +150,7 @@ SPACED = "the space after each `+` was removed"  # "whitespace" in a new file, w
 
 
 def check_strict(patches: Sequence[FilePatch]) -> None:
-    """Raises PatchErrors ("strict") that name each hunk and each tolerance, if reading any of `patches` needed one."""
+    """Raises PatchErrors ("strict") that name each hunk and tolerance if reading any of `patches` needed one."""
     errors: list[PatchError] = []
     for patch in patches:
         whole = sorted(patch.tolerances)

@@ -134,12 +134,12 @@ def rebased(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) ->
     hunk = match.hunk
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
     gone = _pairs(match, lines, lambda line: line.kind == DELETE)
-    held = _pairs(match, lines, lambda line: line.held)
-    held = set() if _tells_nothing(held, gone, new) else held
-    added = new | {h for h, _ in held}
+    rewritten = _pairs(match, lines, lambda line: line.rewritten)
+    rewritten = set() if _tells_nothing(rewritten, gone, new) else rewritten
+    added = new | {h for h, _ in rewritten}
     if not added or (match.level == EXACT and hunk.exact_counts):
         return hunk
-    context, deleted = _pairs(match, lines, _is_context), gone | held
+    context, deleted = _pairs(match, lines, _is_context), gone | rewritten
     every = context | deleted
     if all(h == f for h, f in every) and (any(h for h, _ in every) or not any(added)):
         return hunk
@@ -155,7 +155,7 @@ def rebased(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) ->
         every |= elsewhere
     shown = any(line.bare and not is_blank(line.text) for line in hunk.lines)
     if all(h == f for h, f in every) or some_forgotten_spaces(context, deleted, shown=shown):
-        return hunk  # nothing is held elsewhere then: what is held counts as deleted
+        return hunk  # rewritten context counts as deleted
     table = _table(every, added, file)
     if table is None and any(f and not h for h, f in deleted):
         table = _beside_flush(every, added, _goes_with_flush(match, lines), file)
@@ -169,7 +169,7 @@ def rebased(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) ->
         table = with_or_without(table, every, match, lines, file.known)
     if table is None and _stands_as_written(match, lines, (context, deleted), added, file):
         return hunk
-    if table is None or any(table[h] != f for h, f in held):
+    if table is None or any(table[h] != f for h, f in rewritten):
         raise _unclear(hunk.number)
     return replace(
         hunk,
@@ -269,11 +269,11 @@ def _indents(lines: tuple[str, ...]) -> tuple[frozenset[str], int]:
 
 
 def _is_context(line: Line) -> bool:
-    return line.kind == CONTEXT and not line.held
+    return line.kind == CONTEXT and not line.rewritten
 
 
 def _is_deleted(line: Line) -> bool:
-    return line.kind == DELETE or line.held
+    return line.kind == DELETE or line.rewritten
 
 
 def _pairs(match: Match, lines: Sequence[str], kind: Callable[[Line], bool]) -> set[Pair]:
@@ -378,8 +378,8 @@ def _goes_with_flush(match: Match, lines: Sequence[str]) -> set[str]:
     return found
 
 
-def _tells_nothing(held: set[Pair], gone: set[Pair], new: set[str]) -> bool:
+def _tells_nothing(rewritten: set[Pair], gone: set[Pair], new: set[str]) -> bool:
     """Are deleted lines where the file has them, and lines that stay elsewhere, so deep as nothing new is?"""
-    astray = {h for h, f in held if h != f}
+    astray = {h for h, f in rewritten if h != f}
     unknown = new - {h for h, _ in gone}
     return bool(astray) and not astray & unknown and any(h for h, _ in gone) and all(h == f for h, f in gone)

@@ -17,14 +17,14 @@ CONTEXT, DELETE, ADD = " ", "-", "+"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk. `bare`: it came without a first column; `cr`: it ended in a carriage return; `held`: it
+    """One line of a hunk. `bare`: it came without a first column; `cr`: it ended in a carriage return; `rewritten`: it
     is context that was written as deleted and added again, so the file must have it as it is."""
 
     kind: str
     text: str
     bare: bool = False
     cr: bool = False
-    held: bool = False
+    rewritten: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ class Hunk:
 
 
 class Revision(IntEnum):
-    """What the words before a patch make of the patches above it.
+    """What the text before a patch says about the patches above it.
 
-    VERSION: it is called a better version; CORRECTS: it seems to correct them; NEW: it is called the corrected
-    patch; WITHDRAWS: they are undone.
+    VERSION: it is a better version; CORRECTS: it seems to correct them; NEW: it is the corrected patch; WITHDRAWS: they
+    are withdrawn.
     """
 
     NEUTRAL = 0
@@ -163,10 +163,10 @@ def settle(lines: Sequence[Line]) -> tuple[Line, ...]:
         tail = 0
         while tail < min(len(deleted), len(added)) - head and _same(deleted[-1 - tail], added[-1 - tail]):
             tail += 1
-        settled += [replace(line, kind=CONTEXT, held=True) for line in deleted[:head]]
+        settled += [replace(line, kind=CONTEXT, rewritten=True) for line in deleted[:head]]
         settled += deleted[head : len(deleted) - tail]
         settled += added[head : len(added) - tail]
-        settled += [replace(line, kind=CONTEXT, held=True) for line in deleted[len(deleted) - tail :]]
+        settled += [replace(line, kind=CONTEXT, rewritten=True) for line in deleted[len(deleted) - tail :]]
         settled += rest
     return tuple(settled)
 
@@ -253,8 +253,8 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines. Lines end at `\\n`; in a file that has none, at a lone carriage return. `endings[i]` is
-    "\\n", "\\r\\n", "\\r", or "" for a last line without one."""
+    """Decoded lines. They end at newlines or, in a file without any, at lone carriage returns. `endings[i]` is LF,
+    CRLF, CR, or "" for a last line without one."""
 
     lines: tuple[str, ...]
     endings: tuple[str, ...]
@@ -264,23 +264,23 @@ class Text:
 
     @property
     def final_newline(self) -> bool:
-        """Does the last line end in a newline? True for an empty file: what is added to it shall."""
+        """Whether the last line ends in a newline; True for an empty file."""
         return not self.endings or bool(self.endings[-1])
 
     def encode(self) -> bytes:
-        """The bytes. Raises UnicodeEncodeError for a line that the file's encoding cannot hold."""
+        """The bytes. Raises UnicodeEncodeError for a character that the encoding lacks."""
         whole = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
         return self.bom + whole.encode(self.encoding, self.errors)
 
 
 @lru_cache(maxsize=4)
 def decode(data: bytes) -> Text | None:
-    """The lines of `data`, or None when it is binary. `decode(data).encode() == data` always holds. That of the
-    last few files is kept, as an answer's readings each ask for it.
+    """The lines of `data`, or None if it is binary. `decode(data).encode() == data` always holds. The last few results
+    are cached.
 
-    UTF-16 is recognised by its byte-order mark, or by the NULs of plain letters; text that is UTF-8 but for a
-    few bytes keeps these as surrogate escapes; anything else is taken as Latin-1. NUL characters make a file
-    binary unless all else in it is UTF-8 and they are fewer than its lines.
+    UTF-16 is recognized by its byte-order mark or by the NULs of ASCII letters; mostly valid UTF-8 keeps its bad bytes
+    as surrogate escapes; anything else is Latin-1. NULs make a file binary unless the rest is UTF-8 and there are fewer
+    of them than lines.
     """
     for bom, encoding in _BOMS:
         if data.startswith(bom):
@@ -321,7 +321,7 @@ def _decoded(data: bytes, bom: bytes, encoding: str) -> Text | None:
 
 
 def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Lines without their endings, and the endings, as `Text` has them."""
+    """Lines without their endings, and the endings, as in `Text`."""
     mark = "\n" if "\n" in whole or "\r" not in whole else "\r"
     lines = whole.split(mark)
     tail = lines.pop()
@@ -337,13 +337,13 @@ def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def as_in(text: Text, line: str) -> str:
-    """A line of an answer as `text` would have it: bytes that are not UTF-8, surrogates in the answer, are
-    characters of a Latin-1 file. A diff of such a file, as git prints it, holds them."""
+    """A line of an answer in the encoding of `text`: surrogates, that is bytes that are not UTF-8, are characters of
+    a Latin-1 file."""
     if text.encoding != "latin-1":
         return line
     return _ESCAPED.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)
 
 
 def numbered(lines: Iterable[tuple[int, str]]) -> str:
-    """Lines (counted from 0) as they are shown in an error text, numbered from 1."""
+    """Lines (from 0) for an error text, numbered from 1."""
     return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

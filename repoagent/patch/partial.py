@@ -21,7 +21,8 @@ NOWHERE = frozenset({"not-found", "deleted-line-missing"})
 
 
 def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) -> Outcome | None:
-    """What the hunks of a file come to that have none of its `problems`; None where none does, or cannot be told."""
+    """The outcome of those hunks of a file that have none of its `problems`; None if there are none, or if it is
+    unclear."""
     bad = {problem.hunk for problem in problems}
     if 0 in bad or group[0].source is None:
         return None
@@ -34,9 +35,9 @@ def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) 
 
 
 def joined(kept: Outcome, group: Sequence[Target], files: Files) -> tuple[Outcome, list[Problem]]:
-    """What is kept of a file already, after patches of it in the next answer, and what is wrong with these.
+    """The kept outcome of a file combined with the patches of the next answer, and the problems of these.
 
-    They are made for the file as it is without what was `kept`, or with it. Where they change it again they replace it.
+    They are made for the file with or without what was `kept`. Where they change it again they replace it.
     """
     alone = outcomes(group, files)
     if isinstance(alone, Outcome):

@@ -277,7 +277,7 @@ def _marked(mark: bytes, line: bytes) -> bytes:
 
 
 def quoted(path: str) -> bytes:
-    """A path as git writes it in a header: in C quotes when a byte of it is not plain ASCII."""
+    """A path as in a git header: in C quotes if a byte of it is not plain ASCII."""
     raw = path.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in (34, 92) for byte in raw):
         return raw

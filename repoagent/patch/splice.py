@@ -30,8 +30,8 @@ class _Sign:
     gap: str
 
 
-def carried(match: Match, lines: Sequence[str]) -> Hunk:
-    """the match's hunk with each added line as the file would have it, as far as a deleted line shows that."""
+def with_file_spelling(match: Match, lines: Sequence[str]) -> Hunk:
+    """The match's hunk with each added line in the file's spelling, as far as a deleted line shows it."""
     hunk = match.hunk
     rows = iter(match.rows)
     result: list[Line] = []
@@ -93,7 +93,7 @@ def _signs(text: str) -> list[_Sign]:
 
 @dataclass(frozen=True)
 class Splice:
-    """Lines `start:end` of the file become `lines`. `endings` is given where the hunk itself decides them."""
+    """Lines `start:end` of the file become `lines`. `endings` is set if the hunk decides them."""
 
     start: int
     end: int
@@ -103,9 +103,10 @@ class Splice:
 
 
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
-    """The splices of a placed hunk, in order; `others` are all of the file. Raises PatchError (indentation)."""
+    """The splices of a placed hunk, in order; `others` are all matches of the file. Raises PatchError
+    ("indentation")."""
     if match.level != EXACT:
-        match = replace(match, hunk=carried(match, text.lines))
+        match = replace(match, hunk=with_file_spelling(match, text.lines))
     match = replace(match, hunk=rebased(match, text.lines, others))
     explicit = _tells_endings(match, text)
     result: list[Splice] = []
@@ -125,7 +126,7 @@ def _tells_endings(match: Match, text: Text) -> bool:
 
 
 def merged(parts: Iterable[Splice]) -> list[Splice]:
-    """All splices of a file in order, a repeated one once. Raises PatchError when two touch the same lines."""
+    """All splices of a file in order, repeated ones once. Raises PatchError if two touch the same lines."""
     ordered = sorted(parts, key=lambda part: (part.start, part.end))
     result: list[Splice] = []
     for part in ordered:
@@ -140,7 +141,7 @@ def merged(parts: Iterable[Splice]) -> list[Splice]:
 
 
 def overlap(one: int, other: int, row: int) -> PatchError:
-    """Two hunks that change the same lines."""
+    """The error for two hunks that change the same lines."""
     return PatchError(
         "overlap",
         f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk with both "
@@ -150,7 +151,7 @@ def overlap(one: int, other: int, row: int) -> PatchError:
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
-    """`text` with `parts` (from `merged`) put in. `final_newline` None keeps the state of the file's end."""
+    """`text` with `parts` (from `merged`) applied. `final_newline` None keeps the newline at the end as it is."""
     lines: list[str] = []
     endings: list[str] = []
     at = 0
@@ -194,7 +195,7 @@ def _closed(endings: list[str], final_newline: bool) -> list[str]:
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
-    """What the `\\ No newline` marks say of the file's new end; None when no hunk with one is there."""
+    r"""What the `\ No newline` marks say about the new end of the file; None without such a mark."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
         if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):
@@ -224,7 +225,7 @@ def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:
-    """Can a nameless fence be the whole of this file: has it the first, the last, and most other lines?"""
+    """Whether a nameless fence can be the whole file: it has the first, the last, and most other lines."""
     present = [line.strip() for line in lines if not is_blank(line)]
     offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
     if not present or not offered:
@@ -234,8 +235,8 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_said_whole(whole: str, text: Text) -> None:
-    """Raises PatchError where a text that only words call the whole file keeps too little of it, or lacks its first
-    or last lines."""
+    """Raises PatchError if a text that only the prose calls the whole file keeps too little of it, or lacks its
+    first or last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
     kept = sum((Counter(map(str.strip, old)) & Counter(map(str.strip, new))).values())

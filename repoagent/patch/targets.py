@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repoagent.patch.errors import PatchError, PatchErrors, Problem, check_strict
 from repoagent.patch.files import NO_FILE, Files, Target, bad_path, known_path, same_tail, spellings
-from repoagent.patch.locate.candidates import matches
+from repoagent.patch.locate.candidates import find_matches
 from repoagent.patch.locate.exact import EXACT, index_of
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.parse.answer import decided
@@ -17,8 +17,8 @@ _MODES = {None, "100644", "100755"}
 
 
 def targets(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:
-    """The patches with their files, those of one file together, in the order of the answer; and what is wrong with the
-    names of the others."""
+    """The patches with their files, grouped by file, in the order of the answer; and the problems of the other
+    names."""
     groups: dict[str, list[Target]] = {}
     problems = []
     for patch in _without_idle_claims(patches):
@@ -272,7 +272,8 @@ def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
     index = index_of(text.lines)
     try:
         return all(
-            any(match.level == EXACT for match in matches(hunk, index, strict=True)) for hunk in patch.hunks
+            any(match.level == EXACT for match in find_matches(hunk, index, strict=True))
+            for hunk in patch.hunks
         )
     except PatchError:
         return False

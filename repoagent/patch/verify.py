@@ -19,8 +19,8 @@ ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
-    """Raises PatchError when the edited bytes of a file are not acceptable as its new content. `may_empty`: the patch
-    deletes every line, and is exact."""
+    """Raises PatchError if the edited bytes are not acceptable as the new content. `may_empty`: the patch deletes
+    every line exactly."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
             "empties-file",
@@ -43,7 +43,7 @@ def _is_empty(data: bytes) -> bool:
 
 
 def check_added(added: Sequence[str], before: Sequence[str]) -> None:
-    """Raises PatchError when an added line only stands for code that was left out."""
+    """Raises PatchError if an added line is a placeholder for omitted code."""
     present = set(before)
     for line in added:
         if line not in present and is_spoken_elision(line):
@@ -51,7 +51,7 @@ def check_added(added: Sequence[str], before: Sequence[str]) -> None:
 
 
 def check_conflict(added: Sequence[str], before: Sequence[str]) -> None:
-    """Raises PatchError when the added lines hold a merge conflict, in a file that had none."""
+    """Raises PatchError if the added lines contain merge conflict markers and the file had none."""
     marks = [line[:7] for line in added if _CONFLICT.match(line)]
     if {"<" * 7, "=" * 7, ">" * 7} <= set(marks) and not any(_CONFLICT.match(line) for line in before):
         raise PatchError(
@@ -70,7 +70,7 @@ def _elided(line: str) -> PatchError:
 
 
 def check_left_out(gone: Sequence[str], added: Sequence[str]) -> None:
-    """Raises PatchError when a line such as `...`, new in a whole text, has come in place of several old ones."""
+    """Raises PatchError if a new line such as `...` replaces several old ones in a whole text."""
     if sum(not is_blank(line) for line in gone) < 2:
         return
     for line in added:
@@ -79,7 +79,7 @@ def check_left_out(gone: Sequence[str], added: Sequence[str]) -> None:
 
 
 def check_whole(before: Sequence[str], after: Sequence[str]) -> None:
-    """Raises PatchError when the new text of a whole file looks like a part of it, or like another file."""
+    """Raises PatchError if the new text of a whole file looks like a part of it, or like another file."""
     old = [line.strip() for line in before if not is_blank(line)]
     new = [line.strip() for line in after if not is_blank(line)]
     kept = sum((Counter(old) & Counter(new)).values())

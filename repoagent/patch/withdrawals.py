@@ -15,9 +15,9 @@ from repoagent.patch.parse.answer import adds, everything, withdrawing
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches that are left of an answer; `known` are the names of files.
+    """The patches of an answer that remain; `known` are the names of files.
 
-    Raises PatchRefused where the words take something back and do not make clear what.
+    Raises PatchRefused if the text withdraws something and does not make clear what.
     """
     left: list[FilePatch] = []
     if not any(patch.revises for patch in patches):

@@ -12,10 +12,10 @@ from repoagent.patch.locate.fuzzy import aligned, chained
 from repoagent.patch.model import ADD, CONTEXT, Hunk, Line
 
 
-def matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
+def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
     """All places of `hunk` at the strictest level that has any. `strict` stops after the exact one.
 
-    Raises PatchError when the hunk has nothing to be found by. What is in the file already is not looked for
+    Raises PatchError if the hunk contains no line of the file. A hunk that is applied already is not searched for
     loosely.
     """
     if not index.lines and not hunk.deleted and all(is_blank(line.text) for line in hunk.old):
@@ -28,30 +28,30 @@ def matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match
             hunk.number,
         )
     if strict:
-        return fits_at(hunk, index, EXACT)
+        return matches_at(hunk, index, EXACT)
     quoted = _signs_as_text(hunk, index)
     shown = any(line.bare and not is_blank(line.text) for line in hunk.lines)
     for option in filter(None, [quoted, hunk] if shown else [hunk, quoted]):
         for level in LEVELS:
-            found = fits_at(option, index, level)
+            found = matches_at(option, index, level)
             if found:
                 return found
     if applied_rows(hunk, index):
         return []
     in_parts = (
-        chained(reading, index, loosest) for loosest in (EXACT, WHITESPACE) for reading in readings(hunk)
+        chained(option, index, loosest) for loosest in (EXACT, WHITESPACE) for option in interpretations(hunk)
     )
-    return _first(in_parts) or _first(aligned(reading, index) for reading in readings(hunk))
+    return _first(in_parts) or _first(aligned(option, index) for option in interpretations(hunk))
 
 
 def _first(results: Iterator[list[Match]]) -> list[Match]:
     return next((found for found in results if found), [])
 
 
-def fits_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
-    """The places of all readings of a hunk at one tolerance. Readings that come to the same count once."""
+def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
+    """The places of all interpretations of a hunk at one tolerance. Interpretations with the same effect count once."""
     found: dict[object, Match] = {}
-    for option in readings(hunk):
+    for option in interpretations(hunk):
         for start in find_old(option.old, index, level):
             match = Match(option, tuple(range(start, start + len(option.old))), level)
             found.setdefault(_effect(match), match)
@@ -59,21 +59,21 @@ def fits_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
 
 
 def _effect(match: Match) -> object:
-    """What a fit comes to. A hunk that changes the newline at the end alone does so where it stands."""
+    """What a match changes; for a hunk that changes only the newline at the end, where it is."""
     return tuple(match.changes()) or match.rows
 
 
 def _numbered_blank(hunk: Hunk, index: FileIndex) -> bool:
-    """Has a hunk of blank lines alone a header that is right in every way? Then its number finds it."""
+    """Whether a hunk of only blank lines has an exact header: then its number finds it."""
     if hunk.start is None or not hunk.old or not hunk.exact_counts:
         return False
     return hunk.start - 1 in index.find([line.text for line in hunk.old], EXACT)
 
 
-def readings(hunk: Hunk) -> Iterator[Hunk]:
-    """What the hunk can mean, likeliest first. A blank line without a first column is context, or a new
-    blank line between two added ones, or (at an end of the hunk) nothing at all. When some lines came without
-    their first column, those that start with a space may have lost theirs too."""
+def interpretations(hunk: Hunk) -> Iterator[Hunk]:
+    """What the hunk can mean, likeliest first. A blank line without a first column is context, or a new blank line
+    between two added ones, or (at an end of the hunk) nothing. If some lines lost their first column, those that
+    start with a space may have lost theirs too."""
     yield hunk
     if not any(line.bare for line in hunk.lines):
         return

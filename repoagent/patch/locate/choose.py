@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from repoagent.patch.errors import PatchError, PatchErrors
-from repoagent.patch.locate.candidates import fits_at, matches
+from repoagent.patch.locate.candidates import find_matches, matches_at
 from repoagent.patch.locate.exact import (
     FUZZY,
     LEVELS,
@@ -171,7 +171,7 @@ EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are 
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The one place of each hunk that changes anything. Raises PatchError or PatchErrors, also where what a hunk
+    """The place of each hunk that changes anything. Raises PatchError or PatchErrors, also if a line that a hunk
     deletes and adds again is nowhere in the file."""
     index = index_of(text.lines)
     if not strict:
@@ -180,10 +180,10 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
     options: list[list[Match]] = []
     problems: list[PatchError] = []
     for hunk in hunks:
-        if not hunk.changes and not any(line.held and not is_blank(line.text) for line in hunk.lines):
+        if not hunk.changes and not any(line.rewritten and not is_blank(line.text) for line in hunk.lines):
             continue
         try:
-            found = matches(hunk, index, strict=strict)
+            found = find_matches(hunk, index, strict=strict)
         except PatchError as problem:
             problems.append(problem)
             continue
@@ -211,7 +211,7 @@ def _at_one_depth(
     result: list[list[Match]] = []
     for hunk, found in zip(hunks, options, strict=True):
         rows = {match.rows for match in found}
-        loose = fits_at(hunk, index, WHITESPACE) if shifted and found[0].level in LEVELS else []
+        loose = matches_at(hunk, index, WHITESPACE) if shifted and found[0].level in LEVELS else []
         result.append([*found, *(match for match in loose if match.rows not in rows)])
     return result
 

@@ -153,7 +153,9 @@ def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
-    deleted = [(offset, line.text) for offset, line in enumerate(old) if line.kind == DELETE or line.held]
+    deleted = [
+        (offset, line.text) for offset, line in enumerate(old) if line.kind == DELETE or line.rewritten
+    ]
     for key in (str, _punctuation):
         found = [
             row for row in rows if all(same_literals(key(t), key(index.lines[row + at])) for at, t in deleted)
@@ -252,12 +254,12 @@ class Match:
 
     def claimed(self) -> tuple[tuple[int, int], ...]:
         """The rows `start:end` that it changes, or says it leaves as they are by adding again what it deletes."""
-        held = (
+        rewritten = (
             (row, row + 1)
             for line, row in zip(self.hunk.old, self.rows, strict=True)
-            if line.held and row is not None
+            if line.rewritten and row is not None
         )
-        return (*((change.start, change.end) for change in self.changes()), *held)
+        return (*((change.start, change.end) for change in self.changes()), *rewritten)
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
         """The rows of `hunk.old[first:last]`; for none, the gap next to a neighbour with a row."""

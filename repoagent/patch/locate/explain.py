@@ -13,10 +13,10 @@ from repoagent.patch.model import CONTEXT, DELETE, Hunk, Line, numbered
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
-    """The rows at which the file reads as it would after the hunk.
+    """The rows at which the file already reads as after the hunk.
 
-    None for a hunk whose after-side says too little: a deletion needs a line on each side, an addition must
-    add more than brackets and blank lines.
+    None for a hunk whose new side is too weak: a deletion needs a line on each side, an addition must add more than
+    brackets and blank lines.
     """
     if not any(weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]
@@ -34,13 +34,15 @@ _ALIKE = 300  # characters of a line that are compared
 
 
 def mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
-    """Why `hunk` has no place, with the nearest lines of the file as they are unless `nearest` is False."""
+    """Why `hunk` has no place, with the nearest lines of the file if `nearest`."""
     rows = applied_rows(hunk, index)
     if rows:
         return already_applied(hunk, rows)
     missing = _missing(hunk, index)
     reason = (
-        "deleted-line-missing" if any(line.kind == DELETE or line.held for line in missing) else "not-found"
+        "deleted-line-missing"
+        if any(line.kind == DELETE or line.rewritten for line in missing)
+        else "not-found"
     )
     what = "the hunk does not match the file"
     if missing:

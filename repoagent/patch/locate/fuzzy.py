@@ -36,12 +36,12 @@ _ENOUGH = 0.5  # of the hunk's value must be matched without fuzz
 
 
 def value_of(text: str) -> float:
-    """What it is worth to find a line of a hunk: from 0.1 for a blank one to 1.3."""
+    """How much finding a line of a hunk counts: from 0.1 for a blank line to 1.3."""
     return 0.1 if is_blank(text) else 0.3 + weight(text) / 20
 
 
 def is_confident(match: Match, keys: Sequence[str]) -> bool:
-    """Does half of the hunk's value match without fuzz, and is every addition held where it is?
+    """Whether half of the hunk's value matches without fuzz, and every addition is anchored.
 
     `keys` are the file's lines without white space.
     """
@@ -63,7 +63,7 @@ def is_confident(match: Match, keys: Sequence[str]) -> bool:
         return False  # a lost line stands between two additions, which may be a part of them
     return all(
         not change.added
-        or _held(change, [number for number in beside if 0 <= number < len(old)], match, firm, keys)
+        or _is_anchored(change, [number for number in beside if 0 <= number < len(old)], match, firm, keys)
         for change, beside in zip(changes, _neighbours(match.hunk), strict=True)
     )
 
@@ -78,7 +78,9 @@ def _neighbours(hunk: Hunk) -> Iterator[tuple[int, int]]:
         position += olds
 
 
-def _held(change: Change, beside: Sequence[int], match: Match, firm: set[int], keys: Sequence[str]) -> bool:
+def _is_anchored(
+    change: Change, beside: Sequence[int], match: Match, firm: set[int], keys: Sequence[str]
+) -> bool:
     """Is this the one place for the added lines, and are they not there already?
 
     A neighbour that stands a little off leaves it open on which side of the lines between they belong.
@@ -242,7 +244,7 @@ def _items(hunk: Hunk) -> list[_Item]:
         key = LEVELS[WHITESPACE](line.text)
         gone = line.kind == DELETE
         value = value_of(line.text) + _BESIDE * (kinds[number : number + 3] != [CONTEXT] * 3)
-        items.append(_Item(line.text, key, gone or line.held, value, changed or gone))
+        items.append(_Item(line.text, key, gone or line.rewritten, value, changed or gone))
         changed = gone
     return items
 

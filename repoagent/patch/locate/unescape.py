@@ -88,7 +88,7 @@ def _may_be_escaped(hunk: Hunk, hunks: Sequence[Hunk], lines: Sequence[str]) -> 
 
 
 def _changed(hunk: Hunk) -> list[Line]:
-    return [line for line in hunk.lines if line.kind != CONTEXT or line.held]
+    return [line for line in hunk.lines if line.kind != CONTEXT or line.rewritten]
 
 
 def _is_plain(text: str, name: str) -> bool:

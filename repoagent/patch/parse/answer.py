@@ -200,7 +200,7 @@ _COMPLETES = re.compile(
 
 
 def words(prose: str) -> Revision:
-    """What the words between two patches say of the first. Words that keep it as well make a withdrawal unclear."""
+    """What the text between two patches says about the first. Text that also keeps it makes a withdrawal unclear."""
     weights = [_weighed(sentence) for sentence in _sentences(prose)]
     said = max(weights, default=Revision.NEUTRAL)
     if said is Revision.NEW and Revision.CORRECTS in weights:
@@ -240,29 +240,29 @@ def _denied(match: re.Match[str]) -> bool:
 
 
 def adds(prose: str) -> bool:
-    """Do the words say that a patch comes on top of those above: "and", "then", "also"?"""
+    """Whether the text adds a patch to those above: "and", "then", "also"."""
     return any(_MORE.search(one) or _AND.search(one) for one in _sentences(prose))
 
 
 def everything(prose: str) -> bool:
-    """Do words that withdraw speak of all patches above them, not of the last?"""
+    """Whether a withdrawal is about all patches above, not just the last."""
     return any(
         _THOUGHT.search(one) or any(map(_EVERYTHING.search, _withdrawals(one))) for one in _sentences(prose)
     )
 
 
 def withdrawing(prose: str) -> str:
-    """The sentences of `prose` that take something back."""
+    """The sentences of `prose` that withdraw something."""
     return " ".join(one for one in _sentences(prose) if _weighed(one))
 
 
 def last_counts(prose: str) -> bool:
-    """Do the words after the last patch say that it alone counts: "ignore the first diff"?"""
+    """Whether the text after the last patch makes it the only one: "ignore the first diff"."""
     return any(_LAST_COUNTS.search(one) for one in _sentences(prose) if not _SUPPOSED.search(one))
 
 
 def takes_back_last(prose: str) -> bool:
-    """Do the words after the last patch take that one back: "scratch that", "ignore the patch above"?"""
+    """Whether the text after the last patch withdraws it: "scratch that", "ignore the patch above"."""
     found = (one for one in _sentences(prose) if _TRAILING.search(one))
     return any(not (_SUPPOSED.search(one) or _LAST_COUNTS.search(one)) for one in found)
 
@@ -278,17 +278,17 @@ def _sentences(prose: str) -> Iterator[str]:
 
 
 def completes(prose: str) -> bool:
-    """Do the words say that what a later patch does not speak of stays as in the earlier one?"""
+    """Whether the text keeps those parts of an earlier patch that the later one does not mention."""
     return _COMPLETES.search(prose[-_PROSE_REACH:]) is not None
 
 
 def revises(prose: str) -> bool:
-    """Do the words between two patches withdraw or correct the first: "wait", "corrected", "use this instead"?"""
+    """Whether the text between two patches withdraws or corrects the first: "wait", "corrected", "use this instead"."""
     return words(prose) > Revision.NEUTRAL
 
 
 def alternative(prose: str) -> bool:
-    """Do the words before a patch offer it as one of several: "alternatively", "option B"?"""
+    """Whether the text offers a patch as one of several: "alternatively", "option B"."""
     if _ALTERNATIVE.search(prose[-_PROSE_REACH:]):
         return True
     return any(_SUPPOSED.search(one) and re.search(_USE, one, re.IGNORECASE) for one in _sentences(prose))
@@ -307,12 +307,12 @@ _LOST = re.compile(
 def parse(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> list[FilePatch]:
-    """Everything that an answer asks for, in its order.
+    """All patches of an answer, in order.
 
-    Raises PatchError for a patch that is broken beyond reading. A fence that names no file is taken for a whole
-    file only when it is the single block of the answer, or where `loose` (see `patch_spans`); its names are
-    then None. `known` are names of files, where they are known: one is read as a name whatever it looks like.
-    `ended`: nothing cut the answer off, so hunks without counts in a fence that is never closed are complete.
+    Raises PatchError for a patch that is broken beyond reading. A fence without a file name is a whole file only if it
+    is the single block of the answer, or if `loose` (see `patch_spans`); its names are None then. `known` are names of
+    files: one is read as a name whatever it looks like. `ended`: the answer is complete, so hunks without counts in an
+    unclosed fence are complete.
     """
     found = blocks(answer, loose=loose, known=known)
     if too_large(answer, found):
@@ -520,9 +520,9 @@ def _inherited(
 
 
 def decided(patch: FilePatch, data: bytes) -> FilePatch:
-    """`patch` with one reading of each hunk for a file that holds `data`, and with each hunk of an envelope that has
-    nothing but a heading put under it. Raises PatchError where two readings are borne out, or none of several, and
-    for a hunk that was meant to change something and does not."""
+    """`patch` with one interpretation of each hunk, decided by the file `data`, and with envelope hunks that are
+    only a heading placed under it. Raises PatchError if two interpretations fit, or none of several, and for a
+    hunk without effect that was meant to have one."""
     if all(hunk.changes and not hunk.otherwise and not _has_only_heading(hunk) for hunk in patch.hunks):
         return patch
     text = decode(data)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repoagent.patch.errors import PatchError
 from repoagent.patch.model import FilePatch, Hunk
-from repoagent.patch.parse.hunks import read_hunk, transport_crlf
+from repoagent.patch.parse.hunks import read_hunk, sent_with_crlf
 from repoagent.patch.parse.markers import DIRECTIVE
 from repoagent.patch.parse.unfenced import bare_diff_end
 
@@ -23,9 +23,9 @@ def _directive(line: str) -> tuple[str, str]:
 
 
 def envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
-    """The line after an envelope without a fence that begins at line `at`, and whether it is complete.
+    """The line after an unfenced envelope that begins at line `at`, and whether it is complete.
 
-    One that was begun is complete only with its end. One without a beginning goes on as a diff does.
+    With a beginning it is complete only with its end marker; without one it continues as a diff does.
     """
     begun = _directive(lines[at])[0] == "Begin Patch"
     number = at + 1
@@ -72,11 +72,11 @@ def _directive_ahead(lines: Sequence[str], at: int) -> bool:
 
 
 def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
-    """The files of an envelope. `closed`: the fence around it was closed, or more text follows it.
+    """The patches of an envelope. `closed`: its fence was closed, or more text follows.
 
-    Raises PatchError for one whose lines belong to no file.
+    Raises PatchError for lines that belong to no file.
     """
-    if transport_crlf(lines):
+    if sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
     hunks: list[Hunk] = []

@@ -55,8 +55,8 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """A span with its lines (not the fences) as they read without what they were wrapped in, the file name that goes
-    with it, whether it was closed, what of the wrapping is a tolerance, and the words within its fence before it."""
+    """A span with its unwrapped lines (without the fences), its file name, whether it was closed, the tolerances of
+    unwrapping, and the text before it within its fence."""
 
     span: Span
     lines: tuple[str, ...]
@@ -85,16 +85,16 @@ class _Region:
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
     """The ranges of `answer` that are patches, in order, without overlap. Prose and other code are not.
 
-    `loose`: the model was asked for whole files or functions, so a fence that names no file may be one (its
-    kind is then "code"), and a fence may open at the end of a sentence.
+    `loose`: the model was asked for whole files or functions, so a fence without a file name may be one (kind "code"),
+    and a fence may open at the end of a sentence.
     """
     found = (block for block in blocks(answer, loose=loose) if block.lines or not loose)
     return tuple(block.span for block in found if loose or block.span.kind != CODE or block.name)
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches of an answer, and the fences of kind "code" which name no file. None of one that is too large (see
-    `too_large`). What is `known` to be a file is taken for its name wherever one can stand."""
+    """All patches of an answer, and fences of kind "code" without a file name; nothing if it is `too_large`. A
+    `known` file is recognized as a name everywhere."""
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")
@@ -117,7 +117,7 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
 
 
 def too_large(answer: str, found: Sequence[Block]) -> bool:
-    """Has an answer more lines, or more patches in it (`found`), than are read? No answer has; junk can."""
+    """Whether an answer has more lines, or more patches (`found`), than are read. Only junk has."""
     return len(found) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 

@@ -31,7 +31,7 @@ _FIRST = (
 
 
 def common_start(texts: Sequence[str]) -> str:
-    """What all texts begin with, "" for none."""
+    """The common prefix of all texts."""
     if not texts:
         return ""
     first, last = min(texts), max(texts)
@@ -44,10 +44,10 @@ def common_start(texts: Sequence[str]) -> str:
 def without_numbers(
     lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
 ) -> list[str] | None:
-    """Lines without the number, or the two numbers, before each of them; None where that is not what they have.
+    r"""Lines without the one or two numbers before each of them; None if they are not numbered.
 
-    `12 | -old`, `12: -old`, `12\\t-old`, ` 12  -old`, and for both sides `12  13   same`. `counts` and
-    `start` are what the header of these lines declares, if they are those of one hunk: its lengths and its first line.
+    `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. `counts` and `start` are the
+    lengths and the first line in the header of these lines, if they are those of one hunk.
     """
     full = [line for line in lines if line.strip()]
     if not full or not all(_START_NUMBER.match(line) for line in full):
@@ -171,7 +171,7 @@ def _without_inner(line: str, *, strip_added: bool, spaced: bool) -> str:
 
 
 def number_before(line: str) -> bool:
-    """Does a line begin with a number that can be a line's?"""
+    """Whether a line begins with something like a line number."""
     return _SINGLE.match(line) is not None or _TABBED.match(line) is not None
 
 
@@ -188,7 +188,7 @@ def is_quoted(line: str) -> bool:
 
 
 def unquoted(lines: Sequence[str]) -> list[str]:
-    """Quoted lines without one `>` each, and without the space after it where that belongs to the quotation."""
+    """Quoted lines without one `>` each, and without the space after it if it belongs to the quotation."""
     tight = any(_TIGHT.match(line) for line in lines)
     result = []
     for line in lines:
@@ -198,8 +198,8 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """The lines of an answer without a terminal's colours, where all changed lines have them, and without marks
-    of no width before a line; and the names of what was tolerated."""
+    """The lines of an answer without terminal colours, if all changed lines have them, and without zero-width marks
+    before a line; and the tolerances needed."""
     names = set()
     coded = [line for line in lines if "\x1b" in line]
     if any(_COLOURED.match(line) for line in coded) and not any(
@@ -217,9 +217,9 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
-    """The lines of a block without quotation, line numbers or indentation, and the names of what was taken off.
+    """The lines of a block without quotation, line numbers or indentation, and the tolerances needed.
 
-    Nothing is taken off that can be read as it stands: a line with a sign in the first column, or a header.
+    Nothing is removed that can be read as it is: a line with a sign in the first column, or a header.
     """
     names: set[str] = set()
     for _ in range(_DEPTH):
@@ -251,12 +251,12 @@ def _all_unquoted(lines: Sequence[str]) -> list[str] | None:
 
 
 def margin_of(lines: Sequence[str]) -> str:
-    """The white space with which all lines begin, blank ones aside."""
+    """The white space with which all nonblank lines begin."""
     return common_start([line[: len(line) - len(line.lstrip())] for line in lines if line.strip()])
 
 
 def without_margin(lines: Sequence[str], margin: str) -> list[str]:
-    """Lines without `margin`; of blank ones, as much of it as is there."""
+    """Lines without `margin`; blank lines without as much of it as they have."""
     if not margin:
         return list(lines)
     return [

@@ -158,7 +158,7 @@ def name_claimed_whole(line: str) -> str | None:
 
 
 def single_known(name: str, known: Collection[str]) -> str | None:
-    """The known file of that name, or the only one whose path ends with it."""
+    """The known file of that name, or the only one whose path ends in it."""
     if name in known:
         return name
     tails = [path for path in known if path.endswith(f"/{name}")]
@@ -202,7 +202,7 @@ class _Opening:
 
 
 def is_heredoc(lines: Sequence[str]) -> bool:
-    """Does a shell script write a file of the project with `cat` or `tee`, or give a diff to `git apply` or `patch`?"""
+    """Whether a shell script writes a file with `cat` or `tee`, or passes a diff to `git apply` or `patch`."""
     return any("<<" in line[:300] and _opening(line) for line in lines)
 
 
@@ -229,8 +229,8 @@ def _is_plain(options: str) -> bool:
 
 
 def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[FilePatch]:
-    """The files that a script writes, and the patches that it applies. Raises PatchError for a text that the shell
-    would change, and for a diff in a file that the script does not plainly apply."""
+    """The files that a script writes, and the patches that it applies. Raises PatchError for text that the shell
+    would expand, and for a diff that the script applies with options that change its meaning."""
     patches: list[FilePatch] = []
     folder = ""
     scripts = _documents(lines)
@@ -330,7 +330,7 @@ _MARKDOWN = (".md", ".markdown", ".mdx")
 
 @dataclass(frozen=True)
 class Fenced:
-    """The lines of a fence, the line after it, whether it was closed, and what reading it needed."""
+    """The lines of a fence, the line after it, whether it was closed, and the tolerances needed."""
 
     lines: list[str]
     after: int
@@ -404,7 +404,7 @@ def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
 
 
 def promised(line: str, left: list[int] | None) -> list[int] | None:
-    """The old and new lines that the header of a hunk still promises after `line`; None where it has no counts."""
+    """The old and new lines that a hunk's header still promises after `line`; None without counts."""
     if line.startswith("@@"):
         counts = NUMBERS.match(line)
         return [int(counts.group(2) or 1), int(counts.group(4) or 1)] if counts else None
@@ -520,8 +520,8 @@ def _envelope(lines: Sequence[str], first: int) -> bool:
 
 
 def name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
-    """The file named by the line directly before a block, or by a heading with one short line of prose between;
-    blank lines may stand between."""
+    """The file named on the line before a block, or in a heading with one short line of prose in between; blank
+    lines are skipped."""
     above = [line for line in lines[max(0, at - 4) : at][::-1] if line.strip()]
     near = any(line.strip() for line in lines[max(0, at - 3) : at])
     if not above or not near:
@@ -538,7 +538,7 @@ def name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> s
 
 
 def name_leading(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
-    """The file that the words directly before a diff name."""
+    """The file named in the text directly before a diff."""
     for line in lines[max(0, at - 3) : at][::-1]:
         if line.strip():
             return name_in_lead(line, known)

@@ -32,8 +32,8 @@ _DOTS = re.compile(r"[ \t]*[\[(]?(?:\.{3,}|…)[\])]?[ \t]*\r?$")
 _NAMES = re.compile(r"(?:[ab]/|[^ ]*/)?[^ /]+\.\w{1,12}$")
 
 
-def transport_crlf(lines: Sequence[str]) -> bool:
-    """Did the answer as a whole come with CRLF? Then its first header has one too."""
+def sent_with_crlf(lines: Sequence[str]) -> bool:
+    """Whether the whole answer was sent with CRLF, as its first header shows."""
     headers = (line for line in lines if line.startswith(("@@", "--- ", "+++ ", "diff --git ", "*** ")))
     return next(headers, "").endswith("\r")
 
@@ -41,7 +41,7 @@ def transport_crlf(lines: Sequence[str]) -> bool:
 def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = False) -> tuple[Hunk, int]:
     """The hunk at line `at`, and the line after it. A hunk may lack its `@@` line, or have several headings.
 
-    In an `envelope` numbers are not part of the form, and its directives end a hunk. Raises PatchError for a combined
+    In an `envelope` numbers are not part of the format, and its directives end a hunk. Raises PatchError for a combined
     diff.
     """
     hunk = Hunk((), number, tolerances=frozenset() if envelope else frozenset({"numbers"}))

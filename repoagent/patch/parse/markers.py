@@ -37,8 +37,7 @@ _FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,
 
 @dataclass(frozen=True)
 class Fence:
-    """The line that opens or closes a fence: what precedes it, its mark, its info string, and the
-    column where it starts."""
+    """A line that opens or closes a fence: the text before it, its mark, its info string, and its column."""
 
     margin: str
     mark: str
@@ -47,13 +46,13 @@ class Fence:
 
 
 def interesting(line: str) -> bool:
-    """Can anything of a patch begin on this line? Quick, and wrong only in saying yes."""
+    """Whether a patch may begin on this line. Fast; may have false positives only."""
     return _INTERESTING.match(line) is not None
 
 
 def fence_on(line: str, *, late: bool = False) -> Fence | None:
-    """The fence on a line; one at the end of a sentence only where `late`. After a list's mark, the margin is as
-    wide as that mark."""
+    """The fence on a line; one at the end of a sentence only if `late`. After a list marker, the margin is as wide
+    as the marker."""
     if len(line) > LONGEST or not ("```" in line or "~~~" in line):
         return None
     found = _FENCE.match(line)
@@ -68,12 +67,11 @@ def fence_on(line: str, *, late: bool = False) -> Fence | None:
 
 
 def is_bare_fence(line: str) -> bool:
-    """Is this a fence without an info string?"""
     return _BARE_FENCE.match(line) is not None
 
 
 def is_file_header(lines: Sequence[str], at: int) -> bool:
-    """Do lines `at` and `at + 1` read `--- old` and `+++ new`, or the same in stars?"""
+    """Whether lines `at` and `at + 1` are `--- old` and `+++ new`, or the same with stars."""
     if at + 1 == len(lines):
         return False
     if not lines[at].startswith("--- ") or not lines[at + 1].startswith("+++ "):
@@ -82,8 +80,8 @@ def is_file_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_starred(lines: Sequence[str], at: int) -> bool:
-    """Do lines `at` and `at + 1` read `*** old` and `--- new`, as above a context diff, and name one file? What comes
-    below is not checked, but for the row of stars that a context diff has there."""
+    """Whether lines `at` and `at + 1` are the `*** old` and `--- new` of a context diff for one file. Of what
+    follows only the row of stars is checked."""
     if not lines[at].startswith("*** ") or DIRECTIVE.match(lines[at]) or at + 1 == len(lines):
         return False
     if not lines[at + 1].startswith("--- ") or (at + 2 < len(lines) and lines[at + 2].startswith("******")):
@@ -93,8 +91,8 @@ def is_starred(lines: Sequence[str], at: int) -> bool:
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
-    """Does a `--- name` or `+++ name`, whose other half was forgotten, stand right before a hunk's `@@`? A blank line
-    may be between."""
+    """Whether a `--- name` or `+++ name` without its other half is right before a hunk's `@@`, a blank line apart at
+    most."""
     if not lines[at].startswith(("--- ", "+++ ")) or not lines[at][4:].strip():
         return False
     below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
@@ -102,17 +100,17 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_half_header(line: str) -> bool:
-    """Is this a `--- a/name` or `+++ b/name` that can hardly be anything else, wherever it stands?"""
+    """Whether this is a `--- a/name` or `+++ b/name` that can hardly be anything else."""
     return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
 
 
 def is_index(lines: Sequence[str], at: int) -> bool:
-    """Is this the `Index: name` of Subversion and its like, with its rule below?"""
+    """Whether this is the `Index: name` of Subversion, with the rule below it."""
     return lines[at].startswith("Index: ") and at + 1 < len(lines) and lines[at + 1].startswith("=====")
 
 
 def is_signature(lines: Sequence[str], at: int) -> bool:
-    """Does `git format-patch` end here, with `-- ` and its version, and a blank line or nothing after it?"""
+    """Whether `git format-patch` ends here: `-- ` and a version, then nothing or a blank line."""
     if lines[at].rstrip() != "--" or at + 1 == len(lines) or len(lines[at + 1]) > 60:
         return False
     if at + 2 < len(lines) and lines[at + 2].strip() and not lines[at + 2].startswith(("```", "~~~")):
@@ -121,12 +119,12 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def is_mail(line: str) -> bool:
-    """Does a mail of `git format-patch`, or a commit of `git log -p`, begin here?"""
+    """Whether a mail of `git format-patch`, or a commit of `git log -p`, begins here."""
     return _MAIL.match(line) is not None
 
 
 def starts_diff(lines: Sequence[str], at: int) -> bool:
-    """Is line `at` the first of a diff?"""
+    """Whether line `at` is the first of a diff."""
     line = lines[at]
     if COMMAND.match(line) or is_file_header(lines, at) or is_index(lines, at) or is_lone_header(lines, at):
         return True

@@ -21,11 +21,11 @@ _MOST_DIVIDERS = 40
 
 
 def parse_search_replace(block: Block, inherited: str | None, known: Collection[str] = ()) -> list[FilePatch]:
-    """The blocks in order, those of one file next to each other as one patch. A block without a name of its
-    own is for the file of the block before it (`inherited` for the first).
+    """The blocks in order, adjacent ones of a file as one patch. A block without a name is for the file of the previous
+    block (`inherited` for the first).
 
-    A text that holds a divider of its own is read in every way that it can be; the file decides (see
-    `Hunk.otherwise`). Raises PatchError for markers out of order, and for a block without an end.
+    A text that contains a divider line is read in every possible way; the file decides (see `Hunk.otherwise`). Raises
+    PatchError for markers out of order, and for a block without an end.
     """
     patches: list[FilePatch] = []
     hunks: list[Hunk] = []

@@ -30,12 +30,12 @@ _REACH = 40  # lines in which a paragraph must show a change, to belong to a hun
 
 
 def bare_diff_end(lines: Sequence[str], at: int) -> int:
-    """The line after a diff without a fence: it ends at the first line that cannot belong to it.
+    """The line after an unfenced diff, which is the first line that cannot belong to it.
 
-    After a hunk that has all the lines its header declares, `- x` is a bullet and not a deletion; so it is
-    after a blank line where no header declares anything. Nothing that has lost its first column belongs to a
-    hunk unless a change follows in the same paragraph, or the header still promises old lines and a change is among
-    them: rather too much is taken here (and then refused) than half of a change.
+    After a hunk with all the lines that its header promises, `- x` is a bullet and not a deletion; also after a blank
+    line if no header promises anything. A line that lost its first column belongs to a hunk only if a change follows in
+    the same paragraph, or if the header still promises old lines with a change among them: taking too much (which is
+    refused later) is better than half of a change.
     """
     last = at
     left: tuple[int, int] | None = None  # lines that the hunk's header still promises, old and new
@@ -75,7 +75,7 @@ def bare_diff_end(lines: Sequence[str], at: int) -> int:
 
 
 def is_bullet(line: str) -> bool:
-    """Does a line with a sign read like the item of a list, or like a rule?"""
+    """Whether a line with a sign looks like a list item or a rule."""
     return _BULLET.match(line) is not None
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from repoagent.patch.files import NO_FILE, is_no_file, plain_name, unquote
 from repoagent.patch.model import FilePatch, Hunk
 from repoagent.patch.parse.cleanup import number_before
-from repoagent.patch.parse.hunks import combined, read_hunk, transport_crlf
+from repoagent.patch.parse.hunks import combined, read_hunk, sent_with_crlf
 from repoagent.patch.parse.markers import (
     COMBINED,
     COMMAND,
@@ -30,11 +30,11 @@ _MAIL_HEAD = re.compile(r"(?:From|Date|Subject|Author|AuthorDate|Commit|Merge|X-
 
 
 def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
-    """The files of one diff. `lines` are those of one block, without its fence and what it was wrapped in.
+    """The patches of one diff. `lines` are those of one block, unwrapped.
 
     Raises PatchError for a combined diff.
     """
-    if transport_crlf(lines):
+    if sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
     at = 0
