@@ -24,7 +24,7 @@ from repoagent.git.objects import from_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.files import NO_FILE, spellings
 from repoagent.patch.model import FilePatch, SourceText, decode
 from repoagent.patch.parse.blocks import patch_spans
@@ -265,9 +265,6 @@ def _carried(worktree: WorkTree, change: FileChange, now: Source | None) -> File
         where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
         raise Refused(f"{name} has changed{where} since the patch was made: recreate the patch")
     return replace(change, before=now.data, after=merged)
-
-
-NOTHING_TO_DO = {"already-applied", "no-change"}
 
 
 def is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:

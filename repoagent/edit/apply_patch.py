@@ -24,13 +24,12 @@ from repoagent.edit.apply_input import (
 )
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import (
-    EDIT_TRAILER,
-    SOURCE_TRAILER,
     CommitOutcome,
     SentBack,
     check_failure,
     new_edit_id,
     run_proposal_check,
+    trailers_of,
     with_trailers,
 )
 from repoagent.edit.guards.scope import holds_secrets, why_content_is_off_limits
@@ -38,7 +37,6 @@ from repoagent.edit.request import Draft, EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import agreed, review_and_commit
 from repoagent.edit.ui import Proposal, UserInterface
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
-from repoagent.git.facts import head_blobs
 from repoagent.git.file_writer import (
     Step,
     new_folders,
@@ -137,7 +135,9 @@ def commit_change(
     worktree = session.worktree
 
     def message(changes: Sequence[FileChange]) -> str:
-        return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
+        return with_trailers(
+            words(changes), trailers_of(worktree, settings, "", edit_id, changes), worktree.top
+        )
 
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return edit_id, _commit(session, edit_id, message, ui, remarks)
@@ -270,17 +270,6 @@ def user_error(setback: SentBack) -> RepoagentError:
     if setback.kind == "person":
         return NothingDone("cancelled: nothing was changed.")
     return setback.failure("" if setback.kind == "hook" else "Nothing was changed.")
-
-
-def _trailers(
-    worktree: WorkTree, settings: Settings, edit_id: str, changes: Sequence[FileChange]
-) -> list[tuple[str, str]]:
-    """Those of an edit, but for the model: none took part that we know of."""
-    if not settings.switch("commit.trailers"):
-        return []
-    paths = [change.old_path for change in changes if change.old_path is not None]
-    blobs = head_blobs(worktree, paths)
-    return [(EDIT_TRAILER, edit_id), *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs)]
 
 
 def apply_outside(

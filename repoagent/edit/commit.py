@@ -16,11 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
 
+from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.checks import Check, CheckResult, run_check
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.ui import Proposal, UserInterface
 from repoagent.errors import Busy, CheckFailed, Refused
+from repoagent.git.facts import head_blobs
 from repoagent.git.files import FileChange
 from repoagent.git.index import read_status
 from repoagent.git.process import git
@@ -365,6 +367,21 @@ def wrap(text: str) -> str:
                 )
             )
     return "\n\n".join(part for part in done if part.strip())
+
+
+def trailers_of(
+    worktree: WorkTree, settings: Settings, model: str, edit_id: str, changes: Sequence[FileChange]
+) -> list[tuple[str, str]]:
+    """The trailers of a commit, as the settings want them: the model ("" for none), the edit, the original blobs."""
+    if not settings.switch("commit.trailers"):
+        return []
+    paths = [change.old_path for change in changes if change.old_path is not None]
+    blobs = head_blobs(worktree, paths)
+    return [
+        *([(settings.text("commit.trailer"), f"repoagent:{model}")] if model else []),
+        (EDIT_TRAILER, edit_id),
+        *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
+    ]
 
 
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:

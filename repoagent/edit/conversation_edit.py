@@ -18,7 +18,7 @@ from repoagent.memory.conversation_changes import ConcurrentChange, change, chec
 from repoagent.memory.conversation_log import Change, digest
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_file import apply_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
@@ -128,7 +128,7 @@ def rewrite(
                 raise _nothing(setup, reply) from error
         except Refused as error:
             problem = error
-            if isinstance(error, PatchRefused) and error.reasons <= {"no-change", "already-applied"}:
+            if isinstance(error, PatchRefused) and error.reasons <= NOTHING_TO_DO:
                 raise NothingDone(NO_CHANGE) from error
         if number + 1 < TRIES:
             callbacks.again(str(problem))

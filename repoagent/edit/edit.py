@@ -28,7 +28,6 @@ from repoagent.edit.guards.scope_question import (
 )
 from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
-from repoagent.edit.patch_tool import NOTHING_TO_DO
 from repoagent.edit.pending import Pending, pending
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import Prepared
@@ -53,6 +52,7 @@ from repoagent.git.transaction.results import UnfinishedTransaction
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage, display_name
+from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.jsonl import now
 from repoagent.storage.layout import ensure

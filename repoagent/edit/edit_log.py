@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from repoagent.agent.loop import account
 from repoagent.agent.state import State, open_state
-from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.commit import EDIT_TRAILER, SOURCE_TRAILER, CommitOutcome, compose, with_trailers
+from repoagent.edit.commit import CommitOutcome, compose, trailers_of, with_trailers
 from repoagent.edit.memory import Story, remember
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.pending import Pending, to_remember
@@ -17,28 +16,12 @@ from repoagent.edit.sent_requests import forget_sent
 from repoagent.edit.ui import UserInterface
 from repoagent.edit.unfinished import conversation_file, forget, set_aside
 from repoagent.errors import RepoagentError
-from repoagent.git.facts import head_blobs
 from repoagent.git.files import FileChange
 from repoagent.git.process import uninterrupted
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import public
 from repoagent.storage.secrets import mask, without_secrets
-
-
-def trailers_of(
-    worktree: WorkTree, settings: Settings, who: str, edit_id: str, changes: Sequence[FileChange]
-) -> list[tuple[str, str]]:
-    """The trailers of an edit's commit, as the settings want them."""
-    if not settings.switch("commit.trailers"):
-        return []
-    paths = [change.old_path for change in changes if change.old_path is not None]
-    blobs = head_blobs(worktree, paths)
-    return [
-        (settings.text("commit.trailer"), f"repoagent:{who}"),
-        (EDIT_TRAILER, edit_id),
-        *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
-    ]
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
@@ -67,11 +50,9 @@ class EditLog:
         words, _ = account(self.prepared.tools, state)
         trailer = self.model_setup.settings.text("commit.trailer")
         text = compose(words, tool_context.request.instruction, trailer)
-        return with_trailers(text, self.trailers(state, changes), tool_context.worktree.top)
-
-    def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
-        worktree, settings = self.prepared.tool_context.worktree, self.model_setup.settings
-        return trailers_of(worktree, settings, self.who(state), self.edit_id, changes)
+        worktree = tool_context.worktree
+        trailers = trailers_of(worktree, self.model_setup.settings, self.who(state), self.edit_id, changes)
+        return with_trailers(text, trailers, worktree.top)
 
     def who(self, state: State) -> str:
         return model_of_record(self.model_setup.model.spec, state.turns)

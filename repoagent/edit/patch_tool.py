@@ -18,11 +18,10 @@ from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import read_source
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
-from repoagent.patch.errors import NOTHING, TOLERANCES, NoPatch, PatchRefused, Problem
+from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused, Problem
 from repoagent.patch.files import Outcome
 from repoagent.patch.model import FilePatch, decode
 
-NOTHING_TO_DO = {"already-applied", "no-change"}
 NAMES = {  # an edit that cannot be made as it was meant: nothing of it is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
 }  # fmt: skip

@@ -14,6 +14,7 @@ from repoagent.patch.model import FilePatch
 if TYPE_CHECKING:
     from repoagent.patch.files import Outcome
 
+NOTHING_TO_DO = frozenset({"already-applied", "no-change"})  # reasons: the files already have the change
 NOTHING = "The change was refused; nothing was applied."
 # What of a problem's text is for the model that is to send something else.
 _FOR_THE_MODEL = re.compile(

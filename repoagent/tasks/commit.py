@@ -11,7 +11,16 @@ from dataclasses import field, replace
 from repoagent.agent.approvals.policy import Asked
 from repoagent.agent.loop import account
 from repoagent.dataclass import dataclass
-from repoagent.edit.commit import CommitOutcome, NotNow, SentBack, commit, compose, new_edit_id, with_trailers
+from repoagent.edit.commit import (
+    CommitOutcome,
+    NotNow,
+    SentBack,
+    commit,
+    compose,
+    new_edit_id,
+    trailers_of,
+    with_trailers,
+)
 from repoagent.edit.memory import Story, recorded_changes, remember_changes
 from repoagent.edit.pending import pending, to_remember
 from repoagent.edit.request import Draft, EditRequest, Target
@@ -268,7 +277,7 @@ def _remembered(
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
-    from repoagent.edit.edit_log import model_of_record, trailers_of
+    from repoagent.edit.edit_log import model_of_record
 
     state = context.state
     words, _ = account(context.tools, state)

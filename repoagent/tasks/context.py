@@ -20,7 +20,6 @@ from repoagent.agent.state import EDIT, State, Tool, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.model_setup import ModelSetup
-from repoagent.edit.patch_tool import NOTHING_TO_DO
 from repoagent.edit.request import Draft
 from repoagent.edit.tools import ToolContext
 from repoagent.edit.ui import NonInteractive, UserInterface
@@ -30,6 +29,7 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.usage import Limits
+from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet
 from repoagent.tasks.runs.directory import RunDirectory
