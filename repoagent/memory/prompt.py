@@ -177,7 +177,7 @@ def failure_of(turn: Turn) -> str:
 
 def failing_line(text: str) -> str:
     """The first line of a failure that is no frame of a traceback and no decoration; one that names an error first."""
-    output = text.partition(_OUTPUT)[2].partition(_AFTER)[0] or text
+    output = _ADVICE.split(text.partition(_OUTPUT)[2], maxsplit=1)[0].strip() or text
     told = [line.strip() for line in output.split("\n") if line.strip() and not _FRAME.match(line)]
     named = (line for line in told if re.search(r"(?i)\b\w*(?:error|exception|fail(?:ed|ure)?)\b", line))
     return cut(next(named, told[0] if told else ""), WORDS // 2)

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from repoagent.edit.checks import CheckResult
+from repoagent.edit.commit import check_failure
 from repoagent.errors import ModelError, Refused
 from repoagent.llm.conversation import Turn, append, dumps, loads, read
 from repoagent.llm.usage import estimate_tokens
@@ -111,6 +113,11 @@ def test_a_conversation_beyond_recognition_is_named_and_the_edits_are_told(memor
     with pytest.raises(Refused, match=r"conversation\.md"):
         compact(memory)
     assert memory.conversation.read_text() == "rewritten by hand"
+
+
+def test_the_advice_to_a_model_is_no_line_of_a_failure(tmp_path: Path) -> None:
+    silent = CheckResult("false", 1, b"", 0.1)
+    assert failing_line(str(check_failure(silent, tmp_path))).startswith("The check `false` failed")
 
 
 def test_words_without_code() -> None:
