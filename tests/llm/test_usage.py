@@ -50,7 +50,9 @@ def test_cost_is_checked_before_the_call() -> None:
 def test_a_limit_on_cost_needs_a_price() -> None:
     for limits, name in ((Limits(cost=1.0), "--max-cost"), (Limits(day=1.0), "max_cost_per_day")):
         meter = Meter(limits, PRICES.get)
-        with pytest.raises(UsageError, match=rf'{name} can.t be kept.*\[models."some/other"\]'):
+        with pytest.raises(
+            UsageError, match=rf'{name} needs the price of some/other.*\[models."some/other"\]'
+        ):
             meter.before_attempt(Usage(), "some/other")
         assert meter.attempts == 0
 

@@ -106,7 +106,7 @@ def test_an_image_is_given_as_one(repo: GitRepo, use: Use) -> None:
     assert told.data["blob"] == repo.git("hash-object", "shot.png").strip()
     with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):
         use().told("read", path="large.png")
-    with pytest.raises(UsageError, match=r"paper\.pdf can't be sent .*pdftotext"):
+    with pytest.raises(UsageError, match=r"cannot send paper\.pdf .*pdftotext"):
         use().told("read", path="paper.pdf")
 
 

@@ -104,12 +104,12 @@ def test_the_model_of_a_repository_is_named_where_it_is_asked(
     for command in ("edit a.txt x --yes", "ask x", "run x --mode read-only"):
         done = run(*command.split(), env=none, stdin="x")
         assert done.code == 4 and "using openai/theirs, which " in done.err, command
-        assert ".repoagent/config.toml, which comes with the repository, names it" in done.err
+        assert ".repoagent/config.toml of this repository names" in done.err
     own = clean_environment / ".config/repoagent/config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('model = "command:echo mine"\n')
     done = run("ask", "x", env=none, stdin="x")
-    assert (done.out, "is asked" in done.err) == ("mine\n", False)
+    assert (done.out, "using " in done.err) == ("mine\n", False)
 
 
 def test_a_program_that_watches_files_is_not_run_by_our_calls(

@@ -98,7 +98,7 @@ def test_a_resumed_run_sends_the_same_bytes_or_says_that_they_are_gone(repo: Git
     for path in (repo.top / ".repoagent").rglob("*.png"):
         path.write_bytes(png(2, 2))  # no longer what was sent
     assert work(repo, "And now?") == f"{len(pdf(2))} bytes"
-    assert "shot.png is not attached: the copy that was sent is gone" in server.requests[3].text
+    assert "shot.png is not attached: the copy that was sent no longer exists" in server.requests[3].text
 
 
 def test_a_server_of_chat_completions_gets_it_too(
@@ -125,7 +125,7 @@ def test_a_server_of_chat_completions_gets_it_too(
         ("../away.png", "is not a plain path inside the work tree"),
         ("away.png", "symbolic link"),
         ("cut.png", "cut.png ends too early"),
-        ("old.tiff", "is a TIFF image, which can't be sent: convert it to PNG or JPEG first"),
+        ("old.tiff", "is a TIFF image, which cannot be sent: convert it to PNG or JPEG first"),
         ("story.txt", "%PDF-like beginnings"),
     ],
 )

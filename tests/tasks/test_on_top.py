@@ -219,7 +219,7 @@ def test_it_can_be_committed_whole(repo: GitRepo) -> None:
         go(repo, *mix(repo))
     repo.write("f.txt", "again\n" + REST + "more\n")
     outcome, model, person = go(repo, prompt="", commit=Options(include_dirty=True))
-    assert "note: the commit includes your own changes to f.txt (line 1)" in notes(person)
+    assert "note: the commit includes your own changes of f.txt (line 1)" in notes(person)
     assert (model.seen, outcome.left, repo.status()) == ([], (), "")
     assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
 
