@@ -1,10 +1,7 @@
-"""What a model asks for, and what it is told.
+"""Actions and observations, and how an action is written as a tag that nothing in its body can end.
 
-How an action is written as a tag, so that nothing in its body can end it.
-
-A tag may carry an id, and is then closed by a tag with the same id: `<run id="x7">…</run id="x7">`. Its
-body may hold anything but that. What repoagent quotes has an id where the content holds such a tag: it is
-made from the content and not contained in it.
+A tag may have an id, and is then closed by a tag with the same id: `<run id="x7">…</run id="x7">`. Its body may contain
+anything else. Text that repoagent quotes gets an id, made from the content and not contained in it, where it needs one.
 """
 
 from __future__ import annotations

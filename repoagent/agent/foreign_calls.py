@@ -1,6 +1,6 @@
-"""Tool calls in a form that is none here: a tag of another program, a call as JSON or XML, a shell block alone.
+"""Recognize tool calls in the form of other programs: their tags, calls as JSON or XML, a shell block alone.
 
-Models know such forms from elsewhere. What they hold is never performed: the model is told how it is written here.
+Models know such forms from elsewhere. Their content is never performed; the model is told how to write it here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What runs in the sandbox, as the text of `python -c`: a kernel that works in the folder it is given.
+"""The text of `python -c` that starts a kernel in the sandbox, in the folder it is given.
 
-Its sockets are made by relative names, in the folder it is started in: a whole path may be too long for one.
+It creates its sockets by relative names, because an absolute path may be too long for a socket.
 """
 
 import fcntl

@@ -1,11 +1,7 @@
-"""Messages to a kernel and from it, by Jupyter's messaging protocol (version 5), over sockets in a folder.
+"""A Jupyter kernel as a child process, and one cell run in it, by Jupyter's messaging protocol (version 5).
 
-What comes from a kernel was written by the code that runs in it: it is signed with a key that this code can read, so
-nothing in it is relied on but its size.
-
-The kernel: a process like that of a command, in the same sandbox, and the sockets by which it is spoken to.
-
-One cell: its code is sent, what it prints and shows is put into a file, and it is ended when it takes too long.
+The kernel runs in the same sandbox as a command, with sockets in a folder. Its messages are signed with a key that the
+code in it can read, so nothing in them is trusted.
 """
 
 from __future__ import annotations

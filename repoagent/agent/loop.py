@@ -1,9 +1,8 @@
-"""Who decides what to do next: a model behind a prompt, or an agent that somebody plugs in.
+"""The loop of an agent: ask for a reply, perform its actions, append the observations, until the task ends.
 
-The loop: a model call, its actions performed, what came of them appended, until the task is at its end.
-
-It keeps no counters. How often something failed in a row, what is left to perform, whether a turn is
-repeated: all that is read off the conversation, so a run that was killed goes on where it was.
+It keeps no counters: what failed how often, what is left to perform and whether a turn repeats all follow from the
+conversation, so that a run that was killed resumes where it was. `Agent` is what decides the next step: a model, or a
+plugin.
 """
 
 from __future__ import annotations
@@ -305,8 +304,8 @@ class _Run:
             if why := why_skipped(tool, action, steps(self.state.turns)[-1].performed):
                 if action.kind == "finish" and reply.commit_message:
                     why += (
-                        " Its commit message is kept: once that is fixed, or is not part of your change, "
-                        "send only `<finish>`."
+                        " Its commit message is kept: send only `<finish>` once that is fixed, or is not part of "
+                        "your change."
                     )
                 seen = Observation(SKIPPED, why, ok=False, blocks=False)
             else:

@@ -1,8 +1,8 @@
-"""When a model goes round in circles: read off the steps of a run, a pure function.
+"""Detect a model that is stuck in a loop, from the steps of a run; a pure function.
 
-Two steps are the same when their replies and observations are (spaces apart), or nearly so when they ask for the same
-actions and got the same results, whatever is said around them; times, addresses and temporary names do not count. The
-same again after an edit is no repetition: test, edit, test is how work looks. Waiting is none for long.
+Two steps are equal when their replies and observations are (except for spaces), and similar when they ask for the same
+actions with the same results; times, addresses and temporary names do not count. The same action after an edit is not a
+repetition (test, edit, test), nor is waiting for a limited time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tools as an API knows them: their schemas, and the conversation with calls and results in place of tags.
+"""Tools in the form of a provider's API: their schemas, and conversations with calls and results instead of tags.
 
-A tool says what it takes by the tag in its text; its schema is read off that. A call becomes the same tag in the text
-of the reply (`llm.calls`), so the conversation, the loop and all that is done with them know tags alone.
+A schema is derived from the tag in the text of a tool. A call becomes the same tag in the text of the reply, so the
+conversation and the loop only know tags.
 """
 
 from __future__ import annotations

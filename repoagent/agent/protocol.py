@@ -1,4 +1,4 @@
-"""What a model writes becomes actions. Every text has a reading; what is to be run is never guessed."""
+"""Parse a reply into actions. Every text has a reading; what to run is never guessed."""
 
 from __future__ import annotations
 

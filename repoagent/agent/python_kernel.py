@@ -1,7 +1,4 @@
-"""The tool `python`, and the room that its kernel lives in.
-
-Which Python the kernel is: the project's own where it can be one, else the one that repoagent runs on.
-"""
+"""The tool `python`, the session of its kernel, and which interpreter it uses: the project's own where possible."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A reply cut into pieces, from left to right: prose, code, patches, tags.
+"""Split a reply into pieces, from left to right: prose, code, patches, tags.
 
-What starts first wins: a tag inside a patch, a code fence or a body is no tag, a patch in a body is no patch.
+What starts first wins: a tag inside a patch, a code fence or a body is not a tag, and a patch in a body is not a patch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The state of a run is its conversation. Nothing the loop needs to go on lives anywhere else.
-
-A tool is a value: its name, what the prompt says of it, and a function. The loop's own tools are here.
-"""
+"""The state of a run, which is its conversation, and `Tool`: a name, its text in the prompt, and a function."""
 
 from __future__ import annotations
 
@@ -136,7 +133,7 @@ OWN = (
     Tool("think", "", _think, needs="nothing"),
     Tool(
         "message",
-        "<message>words</message> tells the user something while you work on.",
+        "<message>words</message> tells the user while you continue.",
         _message,
         needs="nothing",
     ),

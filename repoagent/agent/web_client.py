@@ -1,10 +1,8 @@
-"""Addresses of pages: read strictly, and written in one way, so that what is asked, allowed and fetched is the same.
+"""Fetch one page over HTTP from the public internet.
 
-Which addresses of the network may be connected to: those of the public internet.
-
-One page over HTTP: the name is resolved once, and that very address is connected to; nothing takes for ever.
-
-No proxy is used: it would resolve the name again, somewhere else, and what is refused here could be reached there.
+URLs are parsed strictly and written in one way, so that what is asked about, allowed and fetched is the same. The
+name is resolved once, and that very address is connected to; every step has a deadline. No proxy is used: it would
+resolve the name again, and could reach what is refused here.
 """
 
 from __future__ import annotations
@@ -254,7 +252,9 @@ class _Exchange:
         try:
             self._exchange()
         except ssl.SSLCertVerificationError as error:
-            self.failure = UsageError(f"the certificate of {site} is not trusted: {error.verify_message}.")
+            self.failure = UsageError(
+                f"the certificate of {site} is not trusted: {error.verify_message.rstrip('.')}."
+            )
         except ssl.SSLError as error:
             self.failure = UsageError(
                 f"could not open an encrypted connection to {site}: {error.reason or error}."

@@ -1,6 +1,6 @@
-"""What runs in a process of its own, as the text of `python -c`: a page in HTML comes in, readable text goes out.
+"""The text of `python -c` that extracts the readable text of an HTML page in a process of its own.
 
-It has little time and memory, no network and no keys, since whoever wrote the page may have meant it to do harm.
+It has little time and memory, no network and no keys, since the author of the page may be hostile.
 """
 
 import html

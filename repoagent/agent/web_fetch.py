@@ -1,7 +1,4 @@
-"""The text of a page: of HTML what a person would read, of other text all of it, of anything else nothing.
-
-The tool `browse`.
-"""
+"""The tool `browse`: fetch a page and show its text, of HTML what a person would read."""
 
 from __future__ import annotations
 

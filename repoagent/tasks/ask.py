@@ -1,9 +1,6 @@
-"""One call, with limits, and what is kept of it.
+"""Answer a question: read the files that it names, build the request, send it once, and keep what was sent.
 
-The files that a person names for a question: text, images and PDFs, by what they hold and not by what they are
-called.
-
-The one request of a question: the files, each named and quoted, and after them the words of the person.
+A file is text, an image or a PDF by its content, not its name. The files come first in the request, then the question.
 """
 
 from __future__ import annotations

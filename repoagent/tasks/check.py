@@ -1,4 +1,4 @@
-"""The `--check` of the settings. A module of its own: `apply` and the library need it without the toolset of a run."""
+"""The `--check` of the settings, importable without the toolset of a run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Files of which the run's change can't be committed alone: whole, where the person wants that, or not at all.
+"""Commit what a run has changed: everything at its end, or each edit at once.
 
-What a run has changed becomes a commit: all of it at its end, or each edit at once.
+Where the run's change to a file cannot be separated from the user's, the file is committed whole if the user agrees, or
+not at all.
 """
 
 from __future__ import annotations

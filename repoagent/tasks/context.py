@@ -1,17 +1,10 @@
-"""What a person asks of a run, and under which conditions.
-
-The seam between a run and the person: all that an edit needs, and the questions that only a run has.
-
-What one run has on the table: where it works, who it asks, what it may do, what it has changed.
-
-The `Talk` of a program: nobody is asked, unless it brings the functions for that.
-"""
+"""The request, user interface and shared state of one run."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,7 +17,7 @@ from repoagent.edit.request import Draft
 from repoagent.edit.tools import ToolContext
 from repoagent.edit.ui import NonInteractive, UserInterface
 from repoagent.errors import Refused
-from repoagent.git.files import FileChange, Source, blob_hash, check_path
+from repoagent.git.files import blob_hash, check_path
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
@@ -32,6 +25,7 @@ from repoagent.llm.usage import Limits
 from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet
+from repoagent.tasks.refused_edit import RefusedEdit
 from repoagent.tasks.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -105,12 +99,6 @@ class RunInterface(UserInterface, Protocol):
 # What an earlier version wrote over a file that it showed; a text that imitates it only has a file read once more.
 _SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
 
-DRAFT = "@draft"  # the path by which a model names what is kept of a refused edit
-DROPPED = "What was kept of your refused edit is dropped"
-SEND_WHOLE = "Send the whole edit again if you still want it."
-
-Version = tuple[str, str | None]  # the blob and the mode of a file; "" and None where there is none
-
 
 @dataclass
 class RunContext:
@@ -138,64 +126,10 @@ class RunContext:
     unseen: bool = False
     tools: tuple[Tool, ...] = ()
     branch: str | None = None  # the one it began on in this process
-    # What the run had changed when its last edit was refused; None when that was applied, or there was none.
-    when_refused: frozenset[FileChange] | None = None
-    # The files of an edit of which a part is kept (`Workbench.kept`), as they were when it was refused; and why that
-    # part was dropped, until the model has been told.
-    draft_files: dict[str, Version] = field(default_factory=dict)
-    dropped: str = ""
+    refused: RefusedEdit = field(init=False)
 
-    @property
-    def edit_is_missing(self) -> bool:
-        """Whether the last edit was refused, and nothing has been changed since."""
-        return self.when_refused is not None and self.when_refused == frozenset(self.change_set.changes)
-
-    def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
-        """Remember whether an edit was applied. One that had nothing to do, or that the user did not want, is not
-        missing."""
-        reasons = set(reasons)
-        applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
-        self.when_refused = None if applied else frozenset(self.change_set.changes)
-
-    def bind_draft(self) -> None:
-        """Remember what the files of a partly refused edit are, as the last action has read them."""
-        bench = self.bench
-        sides = {path for kept in bench.kept for path in (kept.change.old_path, kept.change.path)}
-        sources = bench.draft.sources
-        paths = filter(None, sides | bench.missing.keys())
-        self.draft_files = {path: _version(sources.get(path)) for path in sorted(paths)}
-
-    def drop_if_changed(self, read: Callable[[str], Source | None]) -> None:
-        """Drop what is kept of a refused edit where one of its files has changed since."""
-
-        def changed(path: str) -> bool:
-            try:
-                return _version(read(path)) != self.draft_files[path]
-            except Refused:  # it is a link or a folder by now
-                return True
-
-        if names := [path for path in self.draft_files if changed(path)]:
-            self.drop_draft(f"{', '.join(names)} changed since")
-
-    def drop_draft(self, why: str) -> None:
-        """Drop what is kept of a refused edit, if anything is. The model is told before its next edit counts."""
-        if self.bench.missing:
-            self.bench.drop_kept()
-            self.draft_files = {}
-            self.dropped = why
-
-    def withdraw_draft(self) -> str:
-        """Drop it because the model wants to. What it is told; "" where nothing is kept."""
-        if not self.bench.missing:
-            return ""
-        self.drop_draft("")
-        self.when_refused = None
-        return f"{DROPPED}."
-
-    def take_dropped(self) -> str:
-        """What the model has to be told of what was dropped; "" for nothing, or where it was told."""
-        why, self.dropped = self.dropped, ""
-        return f"{DROPPED}, because {why}. {SEND_WHOLE}" if why else ""
+    def __post_init__(self) -> None:
+        self.refused = RefusedEdit(self.bench, self.change_set)
 
     @property
     def state(self) -> State:
@@ -229,20 +163,6 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
             blobs = (*_SHOWN.findall(turn.text), *_blobs(turn).items())
             found |= {path: blob for path, blob in blobs if _is_path(path)}
     return found
-
-
-def _version(source: Source | None) -> Version:
-    return ("", None) if source is None else (source.blob, source.mode)
-
-
-def is_draft_pending(state: State) -> bool:
-    """Whether the conversation says last that a part of a refused edit is kept."""
-    pending = False
-    for turn in state.turns:
-        if turn.role == "observation":
-            done = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
-            pending = "partial" in turn.meta or (pending and not done and DROPPED not in turn.text)
-    return pending
 
 
 def _blobs(turn: Turn) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""The edit of a run: a patch that fits is written to the files at once, by the way that every edit goes.
-
-What a patch of a run is made for: the files that it names, bound to what is on disk, or why it may not be made.
-"""
+"""The tool `edit` of a run: bind a patch to the files on disk, check it, and write it at once."""
 
 from __future__ import annotations
 
@@ -30,7 +27,8 @@ from repoagent.patch.files import bad_path, spellings
 from repoagent.patch.model import FilePatch
 from repoagent.storage import jsonl
 from repoagent.storage.folders import SystemFailed
-from repoagent.tasks.context import DROPPED, SEND_WHOLE, RunContext
+from repoagent.tasks.context import RunContext
+from repoagent.tasks.refused_edit import DROPPED, SEND_WHOLE
 
 WRITE = "write"  # how a write of a run is called in the journal: no edit that `undo` would take back alone
 
@@ -45,7 +43,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         if not seen.ok and context.bench.missing:  # whatever this one was refused for
             seen = replace(seen, data={**seen.data, "partial": True})
         reasons = seen.data.get("reasons")
-        context.note_edit(ok=seen.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
+        context.refused.note(ok=seen.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
         return seen
 
     def apply(action: Action) -> Observation:
@@ -55,7 +53,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         mark = _mark(context, action)
         if context.change_set.edit == mark:  # the run was killed before it could say so
             paths = _files_of(context, _patches(action.body))
-            rest = ", with the kept part of it," if context.take_dropped() else ","
+            rest = ", with the kept part of it," if context.refused.take_notice() else ","
             said = [f"Applied: {', '.join(paths)}{rest} before the run was interrupted.", after(paths)]
             return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
         context.clear()
@@ -63,8 +61,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         if refusal := bind(context, patches):
             pending = [context.bench.still_missing] if context.bench.missing else []
             return Observation(EDIT, "\n\n".join([refusal, *pending]), ok=False)
-        context.drop_if_changed(context.bench.draft.sources.get)
-        if dropped := context.take_dropped():
+        context.refused.drop_if_changed(context.bench.draft.sources.get)
+        if dropped := context.refused.take_notice():
             return Observation(EDIT, f"Not applied. {dropped}", ok=False)
         again = f"\n{DROPPED}. {SEND_WHOLE}" if context.bench.missing else ""
         stale = [
@@ -74,7 +72,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         ]
         seen = masked.perform(action)
         changes = context.bench.draft.edits
-        context.bind_draft()
+        context.refused.bind()
         if not seen.ok or not changes:
             return replace(seen, final=False)
         if context.gate.mode == "read-only":
@@ -267,7 +265,7 @@ def bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     """Bind the files that the patches name, those of a partly refused edit and those seen before, to what is on disk;
     why they can't be, or ""."""
     bench = context.bench
-    named = spelled(patches) | context.draft_files.keys()
+    named = spelled(patches) | context.refused.files.keys()
     here = {name for name in named if bad_path(name) is None and (context.worktree.top / name).is_file()}
     names = sorted(here | set(context.shown))
     bench.not_ignored = _not_ignored(context, names)

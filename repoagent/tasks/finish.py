@@ -1,9 +1,4 @@
-"""The plan of a run where it can't be read: a folder, or not UTF-8. It is kept, and the run goes on.
-
-The action `finish`: a run ends when the plan is done, the person's commands agree, and the commit is made.
-
-What a run or a chat has changed and not committed, between its turns: seen, taken back, or let go of.
-"""
+"""The tool `finish`: a run ends when its plan is done, the check and the user's hooks pass, and the commit is made."""
 
 from __future__ import annotations
 
@@ -113,7 +108,7 @@ class Finishing:
             if refusal := refuse():
                 return refusal
         self._what_became_of_it()
-        if context.edit_is_missing and context.change_set.changes:
+        if context.refused.is_missing and context.change_set.changes:
             context.ui.say(
                 "note: the model's last edit was refused and not sent again; the change does not include it"
             )
@@ -166,7 +161,7 @@ class Finishing:
         if bench.missing:  # said of each such edit
             turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
             text = f"Your edit is incomplete. {bench.still_missing}"
-        elif self.context.edit_is_missing:
+        elif self.context.refused.is_missing:
             text = (
                 "Your last edit was refused, and nothing has changed since, so the files do not contain "
                 "it. Send it again, corrected; if it is not needed, finish again."
@@ -286,7 +281,7 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
         found.append("you have changed files and not finished")
     if context.bench.missing:
         found.append(f"your edit is incomplete (missing: {'; '.join(context.bench.missing.values())})")
-    elif context.edit_is_missing:
+    elif context.refused.is_missing:
         found.append("your last edit was refused and nothing has changed since")
     if open_tasks(context.run_dir.plan) and not context.request.plan_only:
         found.append("tasks of the plan are open")

@@ -1,12 +1,8 @@
-"""The files of the work tree that no model is to see: which there are, asked before each command.
+"""The files of the work tree that are hidden from models: found before each command, and hidden from git's output.
 
-It has to be known of every file, and little changes from command to command. So each folder is read once, and again
-when its own time of change is another: entries come and go with it. What git tracks is read when the index has changed.
-
-What git, run by a command that nobody is asked about, shows of files that no model is to see: that they differ.
-
-It is told to take them for binary, by their names, in the file of attributes that holds for all repositories. So what
-old commits have of them is left out of patches too. A `.gitattributes` that says otherwise wins.
+Each folder is read once, and again when its modification time changes; the tracked files when the index changes. Git
+is told, in the attributes file for all repositories, to treat hidden files as binary, so that patches of old commits
+do not show them either; a `.gitattributes` that says otherwise wins.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The front matter of a Markdown file: YAML as PyYAML reads it, every scalar a text.
+"""Markdown files with YAML front matter: find them, read them safely, and quote them on a line of a prompt.
 
-A plain text may hold a colon and a blank ("description: Use when: …"), which YAML forbids and people write. Anchors,
-tags, names given twice and what is nested deeply are refused, with the number of the line.
-
-Where such texts stand, and how one is read: no link leads out of a repository, nothing special is opened.
-
-Other people's words on a line of a prompt.
+All scalars are text. An unquoted text may contain a colon and a blank ("description: Use when: …"), which YAML forbids.
+Anchors, tags, repeated names and deep nesting are refused with the line number. No link may lead out of a repository.
 """
 
 from __future__ import annotations
@@ -244,7 +240,7 @@ def read_text(place: Place, path: Path, limit: int, *, within: Path | None = Non
     except OSError as error:
         raise Refused(f"could not be read ({error.strerror})") from error
     if b"\0" in data:
-        raise Refused("is no text")
+        raise Refused("is not text")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

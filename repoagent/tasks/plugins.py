@@ -1,10 +1,6 @@
-"""Programs that describe themselves: which one a name of `run.tools` is, and what it says of itself.
+"""Tools made by others: programs that describe themselves (`run.tools`), and the entry-point group `repoagent.tools`.
 
-Tools of installed packages: the entry-point group `repoagent.tools`.
-
-A program that describes itself, as a tool: the action on its standard input, an observation from what it prints.
-
-All tools that others make, each behind the gate; a broken one is left out, with a sentence.
+Each is called through the gate. A broken one is skipped with a warning.
 """
 
 from __future__ import annotations

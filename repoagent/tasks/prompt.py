@@ -1,7 +1,4 @@
-"""What a run sends: a beginning that stays the same from call to call, then the conversation as it grows.
-
-What a run is told of its environment: the confinement of its commands, in words, and what the top folder shows.
-"""
+"""The fixed part of a run's prompt, and what it says of the repository and of the environment of its commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools to look around, as a run has them: each sees the files as they are now, and the outputs of the run too."""
+"""The tools that look, as a run has them: on the current files, and on the outputs of the run."""
 
 from __future__ import annotations
 

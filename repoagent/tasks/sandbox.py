@@ -1,12 +1,4 @@
-"""What of the work tree git runs or obeys, by this repository's own settings: no command in a sandbox may write it.
-
-Our own git works outside of every sandbox, after each command and at the commit: it would run what a command has left
-there for it. What an edit does to such files is asked about, see `edit.sensitive`.
-
-In what the commands of a run are confined: what they may write, what they do not see.
-
-Why a command failed, where that is its environment and its output does not say so.
-"""
+"""The confinement of a run's commands, and what to tell a model when a command fails because of it."""
 
 from __future__ import annotations
 

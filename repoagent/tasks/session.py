@@ -1,11 +1,4 @@
-"""A run at work: its tools, the loop, and what is heeded between two calls of the model.
-
-One run, from the person's words to its end: the table is laid, the loop goes on, and what came of it is said.
-
-A checkpoint of a conversation at the person's wish, between two turns.
-
-The first request of a run as it would be sent. Nothing is sent, and nothing stays in the repository.
-"""
+"""One run, from the user's request to its end. `run` is the entry point, `RunSession` its steps."""
 
 from __future__ import annotations
 
@@ -46,13 +39,13 @@ from repoagent.tasks.context import (
     RunContext,
     RunInterface,
     RunRequest,
-    is_draft_pending,
     shown_in,
     written_by,
 )
 from repoagent.tasks.finish import Finishing, repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import Sending
 from repoagent.tasks.prompt import system_parts
+from repoagent.tasks.refused_edit import is_draft_pending
 from repoagent.tasks.runs.control import remove_orphaned
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 from repoagent.tasks.runs.inbox import unread
@@ -102,13 +95,13 @@ class RunSession:
                 else ""
             )
             if is_draft_pending(self.state):
-                context.dropped = "it is kept only while the run is active"
+                context.refused.dropped = "it is kept only while the run is active"
             self.state = start_conversation(context, self.state, self.place, adopted)
             self.sending = sending = self._sending(blocks)
             context.shown.update(shown_in(self.state, written_by(context)))
             for turn in turns_since_user(self.state):
                 if turn.role == "observation" and turn.meta.get("kind") == EDIT:
-                    context.note_edit(
+                    context.refused.note(
                         ok=turn.meta.get("ok") != "no", reasons=turn.meta.get("reasons", "").split()
                     )
             agent = load_agent(context.request.agent)(
@@ -221,16 +214,16 @@ class RunSession:
             return state
         ready = self.sending.ready(state)
         if len(ready.turns) > len(state.turns):
-            context.drop_draft("a checkpoint replaced earlier turns")
+            context.refused.drop("a checkpoint replaced earlier turns")
             if said := self._dropped():
                 ready = ready.with_turn(beside("observation", mask(said), "notice"))
         return ready
 
     def _dropped(self) -> str:
         """What the model has to be told of what was kept of a refused edit, which the user is told too."""
-        if why := self.context.dropped:
+        if why := self.context.refused.dropped:
             self.context.ui.say(f"note: the kept part of the refused edit was dropped: {why}")
-        return self.context.take_dropped()
+        return self.context.refused.take_notice()
 
     def _news(self, state: State) -> Iterator[Turn]:
         """Messages, what the person has edited in the plan, what has ended in the background, and `before_turn`."""
@@ -254,7 +247,7 @@ class RunSession:
             news = None
         if news is not None:
             yield news
-        context.drop_if_changed(partial(read_source, context.worktree))
+        context.refused.drop_if_changed(partial(read_source, context.worktree))
         happened = [
             self._dropped(),
             *(self.runner.notices() if self.runner else ()),
@@ -442,7 +435,7 @@ def _kind(context: RunContext, outcome: Outcome) -> Kind:
     if context.bench.missing:
         return "unfinished"
     nothing = not context.commits and not context.change_set.changes
-    return "unfinished" if alone and nothing and context.edit_is_missing else "done"
+    return "unfinished" if alone and nothing and context.refused.is_missing else "done"
 
 
 def _about(worktree: WorkTree, request: RunRequest, ready: ModelSetup) -> About:

@@ -1,9 +1,4 @@
-"""Which skills there are: the person's own, then those of the repository, each read as far as its front matter.
-
-What a prompt says of the skills there are: a line each, so that a hundred of them cost little.
-
-The action `skill`: the text of one, or of a file beside it, when it is asked for.
-"""
+"""Skills: find the user's and the repository's, list them in the prompt, and show one with the tool `skill`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run begins: what is on its table, and what its conversation has to say before the first call."""
+"""How a run starts: its context, and what its conversation says before the first call."""
 
 from __future__ import annotations
 

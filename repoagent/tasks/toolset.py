@@ -1,12 +1,4 @@
-"""What a run is given beyond reading and editing: commands and their sandbox, skills, kinds, plug-ins, and the person's
-own commands around the loop.
-
-The action `write`: a file beside the repository, for what is tried out and thrown away.
-
-The tools of a run: which there are, and which of them this one may use.
-
-The check that has to succeed before a commit, out of the configuration; light to import where there is none.
-"""
+"""Assemble the tools of a run and what they need: the gate, the command runner, skills, agent types, plugins, hooks."""
 
 from __future__ import annotations
 
@@ -43,12 +35,13 @@ from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.revert import change_tools
 from repoagent.tasks.changes.snapshot import Guard, watch
-from repoagent.tasks.context import DRAFT, RunContext, RunRequest
+from repoagent.tasks.context import RunContext, RunRequest
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
 from repoagent.tasks.hidden_files import are_blobs, unshown
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.read_tools import output_name, reading_tools
+from repoagent.tasks.refused_edit import DRAFT
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
 from repoagent.tasks.skills import Skill, find_skills, skill_places
@@ -322,7 +315,7 @@ def edit_and_read_tools(
         *reading_tools(context),
         task_tool(context.run_dir.plan),
         *change_tools(
-            context.change_set, write_now, lambda path: context.withdraw_draft() if path == DRAFT else ""
+            context.change_set, write_now, lambda path: context.refused.withdraw() if path == DRAFT else ""
         ),
         write_tool(context.run_dir.folder / "scratch"),
         finishing.tool(),

@@ -1,7 +1,4 @@
-"""Run a program of the person's: a text on its standard input, what it prints up to a size and a time.
-
-The commands `run.before_turn`, `run.after_edit`, `run.before_finish`: run them, word for a model what they say.
-"""
+"""Run the user's commands `run.before_turn`, `run.after_edit` and `run.before_finish`, and report them to the model."""
 
 from __future__ import annotations
 

@@ -106,18 +106,20 @@ class Scripted:
                 found
                 and (
                     "This was interrupted" in told
-                    or "command that was interrupted" in told
-                    or "not done, because" in told
-                    or "Nothing of your last reply" in told
+                    or "the interrupted command" in told
+                    or "was not performed, because" in told
+                    or "Nothing in your last reply" in told
                 )
             )
-            or "Files that your commands made" in told
-            or "The child failed" in told
-            or "has said something meanwhile" in told
+            or "Files that your commands created" in told
+            or "The sub-agent failed" in told
+            or "The user has sent a message" in told
         ):
             number -= 1
         number = min(number, len(self.steps))
-        news = re.search(r"command that was interrupted began, (.*) changed, by it", told)
+        news = re.search(
+            r"the interrupted command started, the command or the user changed (.*): not part", told
+        )
         keep = '<keep path="d.txt"/>\n' if news and "d.txt" in news[1] else ""
         return f"This is step {number}.\n{keep}{self.steps[number - 1]}"
 

@@ -66,5 +66,5 @@ def test_where_nothing_is_run_the_tools_there_are_are_named(
 ) -> None:
     script.replies(reply, "Then I can't say.")
     assert run("edit", "src/app.py", "what is here?", "--yes").code == 1
-    assert "Nothing of your last reply was done" in script.prompts[1]
+    assert "Nothing in your last reply was performed" in script.prompts[1]
     assert "read, files, search, outline" in script.prompts[1] and "and patches" not in script.prompts[1]

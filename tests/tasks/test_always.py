@@ -28,7 +28,7 @@ def test_always_is_kept_for_one_repository(repo: GitRepo, clean_environment: Pat
     keep_rules(repo.top, ["rm '*'", "git log *"])
     assert load(layout(open_worktree(repo.top)), flags={}).texts("run.allow") == ("git log *", "rm '*'")
     assert kept_rules(mine) == ("ls *",) and kept_rules(mine, "run.deny") == ()
-    with pytest.raises(UsageError, match="more than one line"):
+    with pytest.raises(UsageError, match="must be one line"):
         keep_rules(repo.top, ["a\nb"])
 
 

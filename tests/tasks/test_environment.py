@@ -41,7 +41,7 @@ def writes(request: Request) -> str:
     found = re.search(r"they can write (.*?); all else", commands)
     folders = found[1] if found else ""
     made = [folder for folder, name in ((".", "the work tree"), ('"$TMPDIR"', "$TMPDIR")) if name in folders]
-    others = ["~", ".git"] if "HOME too, is read-only" in commands and "`.git` too" in commands else []
+    others = ["~", ".git"] if "HOME too, is read-only" in commands and "including `.git`" in commands else []
     script = [f"touch {folder}/made || exit 1" for folder in made]
     script += [f"touch {folder}/made 2>/dev/null && exit 2" for folder in others]
     return f"<run>{'; '.join([*script, f'exit {4 - len(made) - len(others)}'])}</run>"
@@ -59,16 +59,24 @@ def test_commands_can_do_what_the_prompt_says_and_no_more(repo: GitRepo) -> None
     [
         ({"mode": "auto"}, "no network (so no `pip install`)", "mode"),
         ({"mode": "auto", "network": True}, "in a sandbox: network;", "no network"),
-        ({"mode": "read-only"}, "mode read-only: only commands that do nothing but read are run", "check:"),
+        (
+            {"mode": "read-only"},
+            "mode read-only: only commands that are known to only read are run",
+            "check:",
+        ),
         ({"mode": "auto", "plan_only": True}, "they can write $TMPDIR only", "the work tree and"),
         ({"mode": "ask", "confine": False}, "not confined, with the user's rights", "read-only"),
-        ({"mode": "auto", "confine": False}, "commands are refused, for there is no sandbox", "read-only"),
+        (
+            {"mode": "auto", "confine": False},
+            "commands are refused, because no sandbox is available",
+            "read-only",
+        ),
         (
             {"mode": "ask"},
             "the user is asked about each edit and each command that does more than read",
             "rules",
         ),
-        ({"mode": "ask", "allow": ("make *",)}, "but for what their rules allow", "no sandbox"),
+        ({"mode": "ask", "allow": ("make *",)}, "except what their rules allow", "no sandbox"),
         ({"mode": "auto", "check": "make it"}, "done only when `make it` passes", "ask"),
         ({"mode": "auto", "tools": frozenset({"read"})}, "top folder: ", "commands:"),
     ],
@@ -149,7 +157,7 @@ def test_the_system_text_is_the_same_for_each_run(repo: GitRepo) -> None:
     assert texts[0] == texts[1]
     for fact in (
         "Long output is cut",
-        "Any exit code but 0, of each part of a pipe",
+        "Any exit code but 0, of any part of a pipe",
         "a command after it sees them",
     ):
         assert fact in texts[0]

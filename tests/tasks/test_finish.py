@@ -39,7 +39,7 @@ def test_a_check_that_fails_where_nothing_may_be_changed(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(CheckFailed, match="after 3 tries") as error:
         go(repo, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", mode="read-only", check="false")
-    assert "Your files hold" not in str(error.value) and "goes on from here" in str(error.value)
+    assert "Your files contain" not in str(error.value) and "Resume with" in str(error.value)
 
 
 @pytest.mark.parametrize("only", [{"mode": "read-only"}, {"plan_only": True}])
@@ -47,7 +47,7 @@ def test_where_nothing_may_be_changed_no_change_is_offered(repo: GitRepo, only: 
     repo.commit(**{"f.txt": "one\n"})
     _, model, _ = go(repo, '<delegate kind="edit">change it</delegate>', DONE, **only)
     assert "what was done, and what shows" not in model.told and "\n- edit:" not in model.told
-    assert "there is no kind edit: choose one of explore, review" in model.told
+    assert "unknown kind edit: choose one of explore, review" in model.told
 
 
 def _plan(repo: GitRepo) -> Path:
@@ -73,6 +73,6 @@ def test_a_plan_that_can_not_be_read_is_kept_and_made_again(repo: GitRepo, broke
     outcome, model, person = go(repo, task, EDIT, spoil, '<task n="1" state="done"/>' + DONE)
     assert "Tasks of the plan are open: 1 Make it two" in model.told
     assert (outcome.kind, len(outcome.commits)) == ("done", 1)
-    assert "it is kept as plan.md.broken-1" in "\n".join(person.said)
+    assert "kept it as plan.md.broken-1" in "\n".join(person.said)
     aside = _plan(repo).with_name("plan.md.broken-1")
     assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()

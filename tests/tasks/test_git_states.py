@@ -93,7 +93,7 @@ def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.
     repo.commit(**{"sub dir/f.txt": "one\n"})
     monkeypatch.chdir(repo.top / "sub dir")
     _, model, _ = go(repo, "nothing to do")
-    assert 'the person is in the folder "sub dir"; all paths here start at the top' in model.told
+    assert 'the user is in the folder "sub dir"; all paths here are relative to the top' in model.told
     monkeypatch.chdir(repo.top)
     _, model, _ = go(repo, "nothing to do", name="run-20260101-000000-bbbbbb")
     assert "the person is in" not in model.told
@@ -103,7 +103,7 @@ def test_a_change_that_the_person_committed_is_not_said_to_be_left(repo: GitRepo
     repo.commit(**{"f.txt": "one\n"})
     outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("commit", "-qam", "mine")))
     assert (outcome.left, outcome.commits) == ((), ())
-    assert "note: the last commit holds the run's change of f.txt already" in person.said
+    assert "note: the last commit already contains the run's change of f.txt" in person.said
 
 
 @pytest.mark.parametrize("commit", [Options(), NO_COMMIT])
@@ -111,7 +111,7 @@ def test_a_change_that_the_person_took_back_is_not_said_to_be_left(repo: GitRepo
     repo.commit(**{"f.txt": "one\n"})
     outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("stash", "-q")), commit=commit)
     assert (outcome.left, outcome.commits) == ((), ())
-    assert "f.txt does not hold the run's change any more" in " ".join(person.said)
+    assert "f.txt no longer contains the run's change" in " ".join(person.said)
 
 
 def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitRepo) -> None:
@@ -256,7 +256,7 @@ def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
     repo.commit(**{"f.txt": "one\n"})
     held = locks.lock_path(open_worktree(repo.top))
-    with pytest.raises(Busy, match=r"another git command(.|\n)*goes on from there"):
+    with pytest.raises(Busy, match=r"another git command(.|\n)*resume with"):
         go(repo, EDIT, _then(held.touch))
     held.unlink()
     outcome, _, _ = go(repo, prompt="")
@@ -301,7 +301,7 @@ def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
     repo.write("big.bin", b"\0" * (5 << 20))
     repo.commit()
     _, _, person = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
-    assert "big.bin was changed by the command, and is too large to be followed" in " ".join(person.said)
+    assert "the command changed big.bin, which is too large to track" in " ".join(person.said)
 
 
 @pytest.mark.soak

@@ -129,7 +129,7 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
     )
     assert "was interrupted" in model.told
     assert any(
-        kind == "notice" and "g.txt, h.txt, n.txt changed" in text for kind, text in observations(repo)
+        kind == "notice" and "changed g.txt, h.txt, n.txt" in text for kind, text in observations(repo)
     )
     assert outcome.kind == "done"
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "n.txt"]
@@ -175,7 +175,7 @@ def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
     go(repo, DONE, prompt="")
     told = [text for kind, text in observations(repo) if kind == "repository"]
     assert all("f.txt" not in text for text in told)
-    assert "uncommitted work of the person: g.txt" in told[-1]
+    assert "the user's uncommitted work: g.txt" in told[-1]
 
 
 def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
@@ -184,7 +184,7 @@ def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     repo.git("checkout", "f.txt")
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert "Your changes of f.txt are not in the files any more" in model.told
+    assert "The files no longer contain your changes of f.txt" in model.told
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert outcome.left == ()
 
@@ -199,7 +199,7 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     with pytest.raises(Killed):
         go(repo, Killed(), prompt="")  # type: ignore[arg-type]
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert model.told.count("goes on without the folder of its run") == 1
+    assert model.told.count("continues without the folder of its run") == 1
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
 
 
@@ -212,7 +212,7 @@ def test_a_home_that_is_removed_under_the_run_ends_it(repo: GitRepo) -> None:
         return "<run>touch made</run>"
 
     with pytest.raises(
-        Refused, match=r"was removed while it worked .* not committed, .*: f\.txt; what was said"
+        Refused, match=r"was removed during the run .* uncommitted changes .*: f\.txt; the conversation"
     ):
         go(repo, EDIT, clean, DONE)
     assert (repo.read("f.txt"), repo.head()) == (b"two\n", before)
@@ -225,7 +225,7 @@ def test_a_home_that_is_removed_under_the_run_ends_it(repo: GitRepo) -> None:
 
 def test_a_home_that_is_removed_by_a_command_ends_the_run(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
-    with pytest.raises(Refused, match="was removed while it worked"):
+    with pytest.raises(Refused, match="was removed during the run"):
         go(repo, EDIT, "<run>git clean -q -ffdx</run>", DONE, confine=False, mode="ask")
     assert not run_dir(repo).folder.exists()
     assert repo.status() == " M f.txt\n"
@@ -277,7 +277,7 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
-    assert "A child that was ended had changed g.txt" in model.told
+    assert "A sub-agent that was ended had changed g.txt" in model.told
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
     assert (outcome.left, open_change_set(change_set.worktree, place.changes).changes) == ((), ())
     assert not list(place.folder.rglob(".tmp-*"))
@@ -301,8 +301,10 @@ def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long:
     used = record(repo)["tokens"]
     outcome, model, _ = go(repo, DONE, prompt="")
     assert model.told.count("The end.") == 1
-    assert "The child answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:" in model.told
-    assert "A child was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.told
+    assert (
+        "The sub-agent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:" in model.told
+    )
+    assert "A sub-agent was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.told
     assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
     assert model.told.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500

@@ -206,7 +206,7 @@ def test_in_a_linked_work_tree(repo: GitRepo) -> None:
 def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo: GitRepo) -> None:
     before = repo.commit(**{"f.txt": "one\n" + REST})
     with pytest.raises(
-        Inseparable, match=r"f\.txt \(line 1\) was changed .* --include-dirty .* by hand, .* restore"
+        Inseparable, match=r"f\.txt \(line 1\) has your changes .* --include-dirty .* by hand, .* restore"
     ):
         go(repo, *mix(repo))
     assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
@@ -233,7 +233,7 @@ def test_it_can_be_committed_by_hand(repo: GitRepo) -> None:
     outcome, _, person = go(repo, prompt="")
     assert (outcome.left, repo.status(), len(outcome.commits)) == ((), "", 1)
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "g.txt\n"
-    assert "the last commit holds the run's change of f.txt already" in notes(person)
+    assert "the last commit already contains the run's change of f.txt" in notes(person)
 
 
 @pytest.mark.parametrize("yes", [True, False])

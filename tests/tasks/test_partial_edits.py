@@ -58,7 +58,7 @@ def test_the_rest_or_all_of_it_comes_and_it_is_one_change(files: GitRepo, again:
     assert (outcome.kind, files.status(), committed(files)) == ("done", "", ["a.txt", "b.txt"])
     assert files.git("rev-parse", "HEAD^").strip() == before
     assert (files.read("a.txt"), files.read("b.txt")) == (b"two\n", b"2\n")
-    assert f'{WAITING} `<restore path="@draft"/>` drops what is kept.' in model.told
+    assert f'{WAITING} `<restore path="@draft"/>` drops the kept part.' in model.told
     (edit,) = [proposal for proposal in person.proposals if not proposal.message]
     assert [change.name for change in edit.changes] == ["a.txt", "b.txt"]
     assert (person.seen[0].shown or "").endswith("\n1 hunk fits and is kept; waiting for hunk 1 of b.txt")
@@ -243,8 +243,8 @@ def test_a_run_is_not_done_while_a_part_is_missing(files: GitRepo, changed: bool
         ("c.txt",) if changed else (),
         before,
     )
-    assert f"Your edit is not complete. {WAITING}" in model.told
-    assert any("a part of the model's last edit was refused" in said for said in person.said)
+    assert f"Your edit is incomplete. {WAITING}" in model.told
+    assert any("part of the model's last edit was refused" in said for said in person.said)
     assert (files.read("a.txt"), files.read("b.txt")) == (b"one\n", b"1\n")
 
 
@@ -259,14 +259,14 @@ def test_it_is_said_of_each_edit_that_a_part_is_missing(files: GitRepo) -> None:
 def test_words_alone_while_a_part_is_missing(files: GitRepo) -> None:
     outcome, model, _ = go(files, FIRST + WRONG, "I stop.", "I do.")
     assert (outcome.kind, untouched(files)) == ("unfinished", True)
-    assert "your edit is not complete (hunk 1 of b.txt is missing)" in model.told
+    assert "your edit is incomplete (missing: hunk 1 of b.txt)" in model.told
 
 
 @pytest.mark.parametrize("kind", ["run", "chat"])
 def test_it_is_dropped_when_the_user_speaks_again(files: GitRepo, kind: str) -> None:
     go(files, FIRST + WRONG, "Shall I?", "Shall I?", kind=kind)
     _, model, _ = go(files, looking(files, REST), DONE, prompt="yes", kind=kind)
-    assert model.told.count(f"{DROPPED}, because it is kept only while the run works.") == 1
+    assert model.told.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
     assert committed(files) == ["b.txt"]
     _, model, _ = go(files, "nothing", prompt="more?", kind=kind)
     assert model.told.count(DROPPED) == 1
@@ -280,7 +280,9 @@ def limited(repo: GitRepo, turns: int, *answers: Answer) -> None:
 def test_it_is_dropped_when_the_run_is_resumed(files: GitRepo) -> None:
     limited(files, 1, FIRST + WRONG)
     outcome, model, _ = go(files, looking(files, FIRST + REST), DONE, prompt="")
-    assert f"{DROPPED}, because it is kept only while the run works. Send the whole edit again" in model.told
+    assert (
+        f"{DROPPED}, because it is kept only while the run is active. Send the whole edit again" in model.told
+    )
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
 
@@ -301,7 +303,7 @@ def test_killed_before_the_rest_was_applied(
         go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(edit_tool, "bind", dies)))
     answers = [looking(files, FIRST + REST), DONE]
     outcome, model, _ = go(files, *answers, prompt=prompt)
-    assert model.told.count(f"{DROPPED}, because it is kept only while the run works.") == 1
+    assert model.told.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
 
@@ -310,7 +312,7 @@ def test_killed_after_all_of_it_was_written(files: GitRepo, monkeypatch: pytest.
         patched.setattr(edit_tool, "_seen_now", dies)
         go(files, FIRST + WRONG, looking(files, REST))
     outcome, model, _ = go(files, DONE, prompt="")
-    assert "Applied: b.txt, with what was kept of it, before the run was interrupted." in model.told
+    assert "Applied: b.txt, with the kept part of it, before the run was interrupted." in model.told
     assert DROPPED not in model.told
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 

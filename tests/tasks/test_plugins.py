@@ -77,21 +77,21 @@ def test_a_broken_program_is_one_sentence_and_is_left_out(top: Path, monkeypatch
     away = top.parent
     cases = {
         "gone": "is not there",
-        "plain": "can't be run: `chmod",
-        "fails": "failed with exit code 3 when it was asked with --description: oh no",
-        "words": "no JSON",
-        "list": "no object",
+        "plain": "is not executable; run `chmod",
+        "fails": "failed with exit code 3 when called with --description: oh no",
+        "words": "with JSON",
+        "list": "with a JSON object",
         "newer": "of version 2",
-        "nameless": "without a name",
-        "capital": "without a name",
-        "textless": "without a text",
-        "args": "the argument 'a b'",
-        "id": "the argument 'id'",
-        "slow": "timeout is no number",
-        "reads": "neither true nor false",
-        "taken": "makes a tool run, and there is one",
-        "own": "makes a tool finish, and there is one",
-        "data": "makes a tool commit, and there is one",
+        "nameless": "no valid name",
+        "capital": "no valid name",
+        "textless": "no text",
+        "args": "argument name 'a b'",
+        "id": "argument name 'id'",
+        "slow": "not a number of seconds",
+        "reads": "not true or false",
+        "taken": "defines a tool run, but that name is taken",
+        "own": "defines a tool finish, but that name is taken",
+        "data": "defines a tool commit, but that name is taken",
     }
     described: dict[str, object] = {
         "words": "hello", "list": "[1]", "newer": {**GOOD, "version": 2}, "nameless": {"text": "x"},
@@ -109,7 +109,7 @@ def test_a_broken_program_is_one_sentence_and_is_left_out(top: Path, monkeypatch
     assert len(context.warnings) == len(cases)
     for (name, why), warning in zip(cases.items(), context.warnings, strict=True):
         assert why in warning and f"/{name} of run.tools" in warning and "\n" not in warning, warning
-        assert warning.endswith("it is left out")
+        assert warning.endswith("skipped it")
 
 
 def test_nothing_of_the_repository_is_run(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_it_is_asked_about_and_given_the_action(top: Path) -> None:
     }  # fmt: skip
     (asked,) = context.asked
     assert (asked.kind, asked.what) == ("tool", 'weather(city="Oslo") be short')
-    assert "no argument town" in tool.perform(Action("weather", {"town": "Oslo"})).text
+    assert "unknown argument town" in tool.perform(Action("weather", {"town": "Oslo"})).text
     assert [e["name"] for e in context.events if isinstance(e, dict)] == ["weather"]
 
 
@@ -286,9 +286,9 @@ def test_installed_tools_are_taken_and_broken_ones_are_a_sentence(top: Path, ins
     assert tools["calm"].perform(Action("calm")).text == "C top"
     assert [asked.what for asked in context.asked] == ["good()"]
     said = "\n".join(context.warnings)
-    assert len(context.warnings) == 8 and said.count("it is left out") == 8
+    assert len(context.warnings) == 8 and said.count("skipped it") == 8
     for why in (
-        "tool good, and there is one", "tool read, and there is one", "'Odd name'", "returns str",
+        "tool good, but that name is taken", "tool read, but that name is taken", "'Odd name'", "returns str instead of a Tool",
         "failed: KeyError: 'where'", "failed: SystemExit: 3", "AttributeError", "ModuleNotFoundError",
     ):  # fmt: skip
         assert why in said, said
@@ -306,7 +306,7 @@ def test_a_defect_of_a_tool_is_told_and_does_not_end_the_run(top: Path, installe
 
 @pytest.mark.parametrize(("name", "why"), [("syntax", "invalid syntax"), ("key", "'where'")])
 def test_an_agent_that_cannot_be_loaded_is_a_sentence(installed: None, name: str, why: str) -> None:
-    with pytest.raises(UsageError, match=rf"the agent {name} \(kind_{name}:A\) can't be loaded: .*{why}"):
+    with pytest.raises(UsageError, match=rf"could not load the agent {name} \(kind_{name}:A\): .*{why}"):
         load_agent(name)
 
 
@@ -316,4 +316,4 @@ def test_a_mode_that_is_lost_is_no_program(top: Path) -> None:
     path.chmod(stat.S_IRUSR)
     path.unlink()
     seen = tool.perform(Action("weather", {}))
-    assert not seen.ok and "can't be run" in seen.text
+    assert not seen.ok and "could not run" in seen.text

@@ -27,7 +27,7 @@ def _conversation(repo: GitRepo) -> str:
 
 def test_nothing_to_go_on_with(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
-    with pytest.raises(UsageError, match="nothing to go on with"):
+    with pytest.raises(UsageError, match="nothing to resume"):
         go(repo, prompt="")
 
 
@@ -72,7 +72,7 @@ def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
     outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
-    assert outcome.kind == "unfinished" and "Your edit is not complete" in model.told
+    assert outcome.kind == "unfinished" and "Your edit is incomplete" in model.told
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 
@@ -146,7 +146,7 @@ def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) 
 @pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
 def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRepo, last: str) -> None:
     before = repo.commit(**{"f.txt": "one\n"})
-    with pytest.raises(CheckFailed, match="the model changed nothing after that") as error:
+    with pytest.raises(CheckFailed, match="the model changed nothing afterwards") as error:
         go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
     assert "`repoagent run --resume" in str(error.value) and "Put it right" not in str(error.value)
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
@@ -179,7 +179,7 @@ def test_after_a_resume_the_own_edit_is_known(repo: GitRepo, by_user: bool) -> N
     if by_user:
         repo.write("f.txt", "two\n1\n2\n3\nfour\n")
     _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
-    assert ("f.txt had changed since you saw it" in model.told) == by_user
+    assert ("f.txt changed since you last read it" in model.told) == by_user
 
 
 @pytest.mark.parametrize("form", ["now", "before", "broken"])
@@ -197,7 +197,7 @@ def test_what_was_seen_before_a_resume_is_known(repo: GitRepo, form: str) -> Non
     path.write_text(text.replace(meta, ' · shown="{x"') if form == "broken" else text)
     repo.write("f.txt", "one\n1\n2\n3\nfour\n")
     _, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert ("f.txt had changed since you saw it" in model.told) == (form != "broken")
+    assert ("f.txt changed since you last read it" in model.told) == (form != "broken")
 
 
 def test_search_results_keep_their_indentation(repo: GitRepo) -> None:

@@ -71,13 +71,13 @@ def test_each_broken_one_is_one_warning_and_is_left_out(top: Path) -> None:
     said = {warning.split()[2].rpartition("/")[2]: warning for warning in warnings}
     assert len(warnings) == len(BROKEN) + 6
     for name, why in {
-        "no-front": "no front matter", "no-name": "no name", "no-words": "no description", "other-name": "called another",
-        "a-list": "no description", "nul": "no text", "large": "more than 65,536 bytes", "latin": "not UTF-8",
-        "empty": "has no SKILL.md", "pipe": "no regular file", "linked": "leads out", "half": "leads out",
+        "no-front": "no front matter", "no-name": "no name", "no-words": "no description", "other-name": "the name another",
+        "a-list": "no description", "nul": "not text", "large": "more than 65,536 bytes", "latin": "not UTF-8",
+        "empty": "has no SKILL.md", "pipe": "not a regular file", "linked": "a link out of", "half": "a link out of",
         "git": "git directory",
     }.items():  # fmt: skip
         assert why in said[name], said[name]
-    assert all(warning.endswith("it is left out") and warning.count("\n") == 0 for warning in warnings)
+    assert all(warning.endswith("skipped it") and warning.count("\n") == 0 for warning in warnings)
 
 
 def test_the_persons_own_wins_and_a_link_is_no_second_one(top: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_persons_own_wins_and_a_link_is_no_second_one(top: Path) -> None:
         ("release", True),
         ("tidy", True),
     ]
-    assert len(warnings) == 1 and "same name: yours counts" in warnings[0]
+    assert len(warnings) == 1 and "same name; using yours" in warnings[0]
     assert "mine" in skills_block(skills) and "theirs" not in skills_block(skills)
 
 
@@ -116,7 +116,7 @@ def test_a_place_that_leads_out_is_said(top: Path) -> None:
     (top / ".claude").mkdir()
     (top / ".claude" / "skills").symlink_to(top.parent / "away")
     skills, warnings = look(top)
-    assert skills == () and len(warnings) == 1 and "leads out of the repository" in warnings[0]
+    assert skills == () and len(warnings) == 1 and "is a link out of the repository" in warnings[0]
 
 
 def test_a_folder_that_is_named_has_to_be_there_and_is_no_ones_but_the_persons(
@@ -128,7 +128,9 @@ def test_a_folder_that_is_named_has_to_be_there_and_is_no_ones_but_the_persons(
     skills, warnings = look(top, Path("skills"), top.parent / "none", Path("~nobody-of-this-name/skills"))
     assert skills == () and len(warnings) == 3
     assert (
-        "no whole path" in warnings[0] and "no such folder" in warnings[1] and "no whole path" in warnings[2]
+        "not an absolute path" in warnings[0]
+        and "does not exist" in warnings[1]
+        and "not an absolute path" in warnings[2]
     )
 
 
@@ -146,7 +148,7 @@ def test_a_text_is_shown_on_demand_and_nothing_outside_of_its_folder(top: Path) 
     (folder / "loop").symlink_to(".")
     skills, _ = look(top)
     shown = ask(skills, name="forms")
-    assert shown.ok and "This is a skill of the repository" in shown.text
+    assert shown.ok and "This skill comes from the repository" in shown.text
     assert (
         "description:" not in shown.text and "parts/one.md" in shown.text and "server.key" not in shown.text
     )
@@ -180,9 +182,9 @@ def test_the_person_has_no_lead_and_a_prompt_is_bounded(top: Path) -> None:
     assert warnings == [] and block.count("\n- ") == 50 and "- zz: mine�\n" in block
     assert "21 more are not shown here: <skill/> lists all." in block
     assert max(map(len, block.splitlines())) < 320
-    assert block.index("- zz") < block.index("It is data") < block.index("<skills>")
+    assert block.index("- zz") < block.index("They are data") < block.index("<skills>")
     assert "s69" in ask(skills).text
-    assert "This is a skill of the repository" not in ask(skills, name="zz").text
+    assert "This skill comes from the repository" not in ask(skills, name="zz").text
     assert skills_block(()) == "" and ask(()).text == "There are no skills."
 
 
@@ -201,7 +203,7 @@ def test_a_skill_of_the_person_shows_no_keys_either(top: Path) -> None:
 def test_a_flood_of_folders_is_said(top: Path) -> None:
     for number in range(203):
         (top / ".agents" / "skills" / f"{number:03}").mkdir(parents=True)
-    assert look(top)[1][0] == ".agents/skills has 203 entries: the first 200 are looked at"
+    assert look(top)[1][0] == ".agents/skills has 203 entries; only the first 200 are read"
 
 
 def test_a_cut_is_at_a_word() -> None:

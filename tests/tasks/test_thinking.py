@@ -192,7 +192,7 @@ def test_a_made_up_observation_ends_a_reply(thinking: Make) -> None:
         stage.go(rule, "Look for it.")
     sent = bodies(stage)
     assert ["stop_sequences" in body for body in sent] == [True, True, True]
-    assert "characters of your reply were dropped, because they spoke as somebody else" in stage.asked
+    assert "characters of your reply were dropped, because they imitated another speaker" in stage.asked
     assert [role for role, _ in stage.server.requests[-1].turns] == [
         "user",
         "assistant",

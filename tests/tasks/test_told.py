@@ -55,7 +55,7 @@ def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     _, _, person = go(
         repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef"
     )
-    assert person.seen[-1].text == "finish: not done, because `run` failed before it."
+    assert person.seen[-1].text == "finish was not performed, because `run` before it failed."
 
 
 NO_WAY = ", and nothing can be installed in the sandbox"
@@ -81,7 +81,7 @@ def test_what_is_not_installed_is_said_once(repo: GitRepo, command: str, missing
     repo.commit(**{"lib/ours/__init__.py": "", "errors.txt": "ModuleNotFoundError: No module named 'x'\n"})
     _, _, person = go(repo, f"<run>{command}</run>", f"<run>true; {command}</run>", "no", mode="auto")
     first, second = (seen.text for seen in person.seen if seen.kind == "run")
-    said = f"`{missing}` is not installed here{NO_WAY}: what needs it fails without your change too."
+    said = f"`{missing}` is not installed here{NO_WAY}; what needs it fails without your change, too."
     assert (said in first) if missing else "is not installed" not in first, first
     assert "is not installed" not in second
 
@@ -93,4 +93,4 @@ def test_where_something_could_be_installed_that_is_not_denied(
     if find() is None and "network" in wishes:
         pytest.skip("no sandbox works here")
     _, _, person = go(repo, "<run>no-such-tool</run>", "no", **{"mode": "auto", **wishes})
-    assert "`no-such-tool` is not installed here: what needs it fails" in person.seen[0].text
+    assert "`no-such-tool` is not installed here; what needs it fails" in person.seen[0].text

@@ -1,1 +1,1 @@
-"""Which commands may run without asking. Read policy.py first, then rules.py and read_only_commands.py."""
+"""Decide which actions may run: read policy.py first, then rules.py, read_only_commands.py and shell_parser.py."""

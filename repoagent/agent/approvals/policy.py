@@ -1,9 +1,4 @@
-"""A question of the program, and its answer.
-
-The gate that every command, edit and call of a tool passes: by a rule, by the mode, or by a person.
-
-The rules of the user's own configuration, which hold in every repository.
-"""
+"""The gate that every command, edit and tool call passes: by a rule, by the mode, or by asking the user."""
 
 from __future__ import annotations
 

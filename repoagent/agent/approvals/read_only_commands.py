@@ -1,13 +1,9 @@
-"""Commands that are known to do nothing but read: a short list, on the safe side.
+"""Commands that are known to only read, and whether such a command may show a file that is hidden from models.
 
-`only_reads` is for inside a sandbox, which keeps keys unread and everything unwritten that should be. `can_do_no_harm`
-is for outside of one: there git is not on the list at all (any call of it may run what a configuration names: a file
-system monitor, a filter, a text conversion), nor is any path that leads out of the work tree.
-
-Whether a command that only reads may show what a model is not to see: `.env`, a key, what the person excluded.
-
-On the safe side: a word whose meaning is not certain may be any of them. Git is asked about also where there is no such
-file now, for a commit may have it. What a patch shows of them is left out by who runs git, in a sandbox.
+`only_reads` is for a sandbox, which hides keys and prevents writes. `can_do_no_harm` is for running without one: it
+excludes git, which may run what a configuration names (a file system monitor, a filter, a text conversion), and any
+path out of the work tree. A word whose value is uncertain may be any file. Git is checked even if no such file exists
+now, because a commit may have it.
 """
 
 from __future__ import annotations

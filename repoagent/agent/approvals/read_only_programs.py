@@ -1,4 +1,4 @@
-"""Programs that only read as long as certain options are left out: which those are."""
+"""Programs that only read unless certain options are used, and which those are."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
 """Rules: a pattern such as `git log *` matches one simple command, word by word.
 
-A word of the pattern stands for the same word of the command, in whatever quotes; `*` inside a word for any characters,
-`*` as the last word for any further words, or none. In quotes `*` is itself. A pattern never matches more than one
-simple command, nor a part of one. `KIND:PATTERN` is a rule for another kind of action: `browse:https://docs.python.org/*`.
-
-Whether a program is found by its name in other letters too, as on macOS: `GIT push` is `git push` there.
-
-What "always" would allow: a pattern for each simple command, no wider than a person would want it.
+A word of the pattern matches the same word of the command, however it is quoted; `*` inside a word matches any
+characters, `*` as the last word any further words, or none. In quotes `*` is literal. A pattern never matches more
+than one simple command, or a part of one. `KIND:PATTERN` is a rule for another kind of action, such as
+`browse:https://docs.python.org/*`. On a file system that ignores case, so do deny rules: there `GIT push` is `git
+push`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a shell text is made of: words, simple commands, and what is read of a whole text.
-
-The simple commands of any shell text, by the grammar of tree-sitter-bash: also of what is broken or rarely used.
-"""
+"""Words and simple commands of a shell text, as tree-sitter-bash finds them, even in broken text."""
 
 from __future__ import annotations
 

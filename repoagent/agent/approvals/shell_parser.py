@@ -1,17 +1,8 @@
-"""The characters of a strictly read shell text: blanks, comments, words, quotes, variables, substitutions.
+"""Parse a shell text twice: with tree-sitter-bash, which finds all it can, and with a strict parser that never guesses.
 
-A plain reader of shell text that knows little and is sure of it. What it does not know, it does not guess.
-
-It reads lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
-quotes, `$name`, `$(...)` and `<(...)`. Everything else raises Unsure: arithmetic (which can run a command that a
-variable holds), `case`, functions, `[[`, backticks, operators on variables. The grammar of the shell is that of
-POSIX.1-2017, XCU 2.
-
-One text, read twice: by a grammar that finds all it can, and by a plain reader that is sure of what it finds.
-
-Only where both see the same words is the reading certain. So a mistake of one of them can't hide a command.
-
-Shell text, read as bash reads it: `read` gives every simple command in it, and says when it is not certain.
+Only where both see the same words is the result certain, so that a mistake of one cannot hide a command. The strict
+parser knows lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
+quotes, `$name`, `$(...)` and `<(...)`; everything else raises Unsure. The grammar is that of POSIX.1-2017, XCU 2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commands that run another one: what that is."""
+"""Which commands a command runs: `timeout`, `env`, `sudo`, `sh -c`, `find -exec` and the like."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What of a conversation fits into the context window of a model. Read window.py first."""
+"""Fit a conversation into the context window: read window.py first, then checkpoint.py and truncate.py."""

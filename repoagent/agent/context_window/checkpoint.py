@@ -1,7 +1,4 @@
-"""The turns of a conversation in units that stay together, and how large they are.
-
-The text of a checkpoint: what a model writes of the work so far, and what the program knows of it for certain.
-"""
+"""The text of a checkpoint: what a model writes about the work so far, and what the program knows for certain."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A long text made short: its head and tail, cut between lines, and never inside what quotes something else.
+"""Shorten a long text to its head and tail: cut between lines, and never inside what quotes something else.
 
-What a tool says at too great a length goes to a file; its head and tail stay, and where the rest is.
+A tool's output that is too long goes to a file in full; the model sees both ends, and where the rest is.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Where a provider is asked to keep the prompt: at places that the next request has too.
+"""What of a conversation a model is sent, and when a checkpoint replaces older turns.
 
-Results that a later one has made worthless, as one line. Only where a checkpoint is made: what was sent once and is
-changed later costs the provider's cache of all that follows it.
-
-What of a conversation is sent: a pure function of its turns.
-
-Without a checkpoint, all of it. With one: the person's words, the checkpoint, the turns that it kept, and all that came
-after it. So what is sent only grows at its end, until the next checkpoint.
-
-The window of a run: when a checkpoint is due, how it is made, and where it is kept.
+Without a checkpoint all turns are sent. With one: the user's words, the checkpoint, the turns that it kept, and all
+that follow. So a request only grows at its end until the next checkpoint, and the provider's cache keeps its prefix.
+Results that a later one has made worthless become one line, but only when a checkpoint is made, for the same reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Output as it stands on the screen at the end: progress bars drawn over, colours and cursor movements taken away.
+"""What a model is shown of the output of a command, and what its exit code means.
 
-What a model is shown of an output: of a long one its beginning, its end, and where the rest is.
-
-What the exit code of a pipe means: each part of it counts, but not that a reader which had enough ended a writer.
-
-An exit code that is an answer: what looks for something, or compares, ends with 1 where it found nothing.
+Output is rendered as on a screen: progress bars overwritten, colours and cursor movements removed. Of a long one the
+head and tail are shown, with the name of the file that has the rest. A pipe fails if any part of it does, except a
+writer that was cut off by its reader; an exit code of 1 from a search or comparison is an answer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""One command that runs: its process group, and a thread that puts what it prints into a file as it comes.
+"""A running command: its process group, a thread that copies its output to a file, its environment, its ports.
 
-The environment of a command: without a terminal, so nothing may open a pager or an editor and wait in it.
-
-Whether a command listens on a port: read off the kernel's table, in the network that the command is in.
-
-A connection could not tell: a command in a sandbox has a network of its own, and another program may hold the port.
-Linux only; elsewhere a connection to 127.0.0.1 has to do.
+The environment has no terminal, so that no pager or editor opens and waits. Listening ports are read from the kernel's
+table, in the network namespace of the command: connecting would not tell whose port it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What commands are run with: plain values and functions, made by who assembles a run.
-
-Commands that can't work here, told before they run: a reason is better than a program that waits.
-"""
+"""What commands run with, provided by the caller as values and functions; and which commands cannot work here."""
 
 from __future__ import annotations
 

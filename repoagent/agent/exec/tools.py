@@ -1,7 +1,4 @@
-"""Commands in the background: wait for one, show what it printed since, end it.
-
-The tools `run`, `wait` and `kill`.
-"""
+"""The tools `run`, `wait` and `kill`: commands in the foreground and in the background."""
 
 from __future__ import annotations
 
@@ -40,8 +37,8 @@ def wait_tool(runner: CommandRunner) -> Tool:
             return Observation("wait", str(error), ok=False)
 
     text = (
-        '<wait command="b1" seconds="30"/> waits for a background command to end, to print a line that '
-        'matches for="REGEX", or to listen on port="8000".'
+        '<wait command="b1" seconds="30"/> waits until a background command ends, prints a line for="REGEX" '
+        'or listens on port="8000".'
     )
     return Tool("wait", text, perform, needs="nothing")
 
@@ -191,7 +188,7 @@ def run_tool(runner: CommandRunner) -> Tool:
     text = (
         "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
         f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is '
-        "shortened to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
+        "cut to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
     )
 
     def needs(action: Action) -> Needs:

@@ -1,1 +1,1 @@
-"""The plan of a run: a Markdown checklist that the model and the user edit. Read document.py first."""
+"""The plan of a run: read document.py first, then tool.py and file.py."""

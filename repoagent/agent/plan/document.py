@@ -1,17 +1,12 @@
-"""A task as a line of the plan, and the line as a task.
-
-The lines of a plan as its tasks.
-
-A plan is a text, and its tasks are the check-list lines in it. Every text is a plan; nothing of it is rewritten
-but the lines that a change is about.
+"""A plan as a text whose tasks are its check-list lines. Any text is a plan; only changed lines are rewritten.
 
     - [x] 1. Find out why the test fails
     - [~] 2. Fix the parser (after 1)
-      What stands indented under a task is its note.
+      Indented text below a task is its note.
       - [ ] 2.1. Read a number with a sign
 
-Ids stay with their line wherever it is moved to. A line without one, or with that of an earlier line, has the next
-that is free below its parent.
+An id stays with its line wherever it is moved. A line without one, or with that of an earlier line, gets the next free
+id below its parent.
 """
 
 from __future__ import annotations

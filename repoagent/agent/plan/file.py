@@ -1,8 +1,6 @@
-"""The plan's file: read whole, changed under a lock, and never over what a person has saved meanwhile.
+"""The file of the plan: changed under a lock, never over a user's concurrent edit, rebuilt from the conversation.
 
-The plan made again from the conversation, and what a person has made of the file since.
-
-Both rest on the conversation alone, so a run that is continued, on another machine too, knows what its model has seen.
+What the model has seen of the plan follows from the conversation alone, so a run can resume on another machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Changes of a plan: from a text to a text, line by line. What a change is not about stays as it was written.
+"""The tool `task`: change and show the plan, by a pure function, so that replaying the actions rebuilds the plan.
 
-What a plan may not come to. A person's edit is never refused; these are for what a model asks.
-
-What a model asks of its plan, performed: a pure function, so that the plan can be made again from what was asked.
+A change rewrites only the lines that it is about. An edit of the user is never refused, a model's is checked.
 """
 
 from __future__ import annotations

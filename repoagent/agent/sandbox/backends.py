@@ -1,12 +1,8 @@
-"""Which sandbox works on this machine: by trying, not by asking for versions.
+"""Find the sandbox that works on this machine, by trying: bubblewrap, or Landlock and seccomp with or without mounts.
 
-Confinement by the kernel alone: Landlock and a filter of system calls, with mounts where a user may make them.
-
-Which sandbox worked here last, kept in the user's cache until the machine starts again or anything changes that it
-depends on.
-
-It saves the try before the first request, not the one before the first command: what is kept is a guess, used for what
-is said and asked, and `finding.tried` tries it before a command runs. So a stale or forged one can let nothing out.
+The result is cached in the user's cache folder until the machine restarts or something that it depends on changes. The
+cache saves a trial before the first request; `tried` repeats it before a command runs, so that a stale or forged entry
+cannot let a command out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The command line that starts the launcher, and what it said of a command's end.
-
-What has to be mounted so that a policy holds: the same steps for each back end that can mount.
-
-Confinement by bubblewrap: namespaces and mounts, made by a small program that many systems have.
-"""
+"""The command line of the launcher, the mounts that implement a policy, and the backend that uses bubblewrap."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What a command may touch, as a value.
-
-The environment of a command, without keys and without ways out.
-
-The Python environments that the user works in: where a command finds its programs and their packages.
-"""
+"""What a sandboxed command may touch: the policy, paths with keys, its environment, Python environments."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a run has changed, told apart from what the user changed. Read change_set.py first."""
+"""What a run has changed: read change_set.py first, then detect.py and snapshot.py for what commands change."""

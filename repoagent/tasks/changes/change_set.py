@@ -1,16 +1,8 @@
-"""Whether what an index of changes says can be a change of the work tree at all: its file may be anybody's.
+"""The changes of a run: for each file, the bytes before its first edit and after its last one, kept in `changes/`.
 
-A ledger as its folder holds it: `index.json`, and beside it the bytes that it speaks of, by their hash.
-
-A change of the run and what somebody else has done to the same file, told apart by three-way merges.
-
-Who comes last stands on top. What stands on top of the run's change is somebody else's and nothing of the change;
-only where the run has worked on top of theirs again, on the same lines, is there no telling.
-
-The changes of a run, each from the bytes that its first edit found to those that its last one left.
-
-What somebody else does to a file in between, or on top of it, is no part of them (`apart`). So a change can be
-committed alone in the end, and taken back alone. All of it is in `changes/` of the run's folder (`stored`).
+What others change in the same file, in between or afterwards, is separated by three-way merges, so that the run's
+change can be committed or undone alone. Only where the run changed the same lines again after someone else is that
+impossible. The index may be anyone's file, so every entry is validated.
 """
 
 from __future__ import annotations
@@ -47,7 +39,7 @@ def check(one: object, folder: Path) -> None:
         check_path(path)
 
 
-_NOT_OURS = "{0} is not a run's record of its changes; commit the changes by hand, or start a new run"
+_NOT_OURS = "{folder} is not a run's record of its changes; commit the changes by hand, or start a new run"
 
 VERSION = 1
 INDEX = "index.json"

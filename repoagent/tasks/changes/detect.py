@@ -1,8 +1,6 @@
-"""A look at the work tree: each path with uncommitted bytes in it, and each that git does not know.
+"""Compare two looks at the work tree: uncommitted and untracked paths, and how changes are described.
 
-Names of files in sentences that a model reads: who names a file may not speak there.
-
-What a command has changed, in sentences for the model and for the person, and as the audit keeps it.
+File names in text for a model are quoted, because whoever names a file must not be able to give instructions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What was changed while a command was at work that a kill has interrupted: the look before it is kept in a file.
+"""Changes by a command that a kill interrupted, and commits that a kill interrupted.
 
-Nobody can tell by then whether the command or the person did it. So it is no part of the run's change unless it is
-kept: a candidate.
-
-A commit of the run's changes, noted before it is made: a kill after it neither loses it nor makes it twice.
+The look at the work tree before a command is kept in a file. After a kill it is unknown whether the command or the user
+changed a file, so such changes are candidates. A commit is noted before it is made, so that a kill neither loses nor
+repeats it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The run's changes taken back: the rest of each file stays, and a file in which somebody has worked on top of them.
-
-The actions `keep` and `restore`: which files are a part of the run's change.
-"""
+"""Undo changes of a run without the rest of each file, and the tools `keep` and `restore`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""What a command has done that is asked about in every mode: many files deleted, and what acts when a folder is opened.
+"""What a command changed, by comparing the work tree before and after it, and what the user must agree to.
 
-The sandbox keeps most of the latter from being written; what it can't keep is found here. Where the answer is no, or
-there is nobody to ask, it is taken back.
-
-What a command has changed: the work tree is looked at before it and after it.
-
-A look costs one `git status` and the bytes of what is uncommitted; ignored files are not looked at. What somebody saves
-while the command runs counts as the command's: nobody can tell them apart. What has changed between two looks while a
-command ran in the background is a candidate, and said to the person.
+A snapshot costs one `git status` and the bytes of uncommitted files; ignored files are skipped. What the user saves
+while a command runs in the foreground counts as the command's; between two snapshots around a background command it
+is a candidate. Many deletions, and files that act when a folder is opened, are undone unless the user agrees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a command has changed in submodules: other repositories, so nothing of it is in the commit. It is said.
-
-Git is asked in each of them, before and after.
-"""
+"""What a command changed in submodules: reported, but never part of the commit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What others ask of a run that is alive. It is told by files in its home, and heeds them before its next call.
+"""Control a run from another process: message, pause, resume, stop, terminate, wait and delete.
 
-A run that is deleted: its folder goes, and its conversation is put away, from where it can be brought back.
+Requests are files in the run's directory, which it reads before its next call.
 """
 
 from __future__ import annotations

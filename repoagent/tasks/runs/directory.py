@@ -1,8 +1,6 @@
-"""Where a run stands: a folder for its home, and the conversation of the same name.
+"""The directory of a run, its file names, and the conversation of the same name.
 
-A run that came with the repository: what it says was said and done is somebody else's word.
-
-A run of one's own is never tracked: the folder that it stands in ignores itself.
+A run that came with the repository is someone else's word and is refused: one's own runs are never tracked.
 """
 
 from __future__ import annotations

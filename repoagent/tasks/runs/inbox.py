@@ -1,10 +1,8 @@
-"""Messages to a run that works: files in its inbox, which a person may write with an editor or `echo`.
+"""Messages and requests to a live run, as files in its directory.
 
-A message is delivered at least once. When it is handed out its file goes to `inbox/taken/`, and leaves that only when
-the run asks again, for what it was given then stands in its conversation. A run that was killed in between gets it
-once more, unless a turn of the conversation names it (`message=NAME` in the turn's `meta`): then it was delivered.
-
-What is asked of a run, as files: `stop` and `pause` in its home. That one is there is the request; none is read.
+A message is delivered at least once. When it is handed out, its file moves to `inbox/taken/`, and is removed when the
+run asks again, since the conversation then contains it. A run that was killed in between gets it again, unless a turn
+of the conversation names it (`message=NAME` in its `meta`). `stop` and `pause` are requests by their existence alone.
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ def _text(path: Path, warn: Warn) -> str | None:
         return None
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EACCES):
-            raise system_failed("read", path, error) from error
+            raise failed("read", path, error) from error
         _set_aside(path, "cannot be read", warn)
         return None
     try:

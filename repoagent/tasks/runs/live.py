@@ -1,6 +1,6 @@
-"""Which process it is: its number alone may be another's by now, or that of another machine.
+"""A live run: it holds its lock, writes its progress, and reads requests before each call.
 
-A run that is alive: it holds its lock, says how far it is, and asks what is wanted of it before each call.
+A process is identified by its number, its start time and the boot of its machine: the number alone may be reused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`run.json`: what a run is, how far it is and how it ended. Written whole; read whatever it holds."""
+"""`run.json`: what a run is, its progress, and how it ended."""
 
 from __future__ import annotations
 

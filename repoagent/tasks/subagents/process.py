@@ -1,7 +1,4 @@
-"""A child as a process: its events are read as they come, its questions go to the person by way of its parent.
-
-What a child is started with: `child.json` in its home, written by its parent.
-"""
+"""A sub-agent as a process: its order (`child.json`), its events, and its questions, which its parent passes on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What a child has changed becomes a part of its parent's change: when it ends, or when a killed parent goes on.
+"""The tools `delegate` and `wait`: run sub-agents, and merge their changes into the run's.
 
-The child of the kind `review`: the review of the program itself, of what is not committed yet.
-
-The action `delegate`: a part of the work for a child, whose answer and usage alone come back.
+The kind `review` runs the program's own review of the uncommitted change.
 """
 
 from __future__ import annotations
@@ -223,7 +221,7 @@ class SubagentPool:
         mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
         child = child_options(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
-        if model == AbsentModel.spec:
+        if model == Absent.spec:
             raise UsageError("a sub-agent needs a model, and none is configured")
         self.count += 1
         if kind.name == "review":

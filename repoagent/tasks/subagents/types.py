@@ -1,14 +1,8 @@
-"""What a kind of agent is, and the three that are always there.
+"""Types of agents: the three built-in ones, and those that a user or a repository describes in Markdown files.
 
-What a child gets: never more than its parent has, in anything.
-
-Kinds that a person or a repository describes: a Markdown file each, with a front matter.
-
-A repository's kind is somebody else's text, and it becomes what a child is told to be. So it gets what the built-in
-`explore` gets at most, and no model: there is nothing to trust and no switch for it. Who wants it to do more copies
-the file to their own folder, and has then read it.
-
-What a prompt says of the kinds there are, and what a child is told to be.
+A sub-agent never gets more than its parent has. A repository's file is untrusted text that becomes a sub-agent's
+role, so that type gets no more than the built-in `explore`, and no model. To allow more, copy the file to the user's
+own folder.
 """
 
 from __future__ import annotations

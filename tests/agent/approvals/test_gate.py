@@ -367,7 +367,7 @@ def test_always_is_only_for_what_runs_no_other_program() -> None:
 def test_a_pattern_without_an_end_is_named() -> None:
     with pytest.raises(UsageError, match="unclosed quote"):
         rules(["git log 'x"])
-    with pytest.raises(UsageError, match="no pattern"):
+    with pytest.raises(UsageError, match="not a command pattern"):
         rules(["  "])
 
 

@@ -196,7 +196,7 @@ def test_results_that_are_worthless_are_left_out_only_with_a_checkpoint() -> Non
         "(a.py, lines 10-60: omitted, you read it again later.)",
         "(b.py, lines 1-60: omitted, the file was edited since. Read it again if it matters.)",
         turns[6].text,
-        "(Left out, it is in out/1.txt.)",
+        "(Omitted; it is in out/1.txt.)",
         imitated,
         "Applied.",
         turns[-1].text,

@@ -208,7 +208,7 @@ def test_a_long_output_is_shown_at_both_ends_and_the_rest_is_in_a_file(bench: Be
     assert 6000 < len(seen.text) < 9000
     gap = next(line for line in seen.text.split("\n") if "omitted" in line)
     first, last = map(int, gap.split("lines ")[-1].split(" ")[0].split("-"))
-    assert f"… {last - first + 1} lines left out: output/001-seq-1-5000.txt lines " in gap
+    assert f"… {last - first + 1} lines omitted: output/001-seq-1-5000.txt lines " in gap
     assert f"\n{first - 1}\n… " in seen.text and f" …\n{last + 1}\n" in seen.text
     assert seen.data["output"] == "output/001-seq-1-5000.txt"
     assert (bench.runner.folder / "001-seq-1-5000.txt").read_text().split("\n")[first - 1] == str(first)

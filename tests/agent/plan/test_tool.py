@@ -71,7 +71,7 @@ def test_the_tag_as_a_model_writes_it(tmp_path: Path) -> None:
 
 def test_states_and_what_they_mean_for_others() -> None:
     plan, said = performed(Plan(THREE), Action("task", {"n": "2", "state": "active"}))
-    assert said == "2 is active: C (1: to come before it, and not done)"
+    assert said == "2 is active: C (1: required before it, and not done)"
     done = ask(ask(plan, n="1.1", state="done"), n="1", state="done")
     assert [task.id for task in done.open] == ["2"]
     more, said = performed(done, Action("task", {"add": "D", "under": "1"}))

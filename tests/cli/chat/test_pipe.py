@@ -294,7 +294,7 @@ def test_a_chat_whose_folder_is_removed_says_so_and_begins_nothing_in_silence(
     )
     done = run("chat", stdin="a\nb\n")
     assert (done.code, len(script.prompts)) == (3, 1)
-    assert "was removed while it worked" in done.err
+    assert "was removed during the run" in done.err
     assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
 
 

@@ -50,7 +50,7 @@ def test_the_end_says_what_changed_what_the_check_said_and_what_is_left_out(
         assert shown.end() == 0
     end = shown.seen
     assert end.count("It greets, and there is a table.") == 1
-    assert "<keep" not in end and "not done, because" not in end
+    assert "<keep" not in end and "was not performed" not in end
     assert "\ncheck `echo ==== 7 passed ====` passed in 0." in end and " s: 7 passed\n" in end
     assert "] Greet well · 1 file +1 -1\n src/app.py | 2 +-\n" in end
     assert (
@@ -73,7 +73,7 @@ def test_words_after_a_failed_check_are_exit_6(repo: GitRepo, script: Script, ru
     script.replies(GREET + FINISH, "<run>true</run>", "I can't.", "Really not.")
     done = run("run", "greet", "--mode", "auto-edit", "--check", "echo 1 failed; false")
     assert done.code == 6 and "1 failed" in done.err and "</output" not in done.err
-    assert "goes on from there" in done.err and "finish again" not in done.err
+    assert "resume with" in done.err and "finish again" not in done.err
     assert "1 run (1 failed)" in run("activity").out
 
 

@@ -45,5 +45,5 @@ def test_a_child_without_a_tool_hands_no_tag_to_its_parent(repo: GitRepo, run: R
         "I can't run them.", "So be it.",
     )  # fmt: skip
     assert run("run", "test", "--mode", "auto-edit").code == 0
-    assert "there is no tool `run` here; there are think, message" in script.prompts[2]
+    assert "there is no tool `run` here; the tools are think, message" in script.prompts[2]
     assert "I can't run them." in script.prompts[3] and "I run them." not in script.prompts[3]

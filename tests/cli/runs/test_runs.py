@@ -207,7 +207,9 @@ def test_a_run_is_steered(
     assert done.code == 5 and done.out == "alive: limit, the limit of $2\n"
     for command in (["stop"], ["pause"], ["resume"], ["message", "x"]):
         done = ask(command[0], "alive", *command[1:])
-        assert done.code == 3 and "not alive (limit): `repoagent run --resume alive" in done.err
+        assert (
+            done.code == 3 and "not running (limit); resume it with `repoagent run --resume alive" in done.err
+        )
 
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:

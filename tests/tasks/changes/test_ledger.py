@@ -162,7 +162,7 @@ def test_bytes_that_are_gone_are_said(change_set: ChangeSet) -> None:
     _write(change_set, "f", OLD, _with(OLD, 3, b"three\n"))
     for file in (change_set.folder / "bytes").iterdir():
         file.unlink()
-    with pytest.raises(Refused, match="does not hold the bytes of f any more"):
+    with pytest.raises(Refused, match="has lost the bytes of f"):
         _again(change_set)
 
 

@@ -40,12 +40,10 @@ def test_a_file_of_the_person_that_git_does_not_know_is_told_when_a_command_chan
     _, model, person = go(repo, f"<run>{command}</run>", *again, restore, done, done)
     said = "\n".join(person.said)
     for name in ("notes.txt", "plan.txt"):
-        assert (
-            f"{name}, which git does not know, was changed by the command; its bytes before are kept" in said
-        )
+        assert f"the command changed {name}, which git does not track; the previous content is kept" in said
     assert "moved.txt" not in said and "moved.txt (deleted)" not in model.told
-    assert "It changed notes.txt, plan.txt (deleted), which git does not know" in model.told
-    assert model.told.count("It made moved.txt, which git") == 2
+    assert "It changed notes.txt, plan.txt (deleted), which git does not track" in model.told
+    assert model.told.count("It created moved.txt, which git") == 2
     assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
 
 
@@ -71,10 +69,10 @@ def test_what_a_command_changes_in_a_submodule_is_said(repo: GitRepo, tmp_path: 
     (repo.top / "lib/new.c").write_text("new\n")
     told = after()
     assert "It changed the submodule lib (lib/dirty.c, lib/new.c): another repository" in told
-    assert "lib (lib/dirty.c, lib/new.c): that is not in the commit" in said[0]
+    assert "lib (lib/dirty.c, lib/new.c), which is not in the commit" in said[0]
     assert [one["path"] for one in events] == ["lib/dirty.c", "lib/new.c"]  # type: ignore[index]
     after = look()
     repo.git("-C", "lib", "checkout", "-q", "HEAD~1", "--", ".")
     repo.git("-C", "lib", "checkout", "-q", "--detach", "HEAD~1")
-    assert "lib is at another commit" in after() and "another commit" in said[-1]
+    assert "lib (now at another commit)" in after() and "another commit" in said[-1]
     assert change_set.changes == () and change_set.candidates == ()

@@ -34,9 +34,10 @@ def test_what_the_background_and_the_person_change_is_a_candidate(repo: GitRepo)
         mode="ask", person=person,
     )  # fmt: skip
     told = next(one.text for one in person.seen if one.kind == "wait")
-    assert "b.txt, c.txt (new), d.txt changed, by it or by the person" in told and "a.txt" not in told
+    assert "b.txt, c.txt (new), d.txt: not part of your change" in told and "a.txt" not in told
     assert any(
-        "d.txt changed while a command ran in the background, by it or by you" in one for one in person.said
+        "d.txt changed while a command ran in the background, by the command or by you" in one
+        for one in person.said
     )
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
     assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]

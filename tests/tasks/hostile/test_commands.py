@@ -151,7 +151,7 @@ def test_what_a_command_in_a_sandbox_does_not_see(repo: GitRepo) -> None:
         repo, *steps, "<run>mkdir new</run>", "<finish>a</finish>", "<finish>b</finish>", mode="auto"
     )
     assert "correct-horse" not in model.told
-    assert any("commands do not see" in text and ".env" in text for text in person.said)
+    assert any("commands cannot see" in text and ".env" in text for text in person.said)
     assert (repo.top / ".env").read_text() == "correct-horse\n"
 
 

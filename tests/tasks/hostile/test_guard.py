@@ -51,7 +51,7 @@ def test_what_is_made_all_the_same_is_taken_back(repo: GitRepo) -> None:
     person = Person(allows=refuse_or_not)
     made = "mkdir .vscode; echo x >.vscode/tasks.json; echo x >AGENTS.md; echo 2 >CLAUDE.md; git init -q src; echo 2 >a.txt"
     _, model, _ = go(repo, f"<run>{made}</run>", FINISH, FINISH, mode="ask", confine=False, person=person)
-    assert "that was taken back" in model.told
+    assert "restored what it was before" in model.told
     assert not any((repo.top / path).exists() for path in (".vscode/tasks.json", "AGENTS.md", "src/.git"))
     assert (repo.read("CLAUDE.md"), repo.read("a.txt")) == (b"1\n", b"2\n")
 
@@ -67,7 +67,7 @@ def test_a_mass_deletion_by_a_command_is_asked_about_in_auto(repo: GitRepo, answ
     person = Person(allows=answer)  # type: ignore[arg-type]
     _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", person=person)
     assert [asked.kind for asked in person.asked] == ["delete"]
-    assert "12 files were deleted" in model.told and any("taken back" in said for said in person.said)
+    assert "ommands deleted 12 files" in model.told and any("restored" in said for said in person.said)
     assert len(list((repo.top / "old").iterdir())) == 12
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
 

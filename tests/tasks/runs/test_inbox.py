@@ -88,7 +88,7 @@ def test_what_is_no_message_is_set_aside_and_said(layout: Layout) -> None:
         put(run_dir, ".g.md", "hidden")
         put(run_dir, "h\x1b[31m.md", "red")
         assert live.control() == ["caf�", "red"]
-        assert len(said) == 4 and all("the run has not seen it" in each for each in said)
+        assert len(said) == 4 and all("did not pass it to the run" in each for each in said)
         assert live.control() == [] and len(said) == 4
         assert {path.name for path in run_dir.inbox.glob("*broken*")} == {f"{n}.md.broken-1" for n in "abcd"}
         assert (run_dir.inbox / "d.md.broken-1").stat().st_size == 2**30

@@ -33,7 +33,7 @@ def record(run_dir: RunDirectory) -> Record:
 
 def test_another_process_is_refused_and_told_who_it_is(layout: Layout, start: Start) -> None:
     worker = start()
-    said = rf"task is at work in process {worker.pid} .*since .*runs message task"
+    said = rf"task is running in process {worker.pid} .*since .*runs message task"
     with pytest.raises(Busy, match=said), living(worker.run_dir, About("another")):
         raise AssertionError("it was let in")
     assert of(worker.run_dir).state == "running" and record(worker.run_dir).prompt == "do it"
@@ -112,9 +112,9 @@ def test_the_first_end_counts_and_one_without_a_word_is_a_failure(layout: Layout
         live.turn(turns=9, doing="nothing any more", usage=USED, cost=0.0)
         live.ended("failed", "no")
     assert (of(run_dir).state, of(run_dir).exit_code, record(run_dir).turns) == ("answered", 6, 1)
-    with living(run_dir, About("x")) as live, pytest.raises(ValueError, match="no way to end"):
+    with living(run_dir, About("x")) as live, pytest.raises(ValueError, match="invalid end state"):
         live.ended("splendid", "")
-    assert of(run_dir).state == "failed" and "without saying" in record(run_dir).text
+    assert of(run_dir).state == "failed" and "without a result" in record(run_dir).text
 
 
 def test_progress_is_written_a_few_times_a_second_and_the_last_of_it_by_what_follows(
@@ -169,7 +169,7 @@ def test_a_broken_run_json_is_set_aside_and_the_run_goes_on(layout: Layout) -> N
     assert found[0].state == "unreadable" and run_dir.record.exists()
     assert runs(layout, warn=said.append)[0].state == "unreadable"
     assert len(said) == 1 and "run.json.broken-1" in said[0]
-    assert "set aside" in runs(layout, warn=said.append)[0].problem and len(said) == 1
+    assert "was renamed" in runs(layout, warn=said.append)[0].problem and len(said) == 1
     with living(run_dir, About("y")) as live:
         live.ended("done", "")
     assert of(run_dir).state == "done"
@@ -194,4 +194,4 @@ def test_without_room_for_the_end_the_error_is_what_is_said(layout: Layout) -> N
         run_dir.record.unlink()
         run_dir.record.mkdir()
         raise ModelError("no answer")
-    assert len(said) == 1 and "could not be written down" in said[0]
+    assert len(said) == 1 and "could not record how" in said[0]

@@ -50,7 +50,7 @@ def states(layout: Layout) -> dict[str, str]:
 
 def test_a_repository_without_runs(layout: Layout) -> None:
     assert runs(layout) == []
-    with pytest.raises(UsageError, match="no run here yet"):
+    with pytest.raises(UsageError, match="no runs yet"):
         find(layout, "last")
 
 
@@ -147,7 +147,7 @@ def test_a_person_finds_what_they_mean(layout: Layout) -> None:
     assert find(layout, "run-20260102-030406").name == two and find(layout, "last").name == one
     past(layout, "child", parent="parser")
     assert find(layout, "last").name == one
-    with pytest.raises(UsageError, match=r"'run-' may be run-\S+abcdef, run-\S+abc123: say more"):
+    with pytest.raises(UsageError, match=r"'run-' is ambiguous: run-\S+abcdef, run-\S+abc123; use more"):
         find(layout, "run-")
     with pytest.raises(UsageError, match="did you mean parser"):
         find(layout, "praser")
@@ -168,7 +168,7 @@ def test_a_name_is_one_that_a_conversation_may_have(layout: Layout) -> None:
     past(layout, names[0])
     assert open_run_directory(layout, names[0]).name == names[0]  # it is there, and can be resumed
     past(layout, "Task")
-    with pytest.raises(Refused, match="in case only"):
+    with pytest.raises(Refused, match="only in case"):
         open_run_directory(layout, "task")
 
 

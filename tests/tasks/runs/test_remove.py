@@ -53,7 +53,7 @@ def test_its_folder_goes_and_its_words_can_be_brought_back(repo: GitRepo) -> Non
         and run_dir.conversation.read_bytes() == words
     )
     assert find(layout, run_dir.name).state == "conversation"
-    with pytest.raises(NothingDone, match="is there"):
+    with pytest.raises(NothingDone, match="exists"):
         restore_conversation(layout, worktree, run_dir.name)
     assert delete(find(layout, run_dir.name)) and runs(layout) == []
 

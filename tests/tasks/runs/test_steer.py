@@ -165,7 +165,7 @@ def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
     child.ask("control")
     until("paused", child)
     with pytest.raises(
-        NothingDone, match="child is paused because parent is: `repoagent runs resume parent`"
+        NothingDone, match="child is paused with its parent parent; use `repoagent runs resume parent`"
     ):
         resume(of(child))
     resume(of(parent))
@@ -178,7 +178,9 @@ def test_nobody_is_there_to_be_asked(start: Start) -> None:
     worker = start()
     worker.kill()
     for ask in (stop, pause, resume, terminate_run, lambda run: message(run, "hello")):
-        with pytest.raises(NotRunning, match=r"task is not alive \(killed\): `repoagent run --resume task"):
+        with pytest.raises(
+            NotRunning, match=r"task is not running \(killed\); resume it with `repoagent run --resume task"
+        ):
             ask(of(worker))
     assert not worker.run_dir.stop.exists() and not list(worker.run_dir.inbox.glob("*.md"))
 
