@@ -353,7 +353,7 @@ def test_certificates(bench: Bench, site: Site, certificate: Path) -> None:
     other = bench("https://two.test:port/", trust=trust)
     assert not other.ok and "is not trusted" in other.text
     down = bench("https://one.test:port/down", trust=trust)
-    assert not down.ok and "not encrypted: that is not followed" in down.text
+    assert not down.ok and "not encrypted; such redirects are not followed" in down.text
     site.serve = lambda connection: (connection.sendall(b"HTTP/1.1 400 No\r\n\r\n"), connection.close())[1]  # type: ignore
     assert "no encrypted connection" in bench("https://one.test:port/", trust=trust).text
 
