@@ -1,6 +1,5 @@
-"""Merge the layers; later wins, and a repository is somebody else's data.
-
-Change one value in a TOML file and leave the rest, comments and order too, as its owner wrote it.
+"""`load` merges the layers (later wins; the repository's file is untrusted), `set_value` and `unset_value` change one
+value in a TOML file and keep its comments and order.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ def load(
 ) -> Settings:
     """Merge all layers. `layout` is None outside a repository; `flags` are by option key, None for not given.
 
-    Raises UsageError for a file that is no TOML and for a value that its option does not take. What is
-    ignored (unknown keys, keys that a repository may not set) is in `Settings.warnings`, a sentence for each
-    layer.
+    Raises UsageError for invalid TOML and for a value that its option does not take. `Settings.warnings` has a sentence
+    per layer on what was ignored: unknown keys, and keys that a repository may not set.
     """
     env = os.environ if env is None else env
     entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
@@ -60,9 +58,9 @@ def load(
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
-    """`settings` as they were if `.repoagent/config.toml` held `data`; what is above that layer stays.
+    """`settings` with `data` in place of `.repoagent/config.toml`; the layers above it stay.
 
-    With `alone` there are only the defaults and `data`. Raises as `load`.
+    With `alone`, only the defaults and `data`. Raises as `load`.
     """
     entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
     user = user_file(os.environ)
@@ -76,18 +74,19 @@ def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: b
 
 
 def parse(option: Option, key: str, value: object, origin: str) -> Value:
-    """What `value` stands for. Raises UsageError naming origin, key, value and what is allowed."""
+    """The value of an option from text or TOML. Raises UsageError with its origin, key, value and the allowed
+    values."""
     try:
         return option.kind.parse(value)
     except ValueError:
-        given = "what is given" if option.secret else _short(value)
+        shown = "" if option.secret else f" {_short(value)}"
         raise UsageError(
-            f"{_place(origin)}: {key} can't be {given}; it takes {option.kind.allowed}"
+            f"{_place(origin)}: invalid value{shown} for {key}; it takes {option.kind.allowed}"
         ) from None
 
 
 def why_not_from_repository(option: Option, value: Value) -> str | None:
-    """Why `value` does not count when a repository says it, as a part of a sentence; None when it does."""
+    """Why a repository may not set `value`, as a clause; None where it may."""
     if not option.repository_may_set:
         return f"only you can set {option.key}"
     if option.only_like and not (isinstance(value, str) and option.only_like.fullmatch(value)):
@@ -96,7 +95,7 @@ def why_not_from_repository(option: Option, value: Value) -> str | None:
 
 
 def _take(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
-    """Lay `layer` over `entries`; the warnings it is worth."""
+    """Merge `layer` into `entries`; returns the warnings."""
     unknown: list[Raw] = []
     for raw in layer:
         if (found := find(raw.key)) is None:
@@ -108,7 +107,7 @@ def _take(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
 
 
 def _take_from_repository(entries: dict[str, Setting], layer: Iterable[Raw], path: Path) -> list[str]:
-    """The same for the file that comes with the repository, of which only the harmless part is taken."""
+    """As `_take`, but only of what a repository may set."""
     unknown: list[Raw] = []
     forbidden: list[str] = []
     higher: list[str] = []
@@ -117,7 +116,7 @@ def _take_from_repository(entries: dict[str, Setting], layer: Iterable[Raw], pat
             unknown.append(raw)
             continue
         key, option = found
-        if not option.repository_may_set:  # not even its form is looked at: it can't break anything
+        if not option.repository_may_set:  # not parsed: an invalid value must not raise
             forbidden.append(key)
             continue
         value = parse(option, key, raw.value, raw.origin)
@@ -132,18 +131,18 @@ def _take_from_repository(entries: dict[str, Setting], layer: Iterable[Raw], pat
     warnings = _unknown(unknown)
     if forbidden:
         warnings.append(
-            f"{path} comes with the repository and may not set {', '.join(forbidden)}: ignored "
-            "(to set it yourself, say `git config repoagent.KEY VALUE`)"
+            f"{path} may not set {', '.join(forbidden)}: ignored (use `git config repoagent.KEY VALUE` to set it "
+            "yourself)"
         )
     if higher:
-        warnings.append(f"{path} may only lower a limit: {', '.join(higher)} ignored")
+        warnings.append(f"{path} may only lower a limit: ignored {', '.join(higher)}")
     return warnings
 
 
-def _is_lower(value: Value, now: Value) -> bool:
-    if not isinstance(now, (int, float)):
-        return True  # there is no limit so far
-    return isinstance(value, (int, float)) and value <= now
+def _is_lower(value: Value, current: Value) -> bool:
+    if not isinstance(current, (int, float)):
+        return True  # no limit so far
+    return isinstance(value, (int, float)) and value <= current
 
 
 def _unknown(raws: list[Raw]) -> list[str]:
@@ -156,11 +155,11 @@ def _unknown(raws: list[Raw]) -> list[str]:
             near = variable(near)
         names.append(f"{raw.spelled} (did you mean {near}?)" if near else raw.spelled)
     where = "" if raws[0].origin.startswith("environment") else f"{_place(raws[0].origin)}: "
-    return [f"{where}{', '.join(names)} {'is no option' if len(names) == 1 else 'are no options'}: ignored"]
+    return [f"{where}ignored unknown option{'s' * (len(names) > 1)} {', '.join(names)}"]
 
 
 def _place(origin: str) -> str:
-    """An origin as a person says it."""
+    """An origin in a message."""
     return origin.removeprefix("file:").removeprefix("environment ").removeprefix("flag ")
 
 
@@ -170,17 +169,17 @@ def _short(value: object, limit: int = 60) -> str:
 
 
 def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> Value:
-    """Set `key` to what `text` means in the TOML file `path`, made when missing; the value that was written.
+    """Set `key` to the value of `text` in the TOML file `path`, which is created when missing; returns the value.
 
-    `repository` says that the file comes with a repository, so that some options have no place there.
-    Raises UsageError for an unknown key, for a value that the option does not take or the file may not give,
-    and for a file that is no TOML; Refused when it is no regular file.
+    `repository`: the file belongs to a repository, which may not set all options. Raises UsageError for an unknown key,
+    for a value that the option does not take or the file may not set, and for invalid TOML; Refused where it is not a
+    regular file.
     """
     spelled, option = find_or_refuse(key)
     value = parse(option, spelled, text, "config")
     if repository and (reason := why_not_from_repository(option, value)):
         raise UsageError(
-            f"{reason}: leave out --shared to set it in your own file, or use `git config "
+            f"{reason}: omit --shared to set it in your own file, or use `git config "
             f"repoagent.{_in_git(spelled)} VALUE` to set it for this repository"
         )
     document = _read(path)
@@ -190,7 +189,7 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
 
 
 def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
-    """Remove `key` from the TOML file `path`; False when it is not in there. Raises as `set_value`."""
+    """Remove `key` from the TOML file `path`; False where it is not in it. Raises as `set_value`."""
     spelled, _ = find_or_refuse(key)
     document = _read(path)
     if not _remove(document, _parts(spelled)):
@@ -200,14 +199,14 @@ def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
 
 
 def _parts(key: str) -> list[str]:
-    """The tables that hold a key, and its own name: `models.openai/gpt-4.1.input` is three parts."""
+    """The tables of a key, and its own name: `models.openai/gpt-4.1.input` has three parts."""
     first, _, rest = key.partition(".")
     middle, _, last = rest.rpartition(".")
     return [part for part in (first, middle, last) if part]
 
 
 def _remove(table: MutableMapping[str, object], parts: list[str]) -> bool:
-    """Remove a key, in whichever way the table spells it: nested, or as one key in quotes."""
+    """Remove a key in either spelling: nested, or as one quoted key."""
     whole = _spelled_there(table, ".".join(parts))
     if whole in table:
         del table[whole]
@@ -237,7 +236,7 @@ def _put(table: MutableMapping[str, object], parts: list[str], value: Value, pat
         inner = table[name]
         if not isinstance(inner, MutableMapping):
             if find(name) is None:
-                raise UsageError(f"{path}: {name} is a value there, but it has to be a table")
+                raise UsageError(f"{path}: {name} must be a table, but it is a value")
             last = ".".join(parts)  # `check` has a value, so `check.timeout` is one key, in quotes
             break
         table = inner
@@ -246,11 +245,11 @@ def _put(table: MutableMapping[str, object], parts: list[str], value: Value, pat
 
 
 def _spelled_there(table: MutableMapping[str, object], part: str) -> str:
-    """The key as the file already spells it (`maxTurns`), or as we do."""
+    """The key as the file spells it (`maxTurns`), or else as in the table."""
     return next((name for name in table if fold(name) == fold(part)), part)
 
 
 def _in_git(key: str) -> str:
-    """`max_turns` as git can spell it: its keys have no underscores."""
+    """`max_turns` as a key of git, which has no underscores."""
     head, _, last = key.rpartition(".")
     return f"{head}.{last.replace('_', '-')}" if head else last.replace("_", "-")

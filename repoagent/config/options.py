@@ -1,9 +1,7 @@
-"""What the value of an option may be; each kind reads TOML values and the plain text of git or a variable.
+"""The table of options: keys, types, defaults, and what the file of a repository may set.
 
-The one table of options: what can be configured, what it may be, and what a repository may say about it.
-
-`.repoagent/config.toml` comes with somebody else's repository. It may not name a command, an address, a key
-or a price, may not widen what an edit reaches, and may only lower what an edit can cost.
+`.repoagent/config.toml` comes with somebody else's repository. It may not name a command, an address, a key or a price,
+may not widen what an edit reaches, and may only lower limits.
 """
 
 from __future__ import annotations
@@ -24,15 +22,15 @@ _OFF = {"false", "no", "off", "0", ""}
 
 
 class OptionType(NamedTuple):
-    """`parse` takes what a layer gave (text, or a TOML value) and returns the value, or raises ValueError;
-    `allowed` says in words what it takes."""
+    """`parse` converts text (of git or a variable) or a TOML value, or raises ValueError; `allowed` describes the
+    values in messages."""
 
     allowed: str
     parse: Callable[[object], Value]
 
 
-def text(allowed: str = "a text", pattern: str = r"(?s).*\S.*") -> OptionType:
-    """A text that matches `pattern` as a whole."""
+def text(allowed: str = "text", pattern: str = r"(?s).*\S.*") -> OptionType:
+    """Text that matches all of `pattern`."""
     whole_text = re.compile(pattern)
 
     def parse(raw: object) -> str:
@@ -44,7 +42,7 @@ def text(allowed: str = "a text", pattern: str = r"(?s).*\S.*") -> OptionType:
 
 
 def whole(minimum: int = 0) -> OptionType:
-    """A whole number from `minimum` up; k, m and g count as in git."""
+    """An integer of at least `minimum`, with git's suffixes k, m and g."""
 
     def parse(raw: object) -> int:
         if isinstance(raw, str) and (match := re.fullmatch(r"\s*([0-9]{1,18})([kmgKMG]?)\s*", raw)):
@@ -53,7 +51,7 @@ def whole(minimum: int = 0) -> OptionType:
             return raw
         raise ValueError
 
-    return OptionType(f"a whole number, {minimum} or more", parse)
+    return OptionType(f"an integer, {minimum} or more", parse)
 
 
 def number() -> OptionType:
@@ -74,7 +72,7 @@ def number() -> OptionType:
 
 
 def switch() -> OptionType:
-    """On or off, in git's words for it."""
+    """A boolean, in git's spellings."""
 
     def parse(raw: object) -> bool:
         if isinstance(raw, bool):
@@ -98,21 +96,21 @@ def one_of(*names: str) -> OptionType:
 
 
 def texts() -> OptionType:
-    """A list of texts; in plain text, where there are no lists, one a line."""
+    """A list of strings; in text, one per line."""
 
     def parse(raw: object) -> tuple[str, ...]:
         items = raw
-        if isinstance(raw, str):  # no `splitlines`: what it takes for an end may stand in a line of others
+        if isinstance(raw, str):  # not `splitlines`, which also splits at form feeds and the like
             items = re.split(r"\r?\n", raw.removesuffix("\n")) if raw else ()
         if isinstance(items, (list, tuple)) and all(isinstance(item, str) and item.strip() for item in items):
             return tuple(items)
         raise ValueError
 
-    return OptionType("a list of texts (one a line, outside TOML)", parse)
+    return OptionType("a list of strings (outside TOML, one per line)", parse)
 
 
 def or_none(kind: OptionType) -> OptionType:
-    """`kind`, or the word none, which takes back what a lower layer says."""
+    """`kind`, or the word none, which unsets the value of a lower layer."""
 
     def parse(raw: object) -> Value:
         return None if isinstance(raw, str) and raw.lower() == "none" else kind.parse(raw)
@@ -124,13 +122,12 @@ DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 
 class Option(NamedTuple):
-    """One thing that can be configured.
+    """An option.
 
-    `key` is dotted; a `*` in it stands for a name of the user's choice. What `.repoagent/config.toml` says
-    about it is ignored unless `repository_may_set`; with `only_lower` it counts there only below what is set
-    already, with `only_like` only when the pattern matches all of it: it may be `only_what`, with `only_unset` only
-    where the user's own configuration says nothing. A `secret` value is never printed.
-    """
+    `key` is dotted; a `*` in it is a name of the user's choice. A value in `.repoagent/config.toml` is ignored unless
+    `repository_may_set`; with `only_lower` it must be lower than the one set already, with `only_like` it must match
+    the pattern (described by `only_what`), with `only_unset` it counts only where the user's own configuration has no
+    value. A `secret` value is never printed. """
 
     key: str
     kind: OptionType
@@ -139,20 +136,20 @@ class Option(NamedTuple):
     repository_may_set: bool = True
     only_lower: bool = False
     only_like: re.Pattern[str] | None = None
-    only_what: str = "a name, no command or file"
+    only_what: str = "a name, not a command or a file"
     only_unset: bool = False
     secret: bool = False
 
     @property
     def is_family(self) -> bool:
-        """Whether the key holds a name of the user's choice."""
+        """Whether the key contains a name of the user's choice."""
         return "*" in self.key
 
 
 _limit = partial(Option, only_lower=True)
 _own = partial(Option, repository_may_set=False)
 _MODEL = text("PROVIDER/NAME, local/PATH.gguf, command:CMD, manual or replay:FILE")
-_TRAILER = text("the name of a trailer: letters, digits and dashes", r"[A-Za-z][A-Za-z0-9-]*")
+_TRAILER = text("the name of a trailer (letters, digits, dashes)", r"[A-Za-z][A-Za-z0-9-]*")
 _COMMAND = or_none(text("a shell command"))
 _SCOPE = one_of("files", "neighbors", "repo")
 _FORMS = ("diff", "search", "whole", "function")
@@ -181,201 +178,211 @@ _RULES = {
     "tests": "note",
     "compatibility": "warning",
 }
-# A provider's model is a mere name; `command:` runs a program, `local/` and `replay:` open files.
+# Only the name of a provider's model: `command:` runs a program, `local/` and `replay:` open files.
 _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 
 OPTIONS: tuple[Option, ...] = (
-    Option("model", _MODEL, DEFAULT_MODEL, "the model that is asked", only_like=_REMOTE, only_unset=True),
+    Option("model", _MODEL, DEFAULT_MODEL, "the default model", only_like=_REMOTE, only_unset=True),
     _own(
         "fallback",
         texts(),
         (),
-        "models to go on with, in this order, when one is overloaded or can't be reached",
+        "models to fall back to, in this order, when one is overloaded or unreachable",
     ),
     _own(
         "summary.model",
         or_none(_MODEL),
         None,
-        "the model that writes summaries; none: the model that is asked",
+        "the model that writes summaries; none: the default model",
     ),
     _own(
         "summary.share",
         switch(),
         False,
-        "whether summaries of commits are taken from git notes, and added there",
+        "share commit summaries with others through git notes",
     ),
-    _own("effort", or_none(_EFFORT), None, "how much a model thinks, where it can be told"),
-    _own("temperature", or_none(number()), None, "how freely a model words its reply, where it can be told"),
-    _own("stop", texts(), (), "texts at which a reply ends, where a provider has such a thing"),
-    _own("cache", one_of("5m", "1h", "off"), "5m", "how long a provider keeps the beginning of a prompt"),
+    _own("effort", or_none(_EFFORT), None, "how much a model thinks, where the provider supports it"),
+    _own("temperature", or_none(number()), None, "sampling temperature, where the provider supports it"),
+    _own("stop", texts(), (), "stop sequences, where the provider supports them"),
+    _own("cache", one_of("5m", "1h", "off"), "5m", "lifetime of the provider's prompt cache"),
     _own(
         "protocol",
         one_of("auto", "tags", "tools"),
         "auto",
-        "how a model is offered look-ups and commands: as tags in its text, or as native tools",
+        "how a model calls tools: as tags in its text, or natively",
     ),
-    _limit("max_turns", whole(1), 10, "how many times a model may be asked for one edit"),
-    _limit("max_tokens", _COUNT, None, "how many tokens one edit may use, in and out together"),
-    _limit("max_cost", _DOLLARS, None, "how many US dollars one edit may cost"),
-    _limit("max_cost_per_day", _DOLLARS, None, "how many US dollars all edits of a day may cost together"),
-    _limit("max_output_tokens", _COUNT, None, "how long one reply may be, in tokens"),
-    _limit("timeout", number(), 600.0, "for how many seconds a silent model is waited for"),
-    _own("check", _COMMAND, None, "a command that has to succeed before an edit is committed"),
+    _limit("max_turns", whole(1), 10, "maximum model calls per edit"),
+    _limit("max_tokens", _COUNT, None, "maximum tokens per edit, input and output together"),
+    _limit("max_cost", _DOLLARS, None, "maximum cost of one edit, in US dollars"),
+    _limit("max_cost_per_day", _DOLLARS, None, "maximum cost of all edits of a day, in US dollars"),
+    _limit("max_output_tokens", _COUNT, None, "maximum tokens of one reply"),
+    _limit("timeout", number(), 600.0, "seconds to wait for a model that sends nothing"),
+    _own("check", _COMMAND, None, "a command that must succeed before an edit is committed"),
     _own(
         "check.timeout",
         or_none(number()),
         1800.0,
-        "after how many seconds a check is ended, which fails it; none: never",
+        "seconds until a check is stopped, and fails; none: never",
     ),
     _own(
         "check.unconfined",
         switch(),
         False,
-        "whether a check of an unseen change runs outside of the sandbox; see `repoagent help docs/security.md`",
+        "run the check of a change that you have not seen outside the sandbox; see `repoagent help docs/security.md`",
     ),
-    Option("commit.trailers", switch(), True, "whether a commit says which model helped, and in which edit"),
+    Option("commit.trailers", switch(), True, "add trailers with the model and the edit to each commit"),
     _own("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
     _own(
         "edit.scope",
         _SCOPE,
         "files",
-        "what may change: the named files, their neighbors too, or the repository",
+        "what an edit may change: the named files, their neighbors too, or the repository",
     ),
     Option(
         "edit.format",
         one_of("auto", *_FORMS),
         "auto",
-        "what a model is asked for: a diff, search/replace blocks, whole files or whole functions",
+        "the output format of a model: a diff, search/replace blocks, whole files or whole functions",
     ),
     _own(
         "edit.sensitive",
         texts(),
         (),
-        "further files whose change is asked about apart, as in .gitignore; see `repoagent help docs/security.md`",
+        "more files to ask about before changing them, as in .gitignore; see `repoagent help docs/security.md`",
     ),
-    _own("edit.parse_check", switch(), True, "whether a change is refused after which a file parses worse"),
+    _own("edit.parse_check", switch(), True, "refuse a change that adds syntax errors"),
     _limit(
         "edit.inline_limit",
         whole(),
         64 * 1024,
-        "up to how many bytes a file is shown whole; of a larger one its outline and the parts that matter",
+        "maximum bytes of a file that is shown whole; of a larger one, its outline and the relevant parts",
     ),
-    Option("context", texts(), (), "further files that each prompt shows"),
+    Option("context", texts(), (), "more files to show in each prompt"),
     _limit(
         "context_limit",
         whole(),
         8_000,
-        "how many tokens of such files a prompt shows, with AGENTS.md and its like",
+        "maximum tokens of these files, and of AGENTS.md and similar files, in a prompt",
     ),
-    Option("history.commits", whole(), 3, "how many recent commits of a file a prompt shows"),
-    _own("history.background", switch(), True, "whether the index of the history is built in the background"),
+    Option("history.commits", whole(), 3, "number of recent commits of a file in a prompt"),
+    _own("history.background", switch(), True, "build the history index in the background"),
     *(
-        Option(
-            f"review.rules.{rule}", _LEVEL, level, f"how much a finding of {rule} matters; off: none is made"
-        )
+        Option(f"review.rules.{rule}", _LEVEL, level, f"level of {rule} findings; off: none")
         for rule, level in _RULES.items()
     ),
     Option(
         "review.fail_on",
         one_of("note", "warning", "error", "never"),
         "error",
-        "from which level on a finding makes `repoagent review` end with exit code 1",
+        "the lowest level at which `repoagent review` exits with 1",
     ),
-    _own("review.model", or_none(_MODEL), None, "the model that reviews each change; none: history alone"),
+    _own(
+        "review.model",
+        or_none(_MODEL),
+        None,
+        "the model that reviews each change; none: only the rules on history",
+    ),
     _limit(
         "review.context_limit",
         whole(1),
         24_000,
-        "how many tokens of the change one call of a review shows",
+        "maximum tokens of the change in one model call of a review",
     ),
-    _limit("review.max_calls", whole(1), 20, "how many times a model may be asked for one review"),
-    _limit("review.max_seconds", number(), 300.0, "for how many seconds a model may be asked for one review"),
+    _limit("review.max_calls", whole(1), 20, "maximum model calls per review"),
+    _limit("review.max_seconds", number(), 300.0, "maximum seconds of model calls per review"),
     Option(
         "run.mode",
         one_of("ask", "auto-edit", "auto", "read-only"),
         "ask",
-        "what a run may do without a question; see `repoagent help docs/approvals.md`",
+        "what a run may do without asking; see `repoagent help docs/approvals.md`",
         only_like=re.compile("read-only"),
         only_what="read-only",
     ),
-    _limit("run.max_turns", whole(1), 100, "how many times a model may be asked in one run"),
-    _limit("run.max_time", _DOLLARS, None, "how many seconds one run may take"),
+    _limit("run.max_turns", whole(1), 100, "maximum model calls per run"),
+    _limit("run.max_time", _DOLLARS, None, "maximum seconds per run"),
     _own(
         "run.timeout",
         number(),
         120.0,
-        "after how many seconds a command of a run is ended, unless it says so",
+        "seconds until a command of a run is stopped, unless the model sets its own limit",
     ),
     _own(
         "run.allow",
         texts(),
         (),
-        "commands that run without a question, as patterns; see `repoagent help docs/approvals.md`",
+        "patterns of commands to run without asking; see `repoagent help docs/approvals.md`",
     ),
     _own(
         "run.deny",
         texts(),
         (),
-        "commands that never run, as patterns; see `repoagent help docs/approvals.md`",
+        "patterns of commands never to run; see `repoagent help docs/approvals.md`",
     ),
-    _own("run.network", switch(), False, "whether commands in the sandbox reach the network"),
-    _own("run.browse", switch(), False, "whether a run may fetch public pages, each host when you agree"),
-    _own("run.write", texts(), (), "further folders that commands in the sandbox may write to"),
+    _own("run.network", switch(), False, "let commands in the sandbox use the network"),
+    _own("run.browse", switch(), False, "let a run fetch public web pages, after asking for each host"),
+    _own("run.write", texts(), (), "more folders that commands in the sandbox may write to"),
+    _own("run.memory", or_none(whole(1)), None, "maximum bytes of memory of a command and its children"),
+    _own("run.processes", or_none(whole(1)), 512, "maximum processes of a command"),
     _own(
-        "run.memory", or_none(whole(1)), None, "how many bytes of memory a command and its children may take"
+        "run.before_turn",
+        _COMMAND,
+        None,
+        "a command to run before each turn of a run; the model gets its output",
     ),
-    _own("run.processes", or_none(whole(1)), 512, "how many processes a command may have at once"),
-    _own("run.before_turn", _COMMAND, None, "a command before each turn of a run; what it prints is told"),
-    _own("run.after_edit", _COMMAND, None, "a command after each edit of a run; what it prints is told"),
-    _own("run.before_finish", _COMMAND, None, "a command that has to succeed before a run counts as done"),
-    _own("run.tools", texts(), (), "programs that are tools of a run; see `repoagent help docs/plugins.md`"),
-    _own("run.skills", texts(), (), "further folders with skills of your own"),
-    _own("tool.*", text(), None, "a setting of a plugged-in tool, as tool.NAME.KEY"),
-    Option("memory.enabled", switch(), True, "whether an edit is remembered with its file", only_unset=True),
+    _own(
+        "run.after_edit",
+        _COMMAND,
+        None,
+        "a command to run after each edit of a run; the model gets its output",
+    ),
+    _own("run.before_finish", _COMMAND, None, "a command that must succeed before a run is done"),
+    _own(
+        "run.tools", texts(), (), "programs that a run may use as tools; see `repoagent help docs/plugins.md`"
+    ),
+    _own("run.skills", texts(), (), "more folders with skills"),
+    _own("tool.*", text(), None, "a setting of a plug-in tool, as tool.NAME.KEY"),
+    Option("memory.enabled", switch(), True, "remember each edit with its file", only_unset=True),
     Option(
         "memory.limit",
         whole(),
         256 * 1024,
-        "above how many bytes the oldest exchanges of a file's conversation go to its archive; 0: never",
+        "maximum bytes of a file's conversation before its oldest exchanges are archived; 0: no limit",
     ),
     _own(
         "conversations.keep_days",
         or_none(whole()),
         None,
-        "for how many days what was said about files is kept, of older exchanges a line each; none: for ever",
+        "days to keep conversations on files, before each exchange becomes one line; none: forever",
     ),
-    _own("sent.keep_days", whole(), 30, "for how many days the exact text of each request is kept"),
-    _own("color", _WHEN, "auto", "whether output is coloured"),
+    _own("sent.keep_days", whole(), 30, "days to keep the exact text of each request"),
+    _own("color", _WHEN, "auto", "color the output"),
     _own("alias.*", _MODEL, None, "another name for a model"),
-    _own(
-        "providers.*.base_url", text("a URL", r"https?://\S+"), None, "where a provider's models are reached"
-    ),
+    _own("providers.*.base_url", text("a URL", r"https?://\S+"), None, "the base URL of a provider"),
     _own("providers.*.api_key_env", _VARIABLE, None, "the environment variable that holds its key"),
     _own("providers.*.api_key_command", text("a shell command"), None, "a command that prints its key"),
     _own(
         "providers.*.traits",
         texts(),
         (),
-        "how it differs from the common protocol: see `repoagent help docs/models.md`",
+        "how it differs from the common protocol; see `repoagent help docs/models.md`",
     ),
     _own("models.*.input", number(), None, "US dollars per million input tokens of a model"),
     _own("models.*.output", number(), None, "US dollars per million output tokens of a model"),
     _own("models.*.cache_read", number(), None, "US dollars per million tokens read from the prompt cache"),
     _own("models.*.cache_write", number(), None, "US dollars per million tokens written to the prompt cache"),
-    _own("models.*.context", whole(1), None, "how many tokens a model takes in, in and out together"),
-    _own("models.*.max_output", whole(1), None, "how many tokens a model can write in one reply"),
-    _own("models.*.media", texts(), (), "what a model takes beside text: image, pdf"),
-    _own("models.*.protocol", one_of("tags", "tools"), None, "what protocol = auto means for a model"),
-    _own("models.*.format", one_of(*_FORMS), None, "what a model is asked for when edit.format is auto"),
+    _own("models.*.context", whole(1), None, "context window of a model, in tokens"),
+    _own("models.*.max_output", whole(1), None, "maximum tokens of one reply of a model"),
+    _own("models.*.media", texts(), (), "input types of a model next to text: image, pdf"),
+    _own("models.*.protocol", one_of("tags", "tools"), None, "the protocol of a model when protocol is auto"),
+    _own("models.*.format", one_of(*_FORMS), None, "the output format of a model when edit.format is auto"),
 )
 
 
 def find(key: str) -> tuple[str, Option] | None:
-    """The option that `key` names and the key's own spelling, or None.
+    """The option of `key` and the spelling of the key in the table, or None.
 
-    git's keys know neither underscores nor case, so dashes, underscores and case count only in a name of the
-    user's choice: `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`.
-    """
+    Keys of git have neither underscores nor case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
+    name of the user's choice is compared exactly. """
     parts = key.split(".")
     for option in OPTIONS:
         wanted = option.key.split(".")
@@ -391,7 +398,7 @@ def find(key: str) -> tuple[str, Option] | None:
 
 
 def nearest(key: str) -> str | None:
-    """The known key that `key` is probably meant to be, or None when nothing is near."""
+    """The known key that is most similar to `key`, or None."""
     from difflib import get_close_matches
 
     folded = {fold(option.key): option.key for option in OPTIONS}
@@ -400,15 +407,15 @@ def nearest(key: str) -> str | None:
 
 
 def find_or_refuse(key: str) -> tuple[str, Option]:
-    """`find` for a key that a person gave. Raises UsageError, with the nearest key, when it is no option."""
+    """As `find`. Raises UsageError, with the nearest key, for an unknown one."""
     if (found := find(key)) is None:
         near = nearest(key)
-        raise UsageError(f"{key} is no option" + (f"; did you mean {near}?" if near else ""))
+        raise UsageError(f"unknown option {key}" + (f"; did you mean {near}?" if near else ""))
     return found
 
 
 def fold(part: str) -> str:
-    """A key, or a part of one, with all that does not count taken away."""
+    """A key, or a part of one, without dashes, underscores and case."""
     return part.replace("-", "").replace("_", "").lower()
 
 

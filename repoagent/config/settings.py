@@ -1,7 +1,5 @@
-"""The merged configuration: values by key, each with where it came from.
-
-Read each layer as it stands: keys in the layer's own spelling, values not yet looked at.
-"""
+"""The merged configuration (`Settings`: values by key, each with its origin), and the readers of the layers: files,
+git, environment and flags. A reader keeps the layer's own spelling of a key and does not parse values. """
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ T = TypeVar("T", str, int, float, bool, tuple[str, ...])
 
 
 class Setting(NamedTuple):
-    """A value and where it is from: "default", "file:PATH", "git config (SCOPE)", "environment NAME" or
-    "flag --NAME"."""
+    """A value and its `origin`: "default", "file:PATH", "git config (SCOPE)", "environment NAME" or "flag --NAME"."""
 
     key: str
     value: Value
@@ -29,7 +26,7 @@ class Setting(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The value as a text for a person; a secret is masked."""
+        """The value as text for the user, a secret masked."""
         if self.value is None:
             return ""
         if self.option.secret:
@@ -43,15 +40,15 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings; `warnings` are sentences about what was ignored, for standard error. `theirs` is the origin of what
-    comes with the repository."""
+    """All settings. `warnings` are sentences about what was ignored, for standard error. `theirs` is the origin of the
+    settings that come with the repository."""
 
     entries: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()
     theirs: str | None = None
 
     def setting(self, key: str) -> Setting:
-        """The setting of `key`, spelled as in the table. KeyError for a key that is no option."""
+        """The setting of `key`, spelled as in the table. Raises KeyError for an unknown key."""
         if key in self.entries:
             return self.entries[key]
         if (found := find(key)) is None or found[0] != key:
@@ -59,13 +56,13 @@ class Settings:
         return Setting(key, found[1].default, "default", found[1])
 
     def get(self, key: str) -> Value:
-        """The value of `key`; None where it is not set. KeyError for a key that is no option."""
+        """The value of `key`; None where it is not set. Raises KeyError for an unknown key."""
         return self.setting(key).value
 
     __getitem__ = get
 
     def __iter__(self) -> Iterator[Setting]:
-        """Every setting, in the order of the table; of the families those that are set."""
+        """All settings, in the order of the table; of a family, those that are set."""
         order = {option.key: place for place, option in enumerate(OPTIONS)}
         return iter(sorted(self.entries.values(), key=lambda s: (order[s.option.key], s.key)))
 
@@ -74,39 +71,39 @@ class Settings:
         return self.setting(key).origin
 
     def text(self, key: str) -> str:
-        """A text that is always set."""
+        """A string that always has a value."""
         return _as(str, key, self.get(key))
 
     def whole(self, key: str) -> int:
-        """A whole number that is always set."""
+        """An integer that always has a value."""
         return _as(int, key, self.get(key))
 
     def number(self, key: str) -> float:
-        """A number that is always set."""
+        """A number that always has a value."""
         return _as(float, key, self.get(key))
 
     def switch(self, key: str) -> bool:
-        """On or off."""
+        """A boolean."""
         return _as(bool, key, self.get(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """A list of strings."""
         return _as(tuple, key, self.get(key))
 
     def text_or_none(self, key: str) -> str | None:
-        """A text, or None when it is not set."""
+        """A string, or None where it is not set."""
         return None if self.get(key) is None else self.text(key)
 
     def whole_or_none(self, key: str) -> int | None:
-        """A whole number, or None when it is not set (a limit that is not set limits nothing)."""
+        """An integer, or None where it is not set (no limit)."""
         return None if self.get(key) is None else self.whole(key)
 
     def number_or_none(self, key: str) -> float | None:
-        """A number, or None when it is not set."""
+        """A number, or None where it is not set."""
         return None if self.get(key) is None else self.number(key)
 
     def names(self, family: str) -> dict[str, str]:
-        """What is set of a family of texts: {"fast": "anthropic/…"} of `alias`."""
+        """The values of a family of strings by name: {"fast": "anthropic/…"} of `alias`."""
         return {
             key.partition(".")[2]: self.text(key)
             for key, setting in self.entries.items()
@@ -114,7 +111,7 @@ class Settings:
         }
 
     def family(self, name: str) -> dict[str, dict[str, Value]]:
-        """What is set of `providers` or `models`: {"openai": {"base_url": "https://…"}}."""
+        """The values of `providers` or `models`: {"openai": {"base_url": "https://…"}}."""
         table: dict[str, dict[str, Value]] = {}
         for key, setting in self.entries.items():
             if setting.option.is_family and key.startswith(f"{name}."):
@@ -144,7 +141,7 @@ class Raw(NamedTuple):
 
 
 def user_file(env: Mapping[str, str]) -> Path:
-    """Where a person's own configuration stands: `$XDG_CONFIG_HOME/repoagent/config.toml`."""
+    """The user's configuration file: `$XDG_CONFIG_HOME/repoagent/config.toml`."""
     home = Path(env.get("XDG_CONFIG_HOME", ""))
     # The XDG specification says that a relative path there counts as not set.
     base = home if home.is_absolute() else Path(env.get("HOME") or Path.home(), ".config")
@@ -152,23 +149,21 @@ def user_file(env: Mapping[str, str]) -> Path:
 
 
 def from_user_file(path: Path) -> Iterator[Raw]:
-    """The values of a person's own file; nothing when there is none. UsageError when it can't be read."""
+    """The values of the user's file, none without it. Raises UsageError for a file that cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise UsageError(f"{path} can't be read ({error.strerror}); put that right") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}; fix its permissions") from error
     if len(data) > LARGEST:
-        raise UsageError(
-            f"{path} has more than {LARGEST // 1024} KiB, too much for a configuration: make it smaller"
-        )
+        raise UsageError(f"{path} is larger than {LARGEST // 1024} KiB; make it smaller")
     yield from from_toml(path, data)
 
 
 def from_repository_file(path: Path) -> Iterator[Raw]:
-    """The values of the repository's file; nothing when there is none. Refused when it is no regular file."""
+    """The values of the repository's file, none without it. Raises Refused where it is not a regular file."""
     from repoagent.storage.atomic import read_regular
 
     if (data := read_regular(path, most=LARGEST)) is not None:
@@ -176,7 +171,7 @@ def from_repository_file(path: Path) -> Iterator[Raw]:
 
 
 def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
-    """The leaves of a TOML text that stands in `path`. UsageError, with the place, when it is none."""
+    """The values in a TOML document, the content of `path`. Raises UsageError, with the position, for invalid TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -191,7 +186,7 @@ def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
 
 
 def leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """What nested tables hold, by dotted key."""
+    """The values of nested tables by dotted key."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{name}.")
@@ -200,8 +195,8 @@ def leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 
 def from_git(cwd: Path) -> Iterator[Raw]:
-    """What `git config` says under repoagent.*, in all scopes and git's own order; one call of git. Of a bare
-    repository that only stands in a folder above nothing is read."""
+    """The values of repoagent.* in `git config`, of all scopes in git's order, with one call of git. Ignores a bare
+    repository in a folder above."""
     from repoagent.git.process import git_output
     from repoagent.git.worktree import settings_folder
 
@@ -212,16 +207,16 @@ def from_git(cwd: Path) -> Iterator[Raw]:
     for scope, field in zip(fields[::2], fields[1::2], strict=True):
         name, has_value, text = field.partition("\n")
         key = name.partition(".")[2]
-        value: object = text if has_value else True  # a name alone is git's way to say true
+        value: object = text if has_value else True  # in git, a name without a value is true
         if has_value and (found := find(key)) and isinstance(found[1].default, tuple):
-            # git says a list by naming a key several times; an empty value takes back what was before
+            # a list in git is a key that occurs several times; an empty value clears it
             lists[key] = [*lists.get(key, ()), text] if text else []
             value = lists[key]
         yield Raw(key, name, value, f"git config ({scope})")
 
 
 def from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
-    """REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty one is not set."""
+    """REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty one counts as unset."""
     for name, value in sorted(env.items()):
         if name.startswith(PREFIX) and value and name != tracing.VARIABLE:
             yield Raw(name[len(PREFIX) :].lower().replace("__", "."), name, value, f"environment {name}")
@@ -233,7 +228,7 @@ def variable(key: str) -> str:
 
 
 def from_flags(flags: Mapping[str, object]) -> Iterator[Raw]:
-    """Flags by the key they set; None is one that was not given. A flag is the last word of its key."""
+    """Flags by the key that they set, None for those not given. A flag has the name of the last word of its key."""
     for key, value in flags.items():
         if value is not None:
             flag = f"--{key.rpartition('.')[2].replace('_', '-')}"

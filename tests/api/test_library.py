@@ -122,7 +122,7 @@ def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
         opened.edit("a.txt", "x", model="manual")
     with pytest.raises(errors.ModelError, match="no model is configured"):
         opened.edit("a.txt", "x")
-    with pytest.raises(errors.UsageError, match="max_costs is no option; did you mean max_cost"):
+    with pytest.raises(errors.UsageError, match="unknown option max_costs; did you mean max_cost"):
         opened.edit("a.txt", "x", model=Says(), settings={"max_costs": 1})
     with pytest.raises(errors.LimitReached):
         opened.edit("a.txt", "x", model=Says("<read path='README.md'/>", ""), settings={"max_turns": 1})

@@ -248,8 +248,8 @@ def test_a_person_s_own_file_may_be_a_link(clean_environment: Path, tmp_path: Pa
 
 
 BAD = [
-    ("max_turns", "0", "a whole number, 1 or more"),
-    ("max_turns", "many", "a whole number, 1 or more"),
+    ("max_turns", "0", "an integer, 1 or more"),
+    ("max_turns", "many", "an integer, 1 or more"),
     ("max_cost", "-1", "a number, 0 or more, or none"),
     ("max_cost", "nan", "a number, 0 or more, or none"),
     ("commit__trailers", "maybe", "true or false"),
@@ -267,7 +267,7 @@ def test_a_bad_value_names_place_key_value_and_what_is_allowed(
     with pytest.raises(UsageError) as caught:
         load(None, tmp_path, env={place: value})
     message = str(caught.value)
-    assert message.startswith(f"{place}: {name.replace('__', '.')} can't be {value!r}")
+    assert message.startswith(f"{place}: invalid value {value!r} for {name.replace('__', '.')}")
     assert allowed in message
 
 
@@ -299,7 +299,7 @@ def test_a_secret_is_in_no_error_and_on_no_screen(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(options, "OPTIONS", (*OPTIONS, option))
     with pytest.raises(UsageError) as caught:
         load(None, tmp_path, env={"REPOAGENT_TOKEN": "sk-verysecret"})
-    assert "REPOAGENT_TOKEN: token can't be what is given; it takes a number" in str(caught.value)
+    assert "REPOAGENT_TOKEN: invalid value for token; it takes a number" in str(caught.value)
     assert Setting("token", 3.0, "default", option).shown == "***"
 
 
@@ -362,7 +362,7 @@ def some_text(option: Option) -> str:
         except ValueError:
             continue
         return text
-    raise AssertionError(f"say a text for {option.key}")
+    raise AssertionError(f"no text for {option.key}")
 
 
 def test_every_option_can_be_set_by_the_environment_variable_it_is_said_to_have(tmp_path: Path) -> None:
@@ -407,9 +407,9 @@ def test_a_relative_xdg_folder_counts_as_not_set(tmp_path: Path, home: str) -> N
 
 
 def test_a_file_of_configuration_has_a_limit(layout: Layout, clean_environment: Path) -> None:
-    with pytest.raises(Refused, match="more than 1024 KiB"):
+    with pytest.raises(Refused, match="larger than 1024 KiB"):
         shared(layout, "# more\n" * 200_000)
     layout.config.unlink()
     user(clean_environment, "# more\n" * 200_000)
-    with pytest.raises(UsageError, match="more than 1024 KiB"):
+    with pytest.raises(UsageError, match="larger than 1024 KiB"):
         load(None)

@@ -51,8 +51,8 @@ def test_how_it_is_written(tmp_path: Path, before: str, key: str, text: str, aft
     ("before", "key", "text", "says"),
     [
         ("", "modle", "x", "did you mean model"),
-        ("", "max_turns", "many", "max_turns can't be 'many'"),
-        ("commit = 3", "commit.trailers", "off", "commit is a value there"),
+        ("", "max_turns", "many", "invalid value 'many' for max_turns"),
+        ("commit = 3", "commit.trailers", "off", "commit must be a table"),
         ("a = ", "max_turns", "3", "not valid TOML"),
         ("\udcff", "max_turns", "3", "not valid TOML"),
     ],
