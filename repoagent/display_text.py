@@ -1,8 +1,7 @@
-"""Text without the secrets in it that the environment holds, or that look like one: for reports and traces.
+"""Text for output: `redact` removes secrets from reports and traces, `width` and `visible` are the columns and the
+visible form of a character.
 
-It knows shapes, not providers, and loads nothing; what is sent to a model goes through `store.masking`.
-
-One character as it is shown: how wide it is, and how to show one that can't be.
+`redact` knows the shapes of secrets and imports nothing; text for a model goes through `storage.secrets`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SECRETS = (
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:
-    """`text` without the secrets of the environment, nor anything else that looks like one."""
+    """`text` with *** in place of secrets: values of `env` and what looks like one."""
     values = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= 6}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")
@@ -30,7 +29,7 @@ def redact(text: str, env: Mapping[str, str]) -> str:
 
 
 def width(character: str) -> int:
-    """How many columns one character takes; no tab."""
+    """The columns of one character (not of a tab)."""
     if character.isascii():
         return 1
     import unicodedata
@@ -41,10 +40,10 @@ def width(character: str) -> int:
 
 
 def visible(character: str) -> str:
-    """What stands for a character that would act on a terminal or a reader's eye: ^J, <FF>, <U+202E>."""
+    """The visible form of a control, invalid or invisible character: ^J, <FF>, <U+202E>."""
     code = ord(character)
     if code < 0x20 or code == 0x7F:
         return f"^{chr(code ^ 0x40)}"
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as surrogateescape holds it
+    if 0xDC80 <= code <= 0xDCFF:  # an invalid UTF-8 byte, decoded with surrogateescape
         return f"<{code - 0xDC00:02X}>"
     return f"<U+{code:04X}>"

@@ -1,9 +1,7 @@
-"""The one exception root and the exit codes: every error a user can cause is one of these.
+"""The exceptions and exit codes: every error that a user can cause is a `RepoagentError`; any other is a bug.
 
-A message is one clear sentence that says what is wrong and what to do next. It never holds a key, and it is
-printed as it stands; an exception that is not a `RepoagentError` is a defect of repoagent itself.
-
-How to install an optional dependency, in the way that repoagent itself was installed.
+A message is one clear sentence on what is wrong and what to do next, without secrets. `install_extra` and
+`install_package` give the command for a missing dependency.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import ClassVar
 
 
 class Exit(IntEnum):
-    """What the process returns; documented in `repoagent --help` and docs/."""
+    """The exit codes; see `repoagent --help`."""
 
     DONE = 0
     NOTHING = 1
@@ -34,20 +32,20 @@ class RepoagentError(Exception):
     """Root of all expected failures."""
 
     exit_code: ClassVar[Exit] = Exit.REFUSED
-    words: str = ""  # the last words of the model in the run that this ended
-    messages: tuple[str, ...] = ()  # what it told the user before that
+    words: str = ""  # the last reply of the model in the run that this ended
+    messages: tuple[str, ...] = ()  # its earlier messages to the user
 
     @property
     def sentence(self) -> str:
-        """What the user sees, where the text is for a model too."""
+        """The message for the user, where the text of the exception is for a model."""
         return str(self)
 
     def details(self) -> dict[str, object]:
-        """What a program may want to know beside the sentence, as JSON data."""
+        """Details for a program, as JSON data."""
         return {}
 
     def told(self) -> dict[str, object]:
-        """What the model said in the run that this ended, as JSON data."""
+        """The words of the model in the run that this ended, as JSON data."""
         found = {"words": self.words, "messages": list(self.messages)}
         return {name: value for name, value in found.items() if value}
 
@@ -65,13 +63,13 @@ class UsageError(RepoagentError):
 
 
 class Refused(RepoagentError):
-    """The edit does not fit, can't be separated, or would touch what it may not."""
+    """The edit does not apply, cannot be separated from other changes, or is not allowed."""
 
     exit_code = Exit.REFUSED
 
 
 class ModelError(RepoagentError):
-    """No model, or it could not be reached, or it gave nothing usable."""
+    """No model is configured, it is unreachable, or its reply is unusable."""
 
     exit_code = Exit.NO_MODEL
 
@@ -83,8 +81,8 @@ class LimitReached(RepoagentError):
 
 
 class CheckFailed(RepoagentError):
-    """A check or a git hook failed; everything is as it was. `printed` is its output, where the sentence has it not;
-    `shown`: the user has seen how that ends."""
+    """A check or a git hook failed; nothing was changed. `printed` is its output, unless it is in the message; `shown`:
+    the user has seen the end of it."""
 
     exit_code = Exit.CHECK_FAILED
     printed: str = ""
@@ -99,7 +97,7 @@ class CheckFailed(RepoagentError):
 
 
 class Busy(RepoagentError):
-    """Another process holds a lock; the message names it."""
+    """Another process holds a lock, which the message names."""
 
     exit_code = Exit.BUSY
 
@@ -127,7 +125,7 @@ def install_package(requirement: str) -> str:
 
 
 def _for_uv(receipt: Path, *more: str) -> str:
-    """repoagent with its extras: `uv tool install` drops those that are not named again."""
+    """repoagent with its extras: `uv tool install` removes those that are not named again."""
     installed = _EXTRAS.search(receipt.read_text("utf-8", "replace"))
     extras = sorted({*more, *re.findall(r"[\w-]+", installed[1] if installed else "")})
     return f"'{PACKAGE}[{','.join(extras)}]'" if extras else PACKAGE

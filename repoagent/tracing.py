@@ -1,7 +1,7 @@
-"""`REPOAGENT_TRACE`: what is run and how long it takes, a line each, much as GIT_TRACE has it.
+"""`REPOAGENT_TRACE`: a line per command that is run, with its time, as GIT_TRACE prints.
 
-1, 2 or true: to standard error. An absolute path: appended to that file. 0, false or empty: nothing, and then a call
-costs one look at the environment. Keys, prompts and replies are never in it; see docs/git.md for the lines.
+1, 2 or true: to standard error. An absolute path: appended to that file. 0, false or empty: off; a call then only reads
+the environment. Keys, prompts and replies are never traced; docs/git.md describes the lines.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _OFF = {"", "0", "false", "no", "off"}
 _LONGEST = 160  # characters of one argument: a commit message or a request would hide the rest
 
 
-class _Said:
-    """What has been complained about once."""
+class _Warned:
+    """The target of the last warning, to print it once."""
 
     target: str = ""
 
 
 def is_on() -> bool:
-    """Whether anything is traced."""
+    """Whether tracing is on."""
     return os.environ.get(VARIABLE, "").lower() not in _OFF
 
 
 def begin() -> float:
-    """Where a measured time begins, in seconds of `time.perf_counter`; 0.0 when nothing is traced."""
+    """The start of a measured time, in seconds of `time.perf_counter`; 0.0 when tracing is off."""
     if not is_on():
         return 0.0
     from time import perf_counter
@@ -37,7 +37,7 @@ def begin() -> float:
 
 
 def end(began: float, kind: str, text: str) -> None:
-    """A line for what has begun at `began`, with the time it took; nothing when that is 0.0."""
+    """Trace what began at `began`, with its time; nothing when that is 0.0."""
     if began:
         from time import perf_counter
 
@@ -45,7 +45,7 @@ def end(began: float, kind: str, text: str) -> None:
 
 
 def command(began: float, arguments: Sequence[str | bytes], returncode: int | None) -> None:
-    """A line for a process that has ended; `returncode` None for one that was not waited for."""
+    """Trace a process that has ended; `returncode` is None for one that was not waited for."""
     if began:
         how = "" if returncode == 0 else "not waited for: " if returncode is None else f"exit {returncode}: "
         end(began, os.fsdecode(arguments[0]).rpartition("/")[2], how + quoted(arguments[1:]))
@@ -53,7 +53,7 @@ def command(began: float, arguments: Sequence[str | bytes], returncode: int | No
 
 @contextmanager
 def span(kind: str, text: str) -> Iterator[None]:
-    """A line with the time that the block took, however it ends."""
+    """Trace the time of the block, also when it raises."""
     began = begin()
     try:
         yield
@@ -62,7 +62,7 @@ def span(kind: str, text: str) -> Iterator[None]:
 
 
 def line(kind: str, text: str, seconds: float | None = None) -> None:
-    """Write one line: the time of day, what it is about, how long it took, what it was. Without secrets."""
+    """Write one line: time of day, kind, seconds, text. Without secrets."""
     if not is_on():
         return
     from datetime import datetime
@@ -70,7 +70,7 @@ def line(kind: str, text: str, seconds: float | None = None) -> None:
     from repoagent.display_text import redact
 
     took = "" if seconds is None else f"{seconds:.3f} s"
-    # keys are looked for before control characters are written out, and a line stays one line
+    # redact before control characters are escaped, which keeps it one line
     shown = redact(text, os.environ).encode(
         "unicode_escape" if not text.isprintable() else "utf-8", "replace"
     )
@@ -79,7 +79,7 @@ def line(kind: str, text: str, seconds: float | None = None) -> None:
 
 
 def quoted(arguments: Sequence[str | bytes]) -> str:
-    """Arguments as a shell takes them; a long one is cut."""
+    """Arguments quoted for a shell; a long one is cut."""
     from shlex import quote
 
     words = []
@@ -90,7 +90,7 @@ def quoted(arguments: Sequence[str | bytes]) -> str:
 
 
 def _write(data: bytes) -> None:
-    """One write, so that the lines of processes that run at once stay whole. A trace never makes a run fail."""
+    """One write, so that lines of concurrent processes do not mix. An error is a warning."""
     target = os.environ.get(VARIABLE, "")
     try:
         if target.lower() in _ERRORS:
@@ -103,15 +103,15 @@ def _write(data: bytes) -> None:
             finally:
                 os.close(descriptor)
         else:
-            _complain(target, "it takes 1 or an absolute path")
+            _warn(target, "use 1 or an absolute path")
     except OSError as error:
-        _complain(target, error.strerror or str(error))
+        _warn(target, error.strerror or str(error))
 
 
-def _complain(target: str, why: str) -> None:
-    if _Said.target != target:
-        _Said.target = target
+def _warn(target: str, why: str) -> None:
+    if _Warned.target != target:
+        _Warned.target = target
         try:
-            os.write(2, f"warning: nothing is traced to {VARIABLE}={target!a}: {why}\n".encode())
-        except OSError:  # nobody to say it to
+            os.write(2, f"warning: cannot trace to {VARIABLE}={target!a}: {why}\n".encode())
+        except OSError:  # standard error is closed
             return

@@ -1,6 +1,6 @@
-"""The group of all commands. A command's module is imported when that command is used, and never for help.
+"""The table of all commands and their group. The module of a command is imported only when the command runs.
 
-What every command that writes does first: settle what an earlier run left behind when it was killed.
+`settle` is the first step of every command that writes: it recovers what a killed run left behind.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry 
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and line of help only; a group within it has a `table` of its own, and
-    a program's `groups` are their headings in the help."""
+    """A group that knows its commands by name and line of help (`table`); `groups` adds their headings in the help."""
 
     table: ClassVar[Mapping[str, tuple[str, str]]]
 
@@ -105,7 +104,7 @@ class LazyGroup(click.Group):
         module, _, name = self.table[cmd_name][0].partition(":")
         command = getattr(import_module(module), name)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{module}:{name} is no command")
+            raise TypeError(f"{module}:{name} is not a click command")
         add_global_options(command)
         if ctx.resilient_parsing:
             from repoagent.cli.completion import equip
@@ -207,7 +206,7 @@ def _in_repository() -> bool:
 
 
 def settle(worktree: WorkTree, terminal: Terminal) -> None:
-    """Complete or roll back from the journal; each thing that was done is said in a line."""
+    """Complete or roll back interrupted edits from the journal, with a note on each."""
     from repoagent.edit.unfinished import settle as settle_all
 
     settle_all(worktree, lambda sentence: terminal.note(f"recovered: {sentence}"), terminal.warn)

@@ -1,7 +1,4 @@
-"""The classes of our commands: options in groups, `--help-all`, and the options that every command takes.
-
-The words of a person for a model, from a file or standard input.
-"""
+"""The click classes of the commands: options in groups, `--help-all`, and the options that every command takes."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ Groups = Mapping[str, Sequence[str]]
 class Command(click.Command):
     """A command with its options in groups: `option_groups` has their parameters by heading, the most useful first.
 
-    `verbs` are other commands, by the word that calls them as the first argument: `config init`, `review dismiss`.
+    `verbs` are subcommands by their first argument: `config init`, `review dismiss`.
     """
 
     def __init__(
@@ -70,7 +67,7 @@ class Command(click.Command):
                 break
 
     def groups(self, ctx: click.Context) -> Iterator[tuple[str, list[click.Option]]]:
-        """All options by their heading. The first group ends with those that no group names."""
+        """All options by heading. Those that no group names are in the first one."""
         params = {one.name or "": one for one in self.get_params(ctx) if isinstance(one, click.Option)}
         named = {name for names in self.option_groups.values() for name in names}
         rest = [param for name, param in params.items() if name not in named]
@@ -93,7 +90,7 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def show_all_options(ctx: click.Context) -> None:
-    """Let the help of this context have every group."""
+    """Show all groups in the help of this context."""
     ctx.meta[_ALL] = True
 
 
@@ -113,7 +110,7 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that stand before a command's name or after it; its own help leaves them `hidden`."""
+    """The options that are allowed before and after the name of a command; `hidden` in the help of a command."""
     more: dict[str, Any] = {"expose_value": False, "hidden": hidden}
     return [
         click.Option(
@@ -135,7 +132,7 @@ def global_options(*, hidden: bool) -> list[click.Parameter]:
 
 
 def add_global_options(command: click.Command) -> None:
-    """Let `command`, and those in it, take the global options too."""
+    """Add the global options to `command` and its subcommands."""
     if not any(param.name == "folder" and not param.expose_value for param in command.params):
         command.params += global_options(hidden=True)
     inner = getattr(command, "commands", {}) or getattr(command, "verbs", {})
@@ -144,11 +141,12 @@ def add_global_options(command: click.Command) -> None:
 
 
 def words_in(file: Path, what: str) -> str:
-    """The text of `file`, of standard input for "-". `what` it is is said where it is no UTF-8. Raises UsageError."""
+    """The text of `file`, or of standard input for "-". Raises UsageError for an unreadable file, and for one that is
+    not UTF-8, where it is called `what`."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"the {what} in {file} is no UTF-8 text: save it as UTF-8") from error
+        raise UsageError(f"the {what} in {file} is not UTF-8: save it as UTF-8") from error

@@ -1,4 +1,4 @@
-"""The report file of an error in repoagent itself: enough to mend it, nothing that is a secret."""
+"""The report file of an internal error: enough to fix it, without secrets."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ LIBRARIES = (*SDKS, "click", "rich", "tree-sitter", "unidiff")
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Write the report of `error`; the sentence that names its file, or holds all of it without one."""
+    """Write the report of `error`; returns a sentence with its path, or the whole report where no file can be
+    written."""
     first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ)
     text = redact(compose(error, arguments), os.environ)
     path = _save(text)
     if path is None:
-        return f"an error in repoagent itself, and no report could be written:\n{text}"
-    return f"an error in repoagent itself ({first.splitlines()[0]}); a report is in {path}"
+        return f"internal error; could not write a report:\n{text}"
+    return f"internal error ({first.splitlines()[0]}); see the report in {path}"
 
 
 def compose(error: BaseException, arguments: Sequence[str]) -> str:
-    """What happened, in what; not yet redacted."""
+    """The text of the report, not yet redacted."""
     lines = [
         f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
@@ -45,7 +46,7 @@ def compose(error: BaseException, arguments: Sequence[str]) -> str:
 
 
 def _save(text: str) -> Path | None:
-    """Put `text` into a new private file in the git directory, else in the folder for temporary files."""
+    """Write `text` to a new private file in the git directory, or else in the temporary folder."""
     name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-"
     for folder in (_reports(), None):
         try:

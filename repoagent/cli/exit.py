@@ -1,6 +1,6 @@
-"""What is still to be done when a command has ended and said why: those that need it put it here.
+"""Run the program, and turn every outcome into one sentence and one exit code.
 
-Run the program, and turn whatever happens into one sentence and one exit code.
+A command that must do something after its error was reported appends it to `at_end`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from repoagent.errors import CheckFailed, Exit, RepoagentError, UsageError
 
 at_end: list[Callable[[], None]] = []
 
-BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended, as it ends git
-# What is wrong with the system, not with us: a full or read-only disk, a quota, no permission, too many open files.
+BROKEN_PIPE = 141  # what a shell reports for git when SIGPIPE ends it
+# errors of the system, not of repoagent: a full or read-only disk, a quota, no permission, too many open files
 SYSTEM = {
     errno.EACCES,
     errno.EPERM,
@@ -33,16 +33,16 @@ SYSTEM = {
     errno.ENFILE,
     errno.ENOLCK,
 }
-GONE = "the current folder was removed: change to one that is there (cd), and run it again"
+GONE = "the current folder was deleted; change to an existing one and try again"
 COMPLETE = "_REPOAGENT_COMPLETE"
-MOST_LINES = 12  # of what a check printed, on a terminal
+MOST_LINES = 12  # of the output of a check, on a terminal
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
-    """Run `cli`, called by the path `program`, with `arguments`; returns the exit code.
+    """Run `cli` with `arguments`; returns the exit code. `program` is the path that it was called by.
 
-    A command returns None or an exit code, or raises. An error is a line on standard error or, with `--json`
-    among the arguments, a JSON object on standard output.
+    A command returns None or an exit code, or raises. An error is printed as a line on standard error or, with `--json`
+    among the arguments, as a JSON object on standard output.
     """
     name = called_as(program)
     _open_standard_streams()
@@ -73,9 +73,7 @@ def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
     except BaseException as error:
         if isinstance(error, (SystemExit, GeneratorExit, Ended)):
             raise
-        if (
-            COMPLETE in os.environ
-        ):  # who types wants no report of it; REPOAGENT_TRACE says why there is no answer
+        if COMPLETE in os.environ:  # no error in the middle of a command line; REPOAGENT_TRACE has it
             from repoagent import tracing
 
             tracing.line("error", repr(error))
@@ -87,13 +85,13 @@ def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
 
 
 def called_as(program: str) -> str:
-    """The name to speak of the program by: git's own way when git runs it as a sub-command."""
+    """The name of the program in messages: `git repoagent` when git runs it as a subcommand."""
     return "git repoagent" if program.rpartition("/")[2] == "git-repoagent" else "repoagent"
 
 
 def _git_s_way(arguments: Sequence[str]) -> list[str]:
-    """The parser's `--` for git's `--end-of-options`: what begins with a dash after it is no option. A `--` further on,
-    which sets paths apart from revisions, stays where nothing in between needs the other."""
+    """Replace git's `--end-of-options` by the `--` that click knows. A later `--`, between revisions and paths, stays
+    unless an argument before it starts with a dash."""
     marks = [place for place, argument in enumerate(arguments) if argument in ("--", "--end-of-options")]
     if not marks or arguments[marks[0]] == "--":
         return [*arguments]
@@ -107,13 +105,13 @@ def _git_s_way(arguments: Sequence[str]) -> list[str]:
 
 
 def has_flag(arguments: Sequence[str], *flags: str) -> bool:
-    """Whether a flag is among the options. The parser can't be asked: its own errors have to obey it too."""
+    """Whether a flag is among the options, without the parser: its own errors obey the flag too."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(flag in options for flag in flags)
 
 
 def _open_standard_streams() -> None:
-    """Put /dev/null where the caller closed a standard stream, as git does: or a file gets its number."""
+    """Open /dev/null for closed standard streams, as git does: otherwise a file gets their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -140,10 +138,10 @@ def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
 
 
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
-    """Say what `error` means to the person; the exit code for it."""
+    """Print what `error` means to the user; returns its exit code."""
     from repoagent.cli.ui.sanitize import clean
 
-    if isinstance(error, BrokenPipeError) and _nobody_reads():
+    if isinstance(error, BrokenPipeError) and _output_closed():
         return BROKEN_PIPE
     code, sentence = _meaning(error, arguments)
     try:
@@ -160,14 +158,14 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
                 _print_causes(error)
         sys.stdout.flush()
     except BrokenPipeError:
-        _nobody_reads()
-    except OSError:  # a full disk: the other stream may take the sentence
+        _output_closed()
+    except OSError:  # a full disk: the other stream may still work
         _say_somewhere(f"repoagent: {clean(sentence)}\n")
     return int(code)
 
 
 def _print_end(printed: str, *, whole: bool) -> None:
-    """What a check printed; on a terminal its last lines, dimmed."""
+    """Print the output of a check; on a terminal only its last lines, dimmed."""
     from repoagent.cli.ui.sanitize import clean, paint
     from repoagent.cli.ui.terminal import Terminal
 
@@ -180,7 +178,7 @@ def _print_end(printed: str, *, whole: bool) -> None:
 
 
 def _folded(text: str) -> str:
-    """`text` in lines that fit a terminal."""
+    """`text` folded to the width of a terminal."""
     if not sys.stderr.isatty():
         return text
     from repoagent.cli.ui.sanitize import fold
@@ -190,7 +188,7 @@ def _folded(text: str) -> str:
 
 
 def _say_somewhere(sentence: str) -> None:
-    """Write on standard error what could not be written; what both streams still hold goes nowhere."""
+    """Print on standard error what could not be printed, and discard what both streams still buffer."""
     from repoagent.cli.ui.terminal import to_nowhere
 
     to_nowhere(sys.stdout)
@@ -213,11 +211,11 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return Exit.INTERRUPTED, "interrupted"
     if isinstance(error, FileNotFoundError) and error.filename == "git":
-        return Exit.USAGE, "git was not found on PATH; repoagent needs it"
+        return Exit.USAGE, "git is not on PATH; install git"
     if isinstance(error, FileNotFoundError) and _has_no_folder():
         return Exit.USAGE, GONE
     if isinstance(error, OSError) and error.errno in SYSTEM:
-        return Exit.REFUSED, f"{error.strerror}{_where(error)}: put that right and run it again"
+        return Exit.REFUSED, f"{error.strerror}{_where(error)}; fix this and run the command again"
     from repoagent.cli.error_report import write_report
 
     return Exit.INTERNAL, write_report(error, arguments)
@@ -255,14 +253,14 @@ def _print_causes(error: BaseException) -> None:
     from repoagent.cli.ui.sanitize import clean
     from repoagent.display_text import redact
 
-    # a server may have echoed the key, and a library's own error says it
+    # a server may have echoed the key, and an error of a library may quote it
     sys.stderr.write(clean(redact("".join(traceback.format_exception(error)), os.environ)))
 
 
-def _nobody_reads() -> bool:
-    """Whether an output pipe of ours is closed at its other end; what is still to come then goes nowhere.
+def _output_closed() -> bool:
+    """Whether the reader of our output has closed its pipe; later output is discarded then.
 
-    A BrokenPipeError may as well be about a pipe to a program that we started: that is no reason to be quiet.
+    A BrokenPipeError may also come from a pipe to a child process, and is an error then.
     """
     poll = select.poll()
     for descriptor in (1, 2):

@@ -1,7 +1,4 @@
-"""The options that every command has which asks a model, so that they are named and explained alike everywhere.
-
-The options of the commands that end in a commit: how it is asked for, and how it is made.
-"""
+"""The options that several commands share: of those that call a model, and of those that commit."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ show_prompt_option = click.option(
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# of options: by their parameters
+# which options exclude which others, by parameter
 LANDING_CONFLICTS: Mapping[str, Sequence[str]] = {
     "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
@@ -91,8 +88,7 @@ _COMMITTING = (
 
 
 class Committing(Command):
-    """A command with the options of `committing`. As in git, the key of `-S` stands in the same word: the next one is
-    another argument."""
+    """A command with the options of `committing`. As in git, the key of `-S` must be in the same word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -106,18 +102,18 @@ class Committing(Command):
 
 
 def asking(function: F) -> F:
-    """The options of what is asked and written: `yes`, `by_hunk`, `dry_run`, `no_commit`,
-    `allow_sensitive`, `no_parse_check`."""
+    """Add the options on confirmation and writing: `yes`, `by_hunk`, `dry_run`, `no_commit`, `allow_sensitive`,
+    `no_parse_check`."""
     return together(*_ASKING)(function)
 
 
 def committing(function: F) -> F:
-    """The options of `git commit` that hold for us too."""
+    """Add the options of `git commit`."""
     return together(*_COMMITTING)(function)
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order in which the help has them."""
+    """Several options as one decorator, in the order of the help."""
 
     def add(function: F) -> F:
         for option in reversed(options):
@@ -128,7 +124,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def commit_options(given: SimpleNamespace) -> Options:
-    """How the commit is made, from what `asking` and `committing` have parsed."""
+    """How to commit, from the options of `asking` and `committing`."""
     from repoagent.git.transaction.results import Options
 
     return Options(
@@ -144,12 +140,12 @@ def commit_options(given: SimpleNamespace) -> Options:
 
 
 def parse_check(given: SimpleNamespace) -> dict[str, object]:
-    """What `--no-parse-check` says, as settings."""
+    """The setting of `--no-parse-check`."""
     return {"edit.parse_check": False} if given.no_parse_check else {}
 
 
 def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
-    """Raise UsageError for options that cannot be combined, as `tables` say of their parameters."""
+    """Raise UsageError for options that `tables` do not allow together."""
     for conflicts in tables:
         for option, others in conflicts.items():
             for other in others:
@@ -158,10 +154,10 @@ def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]
 
 
 def is_given(given: SimpleNamespace, option: str) -> bool:
-    """Whether the option is there and was given."""
+    """Whether the option exists and was given."""
     return getattr(given, option, None) not in (None, False, ())
 
 
 def flag(option: str) -> str:
-    """The option of this parameter as it is written."""
+    """The option of a parameter, as the user writes it."""
     return "--" + FLAGS.get(option, option).replace("_", "-")

@@ -1,4 +1,4 @@
-"""What the options before a command's name said, and what each command starts with."""
+"""The global options (`Session`), and the settings and the terminal that each command starts with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.storage.layout import Layout
 
-# Commands whose output can be longer than a screen, and that ask nothing while they write it.
+# commands whose output may be longer than a screen, and that ask nothing while they print it
 PAGED = frozenset(
     {
         "activity",
@@ -47,7 +47,7 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
     no_pager: bool = False
 
     def terminal(self, settings: Settings | None = None) -> Terminal:
-        """The terminal as it is, coloured as the flag says, or the settings."""
+        """The terminal, colored as the flag or the settings say."""
         from repoagent.cli.ui.terminal import Terminal
 
         color = self.color or (settings.text("color") if settings is not None else "auto")
@@ -56,7 +56,7 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
     ) -> tuple[Settings, Terminal]:
-        """Load the settings (`flags` by option key, None for not given), warn of what was ignored in them."""
+        """Load the settings (`flags` by option key, None for not given) and print their warnings."""
         from repoagent.config.layers import load
 
         settings = load(layout, flags={**(flags or {}), "color": self.color})
@@ -67,7 +67,7 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
 
 
 def _paged() -> str:
-    """The name of the command that runs when its output may go into a pager, else "": JSON is for programs."""
+    """The name of the current command where its output may go into a pager, else "" (also for JSON)."""
     ctx = click.get_current_context(silent=True)
     words: list[str] = []
     while ctx is not None and ctx.parent is not None:
@@ -80,7 +80,7 @@ def _paged() -> str:
 
 
 def find_layout() -> Layout | None:
-    """Where this repository's files are; None outside of one, where the other layers still count."""
+    """The layout of the current repository; None outside of one."""
     from pathlib import Path
 
     from repoagent.errors import UsageError

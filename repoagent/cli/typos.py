@@ -1,4 +1,4 @@
-"""A command line that was not meant as it is written: the one that was, run once the user agrees."""
+"""Correct a command line with a mistyped file or a task in place of a command, and run it once the user agrees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repoagent.git.similar_paths import NoSuchFile
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
-# Commands that change nothing and cost nothing: they take the file that was probably meant without a question.
+# commands that change nothing and cost nothing: they use the corrected file name without asking
 READ_ONLY = frozenset(
     {
         "context",
@@ -38,7 +38,7 @@ _DECIDED = frozenset({"-y", "--yes", "-n", "--dry-run", "--show-prompt"})
 
 
 class Task(UsageError):
-    """A task in place of a file or a command. `command` is the one that was named, "" for none."""
+    """A task in place of a file or a command. `command` is the one before it, "" for none."""
 
     def __init__(self, problem: str, task: str, command: str = "") -> None:
         self.problem, self.task, self.command = problem, task, command
@@ -46,7 +46,7 @@ class Task(UsageError):
 
 
 def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Sequence[str]) -> list[str] | None:
-    """The arguments that were probably meant, None where that is not sure. Raises NothingDone for a no."""
+    """The corrected arguments, None where there is no clear correction. Raises NothingDone when the user says no."""
     session = ctx.find_object(Session) or Session()
     if isinstance(error, Task):
         start = arguments.index(error.command or error.task)
@@ -74,7 +74,7 @@ def _with_match(argument: str, missing: Path, match: str) -> str:
     if parts is None:
         return argument
     head, path, rest = parts.groups()
-    if path.startswith(("./", "../", "/")):  # the folder was named on purpose
+    if path.startswith(("./", "../", "/")):  # the user chose this folder
         return argument
     if Path(os.path.normpath(Path(os.path.realpath(Path.cwd()), path))) != missing:
         return argument

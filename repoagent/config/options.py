@@ -127,7 +127,8 @@ class Option(NamedTuple):
     `key` is dotted; a `*` in it is a name of the user's choice. A value in `.repoagent/config.toml` is ignored unless
     `repository_may_set`; with `only_lower` it must be lower than the one set already, with `only_like` it must match
     the pattern (described by `only_what`), with `only_unset` it counts only where the user's own configuration has no
-    value. A `secret` value is never printed. """
+    value. A `secret` value is never printed.
+    """
 
     key: str
     kind: OptionType
@@ -382,7 +383,8 @@ def find(key: str) -> tuple[str, Option] | None:
     """The option of `key` and the spelling of the key in the table, or None.
 
     Keys of git have neither underscores nor case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
-    name of the user's choice is compared exactly. """
+    name of the user's choice is compared exactly.
+    """
     parts = key.split(".")
     for option in OPTIONS:
         wanted = option.key.split(".")

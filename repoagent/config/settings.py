@@ -1,5 +1,6 @@
 """The merged configuration (`Settings`: values by key, each with its origin), and the readers of the layers: files,
-git, environment and flags. A reader keeps the layer's own spelling of a key and does not parse values. """
+git, environment and flags. A reader keeps the layer's own spelling of a key and does not parse values.
+"""
 
 from __future__ import annotations
 

@@ -48,6 +48,4 @@ def test_in_a_folder_that_was_removed(repo: GitRepo, patch: Path) -> None:
     for command in (f"apply --yes {patch}", "config", "ask hello"):
         done = shell(f"mkdir gone; cd gone; rmdir ../gone; $R {command}", repo.top)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(
-            "repoagent: the current folder was removed: change to one that is there"
-        )
+        assert done.stderr.startswith("repoagent: the current folder was deleted; change to an existing one")

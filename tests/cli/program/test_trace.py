@@ -59,7 +59,7 @@ def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> 
 def test_what_can_t_be_traced_to_is_said_once_and_stops_nothing(repo: GitRepo, value: str) -> None:
     done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
     assert done.stdout == b"10\n"
-    assert done.stderr.count(b"nothing is traced to REPOAGENT_TRACE=") == done.stderr.count(b"\n") == 1
+    assert done.stderr.count(b"cannot trace to REPOAGENT_TRACE=") == done.stderr.count(b"\n") == 1
     assert not (repo.top / "trace.txt").exists()
 
 
