@@ -34,8 +34,8 @@ def _bound(call: Call, here: ServerContext) -> EditResult:
     for file in found.files:
         if file.old_path is not None and file.old_path not in sources:
             raise UsageError(
-                f"the patch changes {file.old_path}, and sources does not say for which text of it: read it, and give "
-                "the blob that `read` shows"
+                f"the patch changes {file.old_path}, which is missing in sources: read the file, and pass the blob id "
+                "that `read` returns"
             )
     return found
 
@@ -70,7 +70,9 @@ def _real(patch: str, here: ServerContext, paths: list[str]) -> bytes:
         texts = [read_source(here.worktree, path).data or b"" for path in paths]
         for name in unknown:
             if not any(name.encode() in text for text in texts):
-                raise Refused(f"there is no {name} here: read the file anew, and write what it shows")
+                raise Refused(
+                    f"unknown placeholder {name}: read the file again, and use the placeholder that it shows"
+                )
     return unmask(patch).encode("utf-8", "surrogatepass")
 
 
@@ -135,17 +137,17 @@ def _told(found: EditResult) -> Told:
 def apply_offer(service: Service) -> Offer:
     """`apply`, as a check alone unless the server may write."""
     how = (
-        "Applies it and makes one commit of exactly this change; other work in the tree stays as it is, hooks run. A "
-        "person takes it back with `repoagent undo`. With check_only nothing is written."
+        "Applies it and commits exactly this change; other changes in the work tree stay, hooks run. The user undoes "
+        "it with `repoagent undo`. With check_only, writes nothing."
         if service.write
-        else "This server was started without --write: it says whether and where the patch would apply, and "
+        else "This server was started without --write: it reports whether and where the patch would apply, and "
         "writes nothing."
     )
     text = (
-        "Checks a patch (a unified diff; also SEARCH/REPLACE blocks) against the files: each hunk is placed by "
-        "its lines, the result must parse no worse and lose nothing that it does not name, and paths outside "
-        "of the work tree, in .git, ignored, secret or generated files are refused. All of it fits, or nothing "
-        "is done. "
+        "Checks a patch (a unified diff, or SEARCH/REPLACE blocks) against the files: it places each hunk by its "
+        "lines; the result must have no new syntax errors and remove nothing that the patch does not name; it refuses "
+        "paths outside the work tree or in .git, and ignored, secret or generated files. The patch applies as a whole "
+        "or not at all. "
     )
     return Offer(
         "apply",
@@ -156,19 +158,19 @@ def apply_offer(service: Service) -> Offer:
             patch=schema.text("The patch, with paths from the top of the repository.", most=schema.TEXT_LENGTH),
             sources={
                 "type": "object",
-                "description": "For each existing file that the patch changes: the blob id of the text that it "
-                "was made for, as `read` gave it. {} for a patch that only adds files. Where the file has "
-                "changed since, the change is merged into it, or refused.",
+                "description": "For each existing file that the patch changes: the blob id that `read` returned with "
+                "the text that the patch was made for. {} for a patch that only adds files. If the file has changed "
+                "since, the patch is merged into it, or refused.",
                 "additionalProperties": {"type": "string", "pattern": "^[0-9a-fA-F]{7,64}$"},
                 "propertyNames": {"minLength": 1, "maxLength": schema.PATH_LENGTH},
                 "maxProperties": 1000,
             },
             message=schema.text(
-                "The commit message: a subject, an empty line, a body. Without it, words of the patch.",
+                "The commit message: a subject, an empty line, a body. By default, the message in the patch.",
                 most=20_000, default="", least=0,
             ),
-            commit=schema.yes_no("Commit the change; false leaves it in the files.", default=True),
-            check_only=schema.yes_no("Only say whether and where it applies.", default=not service.write),
+            commit=schema.yes_no("Commit the change; false only writes the files.", default=True),
+            check_only=schema.yes_no("Only report whether and where it applies.", default=not service.write),
         ),
         schema.gives(
             outcome={"enum": ["fits", "written", "committed"]}, edit="text?", commit="text?", branch="text?",

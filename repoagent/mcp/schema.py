@@ -1,7 +1,4 @@
-"""JSON schemas, in as few words as they can be said.
-
-What a tool is for the server, and one call of it: plain values, without the protocol.
-"""
+"""The JSON schemas of the tools, and the values between server and tools: `Service`, `Call`, `Told`, `Offer`."""
 
 from __future__ import annotations
 

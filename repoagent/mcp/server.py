@@ -1,8 +1,5 @@
-"""The arguments of a call, held against the tool's schema: what a model is told when they are wrong.
-
-All tools of a server, and how one is used: arguments held against its schema, the answer as it may be sent.
-
-The protocol: tools are listed and called, calls run in threads, and the process ends when its client is gone.
+"""The MCP server: it lists the tools, validates the arguments of a call against the schema of its tool, and runs each
+call in a thread. The process ends when the client closes the connection.
 """
 
 from __future__ import annotations
@@ -43,8 +40,8 @@ _AS_IT_STANDS = ("required", "additionalProperties")  # its message names keys, 
 
 
 def checked(name: str, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with the defaults of those that were left out. Raises UsageError with the first thing that is
-    wrong; values, which may be of any size, are not repeated."""
+    """The arguments, with defaults for the missing ones. Raises UsageError for the first invalid one; it does not quote
+    values, which may be of any size."""
     from jsonschema import Draft202012Validator
 
     wrong = sorted(
@@ -57,7 +54,7 @@ def checked(name: str, schema: Schema, arguments: Mapping[str, Any]) -> dict[str
         if error.validator in _AS_IT_STANDS:
             said = error.message[:_SHOWN]
         else:
-            said = f"it has to keep to {error.validator} {error.validator_value}"[:_SHOWN]
+            said = f"must match {error.validator} {error.validator_value}"[:_SHOWN]
         raise UsageError(f"{name}: {where + ': ' if where else ''}{said}")
     defaults = {
         key: entry["default"] for key, entry in schema.get("properties", {}).items() if "default" in entry
@@ -66,13 +63,13 @@ def checked(name: str, schema: Schema, arguments: Mapping[str, Any]) -> dict[str
 
 
 def offers(service: Service) -> dict[str, Offer]:
-    """The tools of a server that was started so, by name."""
+    """The tools of a server by name."""
     every = (*LOOKING, SEGMENTS, *FINDING, review_offer(service), apply_offer(service))
     return {offer.name: offer for offer in every}
 
 
 def performed(offer: Offer, call: Call) -> Told:
-    """The answer. Raises UsageError for arguments that are not as the schema says, and what the tool raises."""
+    """The answer to a call. Raises UsageError for arguments that do not match the schema, and what the tool raises."""
     arguments = checked(offer.name, offer.takes, call.arguments)
     told = offer.perform(replace(call, arguments=arguments))
     return Told(sent(told.text), sent(told.data), told.image)
@@ -162,7 +159,7 @@ class _Serving:
             names = ", ".join(self.offers)
             raise MCPError(
                 code=types.INVALID_PARAMS,
-                message=f"there is no tool {params.name[:80]!r}; there are: {names}",
+                message=f"unknown tool {params.name[:80]!r}; the tools are: {names}",
             )
         cancelled = threading.Event()
         self.running.add(cancelled)
@@ -190,19 +187,17 @@ class _Serving:
 
 
 def _answered(offer: Offer, call: Call) -> types.CallToolResult:
-    """The answer, or the sentence why there is none; a defect of ours is told in full to the log alone."""
+    """The answer, or the error message; only the log gets the traceback of an internal error."""
     try:
         return _result(performed(offer, call))
     except RepoagentError as error:
         return _failed(str(error))
     except OSError as error:
         log.warning("%s: %s", offer.name, error)
-        return _failed(f"the system said no: {error.strerror or error}")
+        return _failed(f"system error: {error.strerror or error}")
     except Exception as error:  # noqa: BLE001  (the server lives on)
         _log_defect(offer.name, error)
-        return _failed(
-            f"{offer.name}: an error in repoagent itself ({type(error).__name__}); the server's log says more"
-        )
+        return _failed(f"{offer.name}: internal error ({type(error).__name__}); see the log of the server")
 
 
 def _log_defect(name: str, error: Exception) -> None:

@@ -50,7 +50,7 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
             assert tool.annotations.destructive_hint == (name == "apply")
             assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
             assert all(entry.get("description") for entry in tool.input_schema["properties"].values())
-        with pytest.raises(MCPError, match="there is no tool 'rm'; there are: files"):
+        with pytest.raises(MCPError, match="unknown tool 'rm'; the tools are: files"):
             one.call("rm", path="/")
         assert one.error("read", path="../x").startswith("../x is not a plain path")
         (repo.top / "shot.png").write_bytes(png())
