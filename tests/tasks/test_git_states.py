@@ -84,7 +84,7 @@ def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
     repo.git("config", "user.useConfigOnly", "true")
     repo.git("config", "user.email", "")
     repo.git("config", "user.name", "")
-    with pytest.raises(UsageError, match="git does not know who commits"):
+    with pytest.raises(UsageError, match="git does not know your identity"):
         go(repo)
     assert _is_new(repo)
 
