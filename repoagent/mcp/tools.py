@@ -445,7 +445,7 @@ def recall(call: Call) -> Told:
             for hit in hits
         ],
     }
-    text = fence("\n".join(map(told, hits)), "memories") if hits else "No matches."
+    text = fence("\n".join(map(hit_line, hits)), "memories") if hits else "No matches."
     return Told(text, data)
 
 

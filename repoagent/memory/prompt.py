@@ -168,6 +168,9 @@ def reason_of(turn: Turn) -> str:
     return cut(_REASON.sub("", turn.text).partition("\n")[0], WORDS)
 
 
+_ADVICE = re.compile(r"\n\n(?:Your edit is kept as a draft|The files )")  # of a failed check, to the model
+
+
 def failure_of(turn: Turn) -> str:
     """The line of a failed check's or hook's output that says most; "" for other turns."""
     if turn.meta.get("kind") not in {"check", "hook"} or turn.meta.get("ok") != "no":

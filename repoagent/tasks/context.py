@@ -22,7 +22,6 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.usage import Limits
-from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet
 from repoagent.tasks.refused_edit import RefusedEdit

@@ -7,10 +7,10 @@ from dataclasses import field
 
 from repoagent.agent.state import EDIT, State
 from repoagent.dataclass import dataclass
-from repoagent.edit.patch_tool import NOTHING_TO_DO
 from repoagent.edit.tools import ToolContext
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange, Source
+from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.tasks.changes.change_set import ChangeSet
 
 DRAFT = "@draft"  # the path by which a model names what is kept of a refused edit

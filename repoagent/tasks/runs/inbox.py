@@ -110,7 +110,7 @@ def _text(path: Path, warn: Warn) -> str | None:
         return None
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EACCES):
-            raise failed("read", path, error) from error
+            raise system_failed("read", path, error) from error
         _set_aside(path, "cannot be read", warn)
         return None
     try:

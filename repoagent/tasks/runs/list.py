@@ -201,7 +201,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     if value is None:
         if warn is None:
             return _unreadable(run_dir, "its run.json is malformed")
-        jsonl.put_aside(run_dir.record, "is malformed or was not written by repoagent", warn)
+        jsonl.set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
         return _unreadable(run_dir, "its run.json was malformed and was renamed")
     if value["version"] > VERSION:
         return _unreadable(run_dir, f"its run.json has format version {value['version']}; update repoagent")

@@ -221,7 +221,7 @@ class SubagentPool:
         mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
         child = child_options(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
-        if model == Absent.spec:
+        if model == AbsentModel.spec:
             raise UsageError("a sub-agent needs a model, and none is configured")
         self.count += 1
         if kind.name == "review":
