@@ -1,1 +1,1 @@
-"""A Messages API server whose answers are written by hand: see docs/internals/judging.md."""
+"""A Messages API server whose answers are written by hand: see README.md next to it."""

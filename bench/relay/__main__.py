@@ -6,7 +6,7 @@
     python -m bench.relay status DIR        which requests wait
     python -m bench.relay report DIR        calls, tokens, refusals of each run
 
-docs/internals/judging.md says how to judge a prompt with it.
+README.md says how to judge a prompt with it.
 """
 
 from __future__ import annotations
