@@ -21,12 +21,13 @@ from repoagent.git.process import uninterrupted
 from repoagent.git.worktree import layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import public
+from repoagent.llm.provider import provider_of
 from repoagent.storage.secrets import mask, without_secrets
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
     """The model to record: for a replay the recorded one, for a command the one that it reports."""
-    if spec.startswith(("replay:", "command:")):
+    if provider_of(spec).reports_model:
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
     return public(spec)
 

@@ -25,6 +25,7 @@ from repoagent.git.worktree import layout
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
+from repoagent.llm.provider import provider_of
 from repoagent.memory.search.search import search_memory
 from repoagent.patch.model import decode
 from repoagent.storage.jsonl import now
@@ -118,7 +119,7 @@ class ModelCalls:
             check_fits(request, self.model_setup.context_tokens)
         spec = self.model_setup.model.spec
         self.ui.note(f"asking {display_name(spec)}")
-        if spec == "manual":  # it is the user who is asked now
+        if provider_of(spec).answered_by == "user":  # it is the user who is asked now
             self.ui.quiet()
         return requests
 

@@ -46,7 +46,7 @@ def test_every_step_does_what_it_should(tmp_path: Path) -> None:
     assert done.stderr == ""
     for command in ("neighbors", "edit", "review", "undo"):
         assert f"\n$ repoagent {command}" in done.stdout
-    assert "\nerror removed-symbol: transfer is gone" in done.stdout
+    assert "\nerror removed-symbol: transfer was removed" in done.stdout
     assert 'undid "Reject negative amounts in deposit and withdraw with ValueError"' in done.stdout
     lines = done.stdout.splitlines()
     assert lines[-1].startswith("Every step did what it should")

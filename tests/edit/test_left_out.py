@@ -32,7 +32,7 @@ def test_the_advice_helps(repo: GitRepo, how: str) -> None:
     request = EditRequest("x", (Target(PATH),))
     with pytest.raises(Refused) as caught:
         refuse_untracked(worktree, request, Draft({PATH: read_source(worktree, PATH)}))
-    assert ("left out" in str(caught.value)) == (how != "removed")
+    assert ("excluded by the sparse checkout" in str(caught.value)) == (how != "removed")
     (advised,) = re.findall(r"`git (restore .*?)`", str(caught.value))
     repo.git(*shlex.split(advised))
     assert repo.read(PATH) == b"x\n"

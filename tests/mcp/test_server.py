@@ -181,7 +181,7 @@ def test_without_the_package_one_sentence_says_how_to_get_it(repo: GitRepo, tmp_
 def test_a_limit_without_a_model_is_no_use(repo: GitRepo) -> None:
     done = program.run(["mcp", "--max-cost", "1"], repo.top)
     assert done.returncode == 2
-    assert b"name a model" in done.stderr
+    assert b"needs --model" in done.stderr
 
 
 SLOW = "touch ../in-hook; while [ ! -e ../go ]; do sleep 0.05; done\n"

@@ -81,6 +81,6 @@ def test_json_is_ascii(hostile: GitRepo, run: Run, tmp_path: Path) -> None:
     )
     assert done.code == 0 and done.json["diff"], done
     assert RAW.search(done.out.replace("\n", "")) is None and done.out.isascii()
-    assert any("do not show" in remark for remark in done.json["remarks"])
+    assert any("invisible" in remark for remark in done.json["remarks"])
     done = run("edit", "\x1b[2Jmissing.py", "change it all", "--yes", "--json")
     assert done.code == 2 and done.out.isascii() and "\x1b" not in done.out

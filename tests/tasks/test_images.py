@@ -77,7 +77,7 @@ def test_an_image_is_sent_at_the_same_place_again(repo: GitRepo, serve: Serve) -
     ((message, block, data),) = images(first)
     assert data == SHOT and images(second) == [(message, block, SHOT)]
     content = first.body["messages"][message]["content"]
-    assert "shot.png is a PNG of 800x600, 4 KB; it follows.\n</observation-" in content[block - 1]["text"]
+    assert "shot.png is a PNG of 800x600, 4 KB; attached below.\n</observation-" in content[block - 1]["text"]
     assert content[block]["cache_control"]  # the last of the request
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
     assert "attached=" in kept and "shot.png" in kept
@@ -114,7 +114,7 @@ def test_a_server_of_chat_completions_gets_it_too(
     parts = server.requests[1].body["messages"][-1]["content"]
     at = next(number for number, part in enumerate(parts) if part["type"] == "image_url")
     assert parts[at]["image_url"]["url"] == f"data:image/png;base64,{b64encode(SHOT).decode()}"
-    assert "it follows." in parts[at - 1]["text"]
+    assert "attached below." in parts[at - 1]["text"]
 
 
 @pytest.mark.parametrize(

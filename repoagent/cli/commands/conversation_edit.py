@@ -110,6 +110,7 @@ def _by_model(
     from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
     from repoagent.llm.model import display_name
+    from repoagent.llm.provider import provider_of
 
     terminal = context.terminal
     waiting = terminal.working(f"reading {asked.original.place.name}")
@@ -119,7 +120,7 @@ def _by_model(
         ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
-        if ready.model.spec == "manual":  # the user writes the reply
+        if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
             working.quiet()
         listening = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,

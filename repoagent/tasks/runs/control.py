@@ -139,7 +139,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _listening(run: Run, words: str = "") -> None:
-    """Raise NotAlive when nobody can heed what is asked of the run."""
+    """Raise NotRunning where the run has ended."""
     state = refreshed(run).state
     if state not in (RUNNING, PAUSED, ELSEWHERE):
         kind = run.record.kind

@@ -355,7 +355,7 @@ def test_certificates(bench: Bench, site: Site, certificate: Path) -> None:
     down = bench("https://one.test:port/down", trust=trust)
     assert not down.ok and "not encrypted; such redirects are not followed" in down.text
     site.serve = lambda connection: (connection.sendall(b"HTTP/1.1 400 No\r\n\r\n"), connection.close())[1]  # type: ignore
-    assert "no encrypted connection" in bench("https://one.test:port/", trust=trust).text
+    assert "could not open an encrypted connection" in bench("https://one.test:port/", trust=trust).text
 
 
 @pytest.mark.soak

@@ -319,7 +319,7 @@ def zombies() -> set[str]:
     ("text", "why"),
     [
         ("vim a.txt", "patch"),
-        ("cat a | less", "pages"),
+        ("cat a | less", "pager"),
         ("git rebase -i HEAD~2", "no user to answer"),
         ("git add -p", "no user to answer"),
         ("git commit", "commit -m"),

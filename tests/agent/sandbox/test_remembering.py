@@ -59,7 +59,7 @@ def test_nothing_runs_where_what_worked_works_no_more(
     monkeypatch.setattr(backends, "works", lambda _: False)
     place = Confinement(Policy(tmp_path, tmp_path / "scratch"), HiddenFiles.__new__(HiddenFiles), sandbox)
     with pytest.raises(
-        Refused, match=r"no command was run: the sandbox .* worked here before and does not now"
+        Refused, match=r"no command was run: the sandbox .* worked here before, but does not now"
     ):
         place.wrap(["true"])
     assert not kept.exists()

@@ -85,20 +85,20 @@ def claude(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], Serve
 FILES: dict[str, tuple[bytes | None, int, str]] = {
     "gone.md": (None, 2, "no such file: gone.md"),
     "a.txt/b": (None, 2, "no such file: a.txt/b"),
-    "src": (None, 2, "src is a folder: name files in it"),
-    "/dev/zero": (None, 2, "/dev/zero is no file: name a file"),
+    "src": (None, 2, "src is a folder; name files in it"),
+    "/dev/zero": (None, 2, "/dev/zero is not a regular file; name a file"),
     "b.bin": (b"\0\1\2\xff" * 9, 2, "b.bin is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs"),
     "p.png": (LFS, 2, "p.png is a Git LFS pointer: run `git lfs pull` first"),
     "cut.png": (png()[:-9], 2, "cut.png ends too early: it was cut"),
     "x.heic": (
         b"\0\0\0\x18ftypheic\0\0\0\0",
         2,
-        "x.heic is a HEIC image, which can't be sent: convert it to PNG",
+        "x.heic is a HEIC image, which cannot be sent: convert it to PNG",
     ),
-    "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: take the password off"),
+    "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: remove the password"),
     "hidden.md": (b"words\n", 3, "hidden.md is listed in .repoagentignore"),
     "link.md": (None, 3, "hidden.md is listed in .repoagentignore"),
-    "s.png": (png(), 2, "takes text only: s.png can't be sent, and nothing was"),
+    "s.png": (png(), 2, "takes text only: cannot send s.png"),
 }
 
 
@@ -119,7 +119,7 @@ def test_files_that_can_not_be_sent(repo: GitRepo, ask: Ask, echo: Echo, name: s
 def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write("credentials.json", f'{{"token": "{KEY}"}}\n')
     done = ask("what?", "a.txt", "credentials.json", echo.option)
-    assert done.code == 3 and "name it alone if it is really meant" in done.err and echo.prompt == ""
+    assert done.code == 3 and "to send it, name it alone" in done.err and echo.prompt == ""
     assert ask("what?", "credentials.json", echo.option).code == 0
     assert "<<secret " in echo.prompt and KEY not in echo.prompt
 
@@ -230,7 +230,7 @@ def test_a_dash_is_where_the_pipe_goes(pipe: Ask, echo: Echo) -> None:
     assert pipe(b"just that", echo.option).code == 0
     assert "\n\njust that\n" in echo.prompt
     done = pipe(png(), "what?", echo.option)
-    assert done.code == 2 and "standard input can't be sent" in done.err
+    assert done.code == 2 and "cannot send standard input" in done.err
     assert pipe(b"\xff\xfe", "-", echo.option).code == 2
     assert pipe(b"x", "-F", "-", "-", echo.option).code == 2
 
@@ -240,7 +240,7 @@ def test_a_picture_drawn_in_text_is_said_to_be_sent_as_text(repo: GitRepo, ask: 
     repo.write("empty.md", "")
     done = ask("what?", "a.svg", "empty.md", echo.option)
     assert done.code == 0 and "<circle" in echo.prompt
-    assert "a.svg is sent as its source: convert it to PNG" in done.err and "empty.md is empty" in done.err
+    assert "a.svg is sent as its source; convert it to PNG" in done.err and "empty.md is empty" in done.err
 
 
 @pytest.mark.soak

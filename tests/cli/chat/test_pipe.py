@@ -43,7 +43,7 @@ def record(repo: GitRepo) -> dict[str, object]:
 def test_outside_of_a_repository_it_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
     done = run("chat", stdin="hello\n", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1 and "no git work tree" in done.err
+    assert done.err.count("\n") == 1 and "not in a git work tree" in done.err
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ IMPOSSIBLE = {
     "/plan edit": "/plan edit needs a terminal",
     "/help nothing": "unknown command /nothing",
     "/save": "missing name: use /save NAME",
-    "/load nowhere": "there is no conversation 'nowhere'",
+    "/load nowhere": "no conversation 'nowhere'",
     "/diff -o": "unknown revision '-o'",
 }
 NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact", "continue")

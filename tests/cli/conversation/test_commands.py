@@ -44,8 +44,8 @@ WRONG = {
     "show fast --turns 6": (2, "fast has 5 turns"),
     "show fast --turns 3..2": (2, "fast has 5 turns"),
     "show fast --raw --turns 1": (2, "--raw cannot be combined with --turns or --json"),
-    "save edit-1": (2, "is the program's own"),
-    "save fast": (3, "already: choose another name, or say --force"),
+    "save edit-1": (2, "is reserved"),
+    "save fast": (3, "already exists; choose another name or use --force"),
     "save Fast": (3, "differs from 'Fast' in case only"),
     "save x --from nothing": (2, "there is no conversation 'nothing'"),
     "load fast": (2, "does not name its file; use --into FILE"),
@@ -61,7 +61,7 @@ WRONG = {
     "delete nothing --yes": (2, "there is no conversation 'nothing'"),
     "edit fast": (2, "no request for fast"),
     "edit fast shorter": (2, "use --yes to write it, or --dry-run"),
-    "edit edit-1 shorter --yes": (2, "is the program's own"),
+    "edit edit-1 shorter --yes": (2, "is reserved"),
     "nonsense": (2, "unknown command 'nonsense'"),
 }
 
@@ -99,7 +99,7 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
     assert "talk has" not in ui("load", "talk").out  # it says itself which file
     assert ui("delete", "short", "--yes").out.startswith("deleted short; ")
     gone = ui("show", "short")
-    assert gone.code == 2 and "`repoagent conversation undo short` brings it back" in gone.err
+    assert gone.code == 2 and "restore it with `repoagent conversation undo short`" in gone.err
     assert ui("undo", "short").out.startswith("undid the delete of short; ")
     assert ui("show", "short").code == 0
 
@@ -109,11 +109,7 @@ def test_from_a_pipe(talked: GitRepo, ui: Talk) -> None:
     done = program(talked.top, "conversation", "save", "piped", "--from", "-", stdin=data)
     assert done.out == "saved 5 turns of standard input as piped\n"
     wrong = program(talked.top, "conversation", "save", "other", "--from", "-", stdin=b"hello")
-    assert (
-        wrong.code == 3
-        and "standard input: this is no conversation" in wrong.err
-        and "/" not in wrong.err[20:]
-    )
+    assert wrong.code == 3 and "standard input: not a conversation" in wrong.err and "/" not in wrong.err[20:]
     assert program(talked.top, "conversation", "show", "fast", "--raw").out.encode() == data
 
 
@@ -123,9 +119,7 @@ def test_the_list(talked: GitRepo, ui: Talk) -> None:
     ui("branch", "fast", "short name 名前", "--at", "1")
     found = {each["name"]: each for each in ui("list", "--json", "--files").json["conversations"]}
     assert set(found) == {"broken", "edit-1", "fast", "short name 名前", "file:src/app.py"}
-    assert (
-        found["broken"]["problem"].startswith("this is no conversation") and found["broken"]["turns"] is None
-    )
+    assert found["broken"]["problem"].startswith("not a conversation") and found["broken"]["turns"] is None
     assert (found["edit-1"]["kind"], found["edit-1"]["state"]) == ("edit", "unfinished")
     assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["file"]) == ("general", 5, None)
     assert found["file:src/app.py"]["file"] == "src/app.py"

@@ -91,7 +91,7 @@ def test_findings_of_the_level_stop_git_and_say_how_to_go_on(history: GitRepo) -
     stage(history, "a.py")
     done = hook(history, "pre-commit", "--fail-on", "warning")
     assert done.code == 6 and PARTNER in done.out
-    assert "see the details" not in done.out and "In 40 of the last 40 commits" in done.out
+    assert "see the details" not in done.out and "in 40 of the last 40 commits" in done.out
     assert "stopped the commit; bypass this with: git commit --no-verify" in done.err
 
 

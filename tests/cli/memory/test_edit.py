@@ -165,7 +165,7 @@ def test_a_text_that_can_not_be_saved_goes_to_the_temporary_folder(
     (folder / "notes.md.lock").mkdir()
     (folder / "archive").symlink_to("/nowhere")
     done = ask("edit", "src/a.py")
-    assert done.code == 3 and "could not open the lock file" in done.err and len(done.err.splitlines()) == 1
+    assert done.code == 3 and "cannot open the lock file" in done.err and len(done.err.splitlines()) == 1
     kept = context.worktree.top / done.err.strip().rpartition("saved in ")[2]
     assert kept.read_text().endswith("- precious\n")
     kept.unlink()

@@ -15,7 +15,7 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         (["src/a.py", "--undo", "--swap"], 2, "--undo cannot be combined with --from or --swap"),
         (["src/a.py", "--swap"], 2, "--swap needs --from"),
         (["src/a.py", "--undo"], 1, "the memory of src/a.py was never relinked"),
-        (["src/a.py", "--from", "src/b.py"], 3, "src/a.py has a memory of its own"),
+        (["src/a.py", "--from", "src/b.py"], 3, "src/a.py already has a memory"),
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
         (["new.py"], 1, "no memory of new.py"),

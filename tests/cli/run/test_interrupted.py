@@ -78,6 +78,6 @@ def test_a_chat_says_how_a_chat_is_gone_on_with(repo: GitRepo, run: Run, script:
     (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
     name = json.loads(record.read_text())["name"]
     assert done.code == 6
-    assert f"`repoagent chat --resume {name}` goes on" in done.err
+    assert f"resume with `repoagent chat --resume {name}`" in done.err
     assert f"repoagent chat --resume {name}" in run("runs", "show", name).out
-    assert f"`repoagent chat --resume {name}` goes on" in run("runs", "pause", name).err
+    assert f"resume it with `repoagent chat --resume {name}`" in run("runs", "pause", name).err

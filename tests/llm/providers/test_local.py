@@ -179,7 +179,7 @@ def test_a_file_that_llama_cpp_rejects(tmp_path: Path) -> None:
     path = write_tiny_model(tmp_path / "odd.gguf", numbers={"llama.attention.key_length": 8})
     with pytest.raises(ModelError) as error:
         LocalModel(str(path)).complete(ask(), lambda _: None)
-    assert f"llama.cpp can't load {path}: " in str(error.value)
+    assert f"llama.cpp cannot load {path}: " in str(error.value)
     assert "\n" not in str(error.value)
     assert not local_engine._engines.get(path)
 

@@ -201,7 +201,7 @@ def test_a_file_is_named(terminal: Open, tmp_path: Path) -> None:
     with terminal() as screen:
         screen.expect("type @FILE:")
         screen.send("@none.txt\r")
-        screen.expect("No such file: none.txt.")
+        screen.expect("No such file: none.txt")
         screen.send("@reply.txt\r")
         assert got(screen, tmp_path) == "from a file\r\n"
 

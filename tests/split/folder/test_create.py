@@ -256,9 +256,9 @@ def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
     kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
-        with pytest.raises(RepoagentError, match="could not write the split in"):
+        with pytest.raises(RepoagentError, match="cannot write the split in"):
             create(source, SplitOptions(), tmp_path / "new")
-        with pytest.raises(RepoagentError, match="could not write the split in"):
+        with pytest.raises(RepoagentError, match="cannot write the split in"):
             create(source, SplitOptions(), tmp_path / "old")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
