@@ -1,4 +1,7 @@
-"""The appliers that are compared: ours, `git apply` in two ways, and GNU patch."""
+"""The appliers that are compared (ours, `git apply` in two ways, GNU patch), and the verdict on what they did.
+
+The diff that ours shows for an applied answer is checked too: unidiff and `git apply` must take it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ import stat
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.patch.judge import Result
 from bench.patch.model import Case, Content
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
@@ -23,8 +26,47 @@ BASELINES: dict[str, tuple[str, ...]] = {
     "patch --fuzz=3": ("patch", "--fuzz=3", "--batch", "--forward", "--no-backup-if-mismatch"),
 }
 OURS = "repoagent"
+RIGHT, WRONG, REFUSED, APPLIED, ERROR = "right", "wrong", "refused", "applied", "error"
+CRASHES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 SECONDS = 20
 _FENCE = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Result:
+    """`files` are all files after (None: refused); `text` is why it was refused."""
+
+    files: dict[str, Content] | None
+    text: str = ""
+    ms: float = 0.0
+    diff: str = ""
+    error: bool = False
+
+
+def verdict(case: Case, result: Result) -> str:
+    """A refusal of what must be refused is right, anything else of it "applied"; otherwise every file must have the
+    bytes and the mode that are expected, and no other may be there."""
+    if result.error:
+        return ERROR
+    if result.files is None:
+        return RIGHT if case.expected is None else REFUSED
+    if case.expected is None:
+        return REFUSED if result.files == case.files else APPLIED
+    return RIGHT if result.files == expected_files(case) else WRONG
+
+
+def expected_files(case: Case) -> dict[str, Content]:
+    """All files as they should be after."""
+    files: dict[str, Content | None] = {**case.files, **case.expected}
+    return {path: content for path, content in files.items() if content is not None}
 
 
 def available() -> dict[str, tuple[str, ...]]:
@@ -36,38 +78,26 @@ def ours(case: Case) -> Result:
     sources = {path: SourceText(data, mode) for path, (data, mode) in case.files.items()}
     creates = case.creates
     start = time.process_time()  # the machine may have other work
+    failed: Exception | None = None
     try:
         applied = apply_answer(
-            case.answer,
-            sources,
-            scope=case.scope,
-            may_create=lambda path: creates is None or path in creates,
+            case.answer, sources, scope=case.scope, may_create=lambda path: creates is None or path in creates
         )
-    except (PatchRefused, NoPatch) as error:
-        return Result(None, str(error), 1000 * (time.process_time() - start))
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        return Result(
-            None, f"{type(error).__name__}: {error}", 1000 * (time.process_time() - start), error=True
-        )
+    except (PatchRefused, NoPatch, *CRASHES) as error:
+        failed = error
     ms = 1000 * (time.process_time() - start)
+    if isinstance(failed, PatchRefused | NoPatch):
+        return Result(None, str(failed), ms)
+    if failed is not None:
+        return Result(None, f"{type(failed).__name__}: {failed}", ms, error=True)
     files = dict(case.files)
     for change in applied.changes:
         if change.old_path and change.old_path != change.path:
             files.pop(change.old_path, None)
     for change in applied.changes:
         if change.path:
-            assert change.after is not None
             files[change.path] = (change.after, change.mode or "")
-    tells = "\n".join(f"{place}" for place in applied.placements)
-    return Result(files, tells, ms, applied.diff)
+    return Result(files, "\n".join(map(str, applied.placements)), ms, applied.diff)
 
 
 def diff_of(answer: str) -> str:
@@ -95,14 +125,9 @@ def baseline(case: Case, command: tuple[str, ...]) -> Result:
         env.pop("GIT_DIR", None)
         start = time.perf_counter()
         try:
+            data = text.encode(errors="surrogateescape")
             done = subprocess.run(
-                command,
-                cwd=top,
-                env=env,
-                input=text.encode(errors="surrogateescape"),
-                capture_output=True,
-                check=False,
-                timeout=SECONDS,
+                command, cwd=top, env=env, input=data, capture_output=True, check=False, timeout=SECONDS
             )
         except subprocess.TimeoutExpired:
             return Result(None, "took too long")
@@ -134,3 +159,44 @@ def _tree(top: Path) -> dict[str, Content]:
             else:
                 files[key] = (file.read_bytes(), "100755" if status.st_mode & 0o100 else "100644")
     return files
+
+
+def wrong_with(case: Case, diff: str, *, git: bool) -> str:
+    """What is wrong with the canonical diff, "" if nothing. `git`: ask `git apply --check` too."""
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
+
+    added, removed = (sum(line.startswith(mark) for line in _body(diff)) for mark in "+-")
+    try:
+        parsed = PatchSet([line + "\n" for line in diff.split("\n")[:-1]])
+    except UnidiffParseError as error:
+        return f"unidiff: {error}"
+    if (parsed.added, parsed.removed) != (added, removed):
+        return f"unidiff sees +{parsed.added} -{parsed.removed} of +{added} -{removed}"
+    return _checked(case, diff) if git else ""
+
+
+def _body(diff: str) -> list[str]:
+    """The lines of hunks, told by their counts."""
+    body: list[str] = []
+    old = new = 0
+    for line in diff.split("\n"):
+        if old > 0 or new > 0:
+            body.append(line)
+            old -= line[:1] in (" ", "-", "")
+            new -= line[:1] in (" ", "+", "")
+        elif match := re.match(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", line):
+            old, new = (int(count) if count else 1 for count in match.groups())
+    return body
+
+
+def _checked(case: Case, diff: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        for path, (data, mode) in case.files.items():
+            write(Path(folder), path, data, mode)
+        done = subprocess.run(
+            ["git", "-c", "core.symlinks=true", "apply", "--check", "--whitespace=nowarn"],
+            check=False, cwd=folder, input=diff.encode(errors="surrogateescape"), capture_output=True,
+            env={"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(Path(folder).parent), "LC_ALL": "C"},
+        )  # fmt: skip
+    return "" if not done.returncode else f"git apply --check: {done.stderr.decode(errors='replace').strip()}"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from random import Random
 
 from bench.patch.draft import Draft, draft
 from bench.patch.history import Repository
 from bench.patch.model import ADDED, Case
-from bench.patch.registry import REFUSALS, SLIPS
-from bench.patch.slip import BLOCKS, FILE, HUNKS, NUMBERS, Slip
-from bench.patch.unique import told_apart
+from bench.patch.slip import ANSWER, BLOCKS, FILE, HUNKS, NUMBERS, REFUSALS, SLIPS, Slip, told_apart
+
+for _module in ("refusals_answer", "refusals_text", "slips_files", "slips_forms", "slips_hunks", "slips_lines",
+                "slips_names", "slips_several", "slips_wrap"):  # fmt: skip
+    import_module(f"bench.patch.{_module}")
 
 COMBINATIONS = {"2 slips": 2, "3 slips": 3, "4 slips": 4, "5 slips": 5}
 SHARES = (("single", 0.55), ("combined", 0.25), ("refused", 0.20))
@@ -33,9 +36,7 @@ def plan(cases: int, only: Sequence[str] = ()) -> list[tuple[str, int]]:
     found = []
     for group, share in SHARES:
         names = groups[group]
-        found += [
-            (names[n % len(names)], n // len(names)) for n in range(round(cases * share) if names else 0)
-        ]
+        found += [(names[n % len(names)], n // len(names)) for n in range(round(cases * share))]
     return found
 
 
@@ -77,19 +78,14 @@ def _slipped(repository: Repository, rng: Random, name: str, chosen: Sequence[Sl
     if not until(FILE):
         return None
     made.build()
-    if not until(HUNKS):
-        return None
-    if not told_apart(made) or not until(NUMBERS) or not until(BLOCKS - 1):
+    if not until(HUNKS) or not told_apart(made) or not until(NUMBERS) or not until(BLOCKS - 1):
         return None
     if not told_apart(made):
         return None
     if not made.blocks:
         made.render()
-    if not until(BLOCKS):
+    if not until(ANSWER):
         return None
-    for slip in ordered:
-        if not slip.do(made):
-            return None
     made.may_refuse = made.may_refuse or _seems_cut(made, names) or _seems_escaped(made)
     try:
         return made.case(name, names, made.text())
@@ -117,9 +113,8 @@ def _seems_escaped(made: Draft) -> bool:
         return False
     if any(re.search("[<>&]", ENTITY.sub("", line.text)) for line in lines):
         return False
-    return not any(
-        ENTITY.search(line) for change in made.changes if change.before for line in change.before.lines
-    )
+    old = (line for change in made.changes if change.before for line in change.before.lines)
+    return not any(ENTITY.search(line) for line in old)
 
 
 def _choice(rng: Random, count: int) -> list[Slip]:

@@ -60,12 +60,9 @@ class Draft:
     intro: str = ""
     outro: str = ""
     wraps: list[Callable[[str], str]] = field(default_factory=list)
-    outermost: list[Callable[[str], str]] = field(
-        default_factory=list
-    )  # what can only be done to all of it, last
+    outermost: list[Callable[[str], str]] = field(default_factory=list)  # last, to all of it
     blur: int = 0
     may_refuse: bool = False
-    form: str = "unified"
     extra: dict[str, Content] = field(default_factory=dict)  # files that the answer says nothing of
 
     @property
@@ -111,14 +108,12 @@ class Draft:
 
     def expected(self) -> dict[str, Content | None]:
         """Only of the files that differ."""
-        result: dict[str, Content | None] = {}
-        for change in self.changes:
-            if change.before and not change.copy and (change.moved or change.after is None):
-                result[change.before.path] = None
-        for change in self.changes:
-            if change.after:
-                result[change.after.path] = change.after.content
-        return result
+        changes = self.changes
+        gone = [c for c in changes if c.before and not c.copy and (c.moved or c.after is None)]
+        return {
+            **{change.before.path: None for change in gone},
+            **{change.after.path: change.after.content for change in changes if change.after},
+        }
 
     def case(self, name: str, slips: tuple[str, ...], answer: str) -> Case:
         files = self.files()
@@ -186,7 +181,6 @@ def _hunk(before: File, after: File, group: Sequence[Edit], context: int, shift:
 
 def _whole(change: Change) -> Hunk:
     file = change.after or change.before
-    assert file is not None
     kind = ADDED if change.after else DELETED
     lines = [Line(kind, shown(text), None if change.after else row) for row, text in enumerate(file.lines)]
     lines[-1].bare_end = not file.final_newline
@@ -195,21 +189,18 @@ def _whole(change: Change) -> Hunk:
 
 def heading(file: File, row: int) -> str:
     """What git would write after the `@@`: the nearest line above that begins with a letter."""
-    for line in reversed(file.lines[:row]):
-        if line[:1].isalpha() or line[:1] in "_$":
-            return shown(line)[:80].rstrip()
-    return ""
+    above = (line for line in reversed(file.lines[:row]) if line[:1].isalpha() or line[:1] in "_$")
+    return shown(next(above, ""))[:80].rstrip()
 
 
 def header(change: Change, git_head: bool) -> list[str]:
     """The lines above a file's first hunk."""
     before, after = change.before, change.after
-    old = before.path if before else change.path
-    new = after.path if after else change.path
+    old, new = (before or after).path, change.path
     head = [f"diff --git a/{old} b/{new}"]
-    index = True
+    index, mode = True, ""
     if before is None:
-        head.append(f"new file mode {after.mode if after else ''}")
+        head.append(f"new file mode {after.mode}")
     elif after is None:
         head.append(f"deleted file mode {before.mode}")
     else:
@@ -219,18 +210,12 @@ def header(change: Change, git_head: bool) -> list[str]:
             word = "copy" if change.copy else "rename"
             same = 100 if not change.edits else max(50, 99 - len(change.edits) * 4)
             head += [f"similarity index {same}%", f"{word} from {old}", f"{word} to {new}"]
-        index = bool(change.edits)
+        index, mode = bool(change.edits), f" {before.mode}" if before.mode == after.mode else ""
     if index:
-        head.append(
-            "index 3f1c2ab..9d04e17"
-            + (f" {before.mode}" if before and after and before.mode == after.mode else "")
-        )
+        head.append(f"index 3f1c2ab..9d04e17{mode}")
     if len(head) == 2 and index and not git_head:
         head = []
     if not change.edits and before and after:
         return head
-    return [
-        *head,
-        "--- " + (f"a/{old}" if before else "/dev/null"),
-        "+++ " + (f"b/{new}" if after else "/dev/null"),
-    ]
+    names = "--- " + (f"a/{old}" if before else "/dev/null"), "+++ " + (f"b/{new}" if after else "/dev/null")
+    return [*head, *names]

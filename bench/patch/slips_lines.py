@@ -1,34 +1,56 @@
-"""Slips in the lines of a hunk: white space, typography, marks."""
+"""Slips in the lines of hunks: marks, white space, typography, escapes, order, line numbers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from bench.patch.draft import Draft
 from bench.patch.model import ADDED, CONTEXT, DELETED, Hunk, Line
-from bench.patch.slip import LINES, RAW, slip
-from bench.patch.unique import in_file
+from bench.patch.slip import LINES, RAW, hunk_slip, in_file, slip
 
 TYPOGRAPHY = str.maketrans({"'": "\u2019", "-": "\u2013"})
+NOT_CONTEXT = re.compile(r"@@|diff |index |\.\.\.|```|#+ ?\.\.\.|\*\*\*|<<<|>>>|=======")
+
+
+def _lines(draft: Draft) -> list[Line]:
+    return [line for hunk in draft.hunks for line in hunk.lines]
+
+
+def _replaced(lines: list[Line], alter: Callable[[str], str]) -> bool:
+    """Alter the text of lines; whether one is another now."""
+    before = [line.text for line in lines]
+    for line in lines:
+        line.text = alter(line.text)
+    return before != [line.text for line in lines]
+
+
+# White space at the end of lines, and blank lines
 
 
 @slip("blank-context-bare", RAW, "blank")
 def blank_bare(draft: Draft) -> bool:
     """A blank line of context without its space."""
-    found = [line for hunk in draft.hunks for line in hunk.lines if line.kind == CONTEXT and not line.text]
+    found = [line for line in _lines(draft) if line.kind == CONTEXT and not line.text]
     for line in found:
         line.raw = ""
     return bool(found)
 
 
-@slip("blank-added-bare", RAW, "blank", blur=1)
-def blank_added_bare(draft: Draft) -> bool:
+@hunk_slip("blank-added-bare", RAW, "blank", blur=1)
+def blank_added_bare(draft: Draft, hunk: Hunk) -> bool:
     """A blank line between added ones without its plus."""
     found = False
-    for hunk in draft.hunks:
-        for before, line, after in zip(hunk.lines, hunk.lines[1:], hunk.lines[2:], strict=False):
-            if line.kind == before.kind == after.kind == ADDED and not line.text:
-                line.raw, found = "", True
+    for before, line, after in zip(hunk.lines, hunk.lines[1:], hunk.lines[2:], strict=False):
+        if line.kind == before.kind == after.kind == ADDED and not line.text:
+            line.raw, found = "", True
+    return found
+
+
+def _old_lines(draft: Draft, alter: Callable[[str], str]) -> bool:
+    found = _replaced([line for line in _lines(draft) if line.kind != ADDED], alter)
+    draft.blur = max(draft.blur, 2)
     return found
 
 
@@ -36,179 +58,43 @@ def blank_added_bare(draft: Draft) -> bool:
 def trailing_lost(draft: Draft) -> bool:
     """Context and deleted lines without the white space at their end. Not where that is the change."""
     for hunk in draft.hunks:
-        texts = {
-            kind: {line.text.rstrip() for line in hunk.lines if line.kind == kind}
-            for kind in (DELETED, ADDED)
-        }
-        if texts[DELETED] & texts[ADDED]:
+        old, new = ({line.text.rstrip() for line in hunk.lines if line.kind == k} for k in (DELETED, ADDED))
+        if old & new:
             return False
-    return _old(draft, str.rstrip)
+    return _old_lines(draft, str.rstrip)
 
 
 @slip("trailing-space-added", LINES, "trailing")
 def trailing_added(draft: Draft) -> bool:
-    return _old(draft, lambda text: text + draft.rng.choice(["", " ", "  ", "\t"]) if text else text)
+    spaces = ["", " ", "  ", "\t"]
+    return _old_lines(draft, lambda text: text + draft.rng.choice(spaces) if text else text)
 
 
-def _old(draft: Draft, alter: object) -> bool:
-    assert callable(alter)
-    found = False
-    for hunk in draft.hunks:
-        for line in hunk.lines:
-            if line.kind != ADDED and (text := alter(line.text)) != line.text:
-                line.text, found = text, True
-    if found:
-        draft.blur = max(draft.blur, 2)
-    return found
-
-
-@slip("context-without-space", RAW, "marks blank", blur=2)
-def no_space(draft: Draft) -> bool:
-    """All context at column 0; nothing of it that could be taken for a mark."""
-    return _unmarked(draft, 1.0)
-
-
-@slip("some-context-without-space", RAW, "marks blank", blur=2)
-def some_no_space(draft: Draft) -> bool:
-    return _unmarked(draft, 0.4)
+# Marks
 
 
 def _unmarked(draft: Draft, share: float) -> bool:
+    """Context at column 0; nothing of it that could be taken for a mark."""
     found = False
-    for hunk in draft.hunks:
-        for line in hunk.lines:
-            if line.kind == CONTEXT and line.text.strip():
-                if not line.text[0].isalnum() and line.text[0] not in " \t_({[<\"'}])$@#/*.":
-                    return False
-                if re.match(
-                    r"@@|diff |index |\.\.\.|```|#+ ?\.\.\.|\*\*\*|<<<|>>>|=======", line.text.strip()
-                ):
-                    return False
-                if draft.rng.random() < share:
-                    line.raw, found = line.text, True
+    for line in _lines(draft):
+        if line.kind == CONTEXT and line.text.strip():
+            if not line.text[0].isalnum() and line.text[0] not in " \t_({[<\"'}])$@#/*.":
+                return False
+            if NOT_CONTEXT.match(line.text.strip()):
+                return False
+            if draft.rng.random() < share:
+                line.raw, found = line.text, True
     return found
 
 
-@slip("smart-punctuation", LINES, "typography", blur=2)
-def smart(draft: Draft) -> bool:
-    """Typographic quotes and dashes in context."""
-    found = False
-    for line in _context(draft):
-        text = re.sub(r'"([^"]*)"', "\u201c\\1\u201d", line.text).translate(TYPOGRAPHY)
-        if text != line.text:
-            line.text, found = text, True
-    return found
-
-
-@slip("no-break-spaces", LINES, "typography", blur=2)
-def no_break(draft: Draft) -> bool:
-    """U+00A0 for some spaces within context."""
-    found = False
-    for line in _context(draft):
-        head = len(line.text) - len(line.text.lstrip())
-        body = line.text[head:].replace(" ", "\u00a0", 1)
-        if head + len(body) and body != line.text[head:]:
-            line.text, found = line.text[:head] + body, True
-    return found
-
-
-@slip("html-escaped", LINES, "html typography", blur=2)
-def html(draft: Draft) -> bool:
-    """The whole diff escaped as a web page does."""
-    return _escaped(draft, {"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-
-
-@slip("html-escaped-quotes", LINES, "html typography", blur=2)
-def html_quotes(draft: Draft) -> bool:
-    return _escaped(draft, {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-
-
-def _escaped(draft: Draft, table: dict[str, str | int | None]) -> bool:
-    lines = [line for hunk in draft.hunks for line in hunk.lines]
-    if any(re.search(r"&[#\w]+;", line.text) for line in lines):
-        return False  # what is meant by it could not be told
-    tells = False
-    for line in lines:
-        text = line.text.translate(str.maketrans(table))
-        tells = tells or (text != line.text and line.kind != ADDED)
-        line.text = text
-    return tells and all(any(_html(line) for line in hunk.lines if line.kind != ADDED) or not any(
-        _html(line) for line in hunk.lines) for hunk in draft.hunks)  # fmt: skip
-
-
-def _html(line: Line) -> bool:
-    return "&" in line.text
-
-
-@slip("equal-pairs", LINES, "pairs")
-def equal_pairs(draft: Draft) -> bool:
-    """A line of context deleted and added again."""
-    found = False
-    for hunk in draft.hunks:
-        picked = [
-            n
-            for n, line in enumerate(hunk.lines)
-            if line.kind == CONTEXT and line.text.strip() and not line.bare_end
-        ]
-        for number in sorted(draft.rng.sample(picked, min(2, len(picked))), reverse=True):
-            line = hunk.lines[number]
-            lost = not in_file(draft, line)
-            draft.may_refuse = draft.may_refuse or lost  # what isn't there can't be deleted
-            hunk.lines[number : number + 1] = [Line(DELETED, line.text, line.row), Line(ADDED, line.text)]
-            found = True
-    return found
-
-
-@slip("added-before-deleted", LINES, "order")
-def added_first(draft: Draft) -> bool:
-    """`+` lines above the `-` lines that they replace."""
-    found = False
-    for hunk in draft.hunks:
-        lines: list[Line] = []
-        rest = hunk.lines
-        while rest:
-            deleted = _leading(rest, DELETED)
-            added = _leading(rest[len(deleted) :], ADDED)
-            taken = len(deleted) + len(added)
-            if deleted and added and not any(line.bare_end for line in rest[:taken]):
-                lines, found = lines + added + deleted, True
-            else:
-                taken = max(taken, 1)
-                lines += rest[:taken]
-            rest = rest[taken:]
-        hunk.lines = lines
-    return found
-
-
-def _leading(lines: list[Line], kind: str) -> list[Line]:
-    count = next((n for n, line in enumerate(lines) if line.kind != kind), len(lines))
-    return lines[:count]
-
-
-@slip("interleaved", LINES, "order")
-def interleaved(draft: Draft) -> bool:
-    """`-a +b -c +d` where `-a -c +b +d` was meant, line by line."""
-    found = False
-    for hunk in draft.hunks:
-        lines, rest = [], hunk.lines
-        while rest:
-            deleted = _leading(rest, DELETED)
-            added = _leading(rest[len(deleted) :], ADDED)
-            taken = max(len(deleted) + len(added), 1)
-            if len(deleted) == len(added) > 1 and not any(line.bare_end for line in rest[:taken]):
-                lines += [line for pair in zip(deleted, added, strict=True) for line in pair]
-                found = True
-            else:
-                lines += rest[:taken]
-            rest = rest[taken:]
-        hunk.lines = lines
-    return found
+slip("context-without-space", RAW, "marks blank", blur=2)(partial(_unmarked, share=1.0))
+slip("some-context-without-space", RAW, "marks blank", blur=2)(partial(_unmarked, share=0.4))
 
 
 @slip("marks-spaced", RAW, "marks", blur=2)
 def spaced(draft: Draft) -> bool:
     """`+ x` for `+x`: a space after each mark, context too."""
-    lines = [line for hunk in draft.hunks for line in hunk.lines]
+    lines = _lines(draft)
     for line in lines:
         line.raw = f"{line.kind} {line.text}" if line.text else line.kind
     draft.may_refuse = True
@@ -232,20 +118,316 @@ def marker_lost(draft: Draft) -> bool:
 def marker_misplaced(draft: Draft) -> bool:
     """The marker below the last line of a hunk that doesn't reach the end of the file."""
     for part in draft.parts:
-        before = part.change.before
-        hunk = part.hunks[-1] if part.hunks else None
-        if hunk and before and before.final_newline and part.change.after and part.change.after.final_newline:
-            last = hunk.lines[-1]
-            if last.kind == CONTEXT and last.row is not None and last.row < len(before.lines) - 3:
+        change = part.change
+        if part.hunks and change.before and change.after and change.ended:
+            last = part.hunks[-1].lines[-1]
+            if last.kind == CONTEXT and last.row is not None and last.row < len(change.before.lines) - 3:
                 last.bare_end = True
                 return True
     return False
 
 
+# Typography and escapes
+
+
 def _context(draft: Draft) -> list[Line]:
-    return [line for hunk in draft.hunks for line in hunk.lines if line.kind == CONTEXT and line.raw is None]
+    return [line for line in _lines(draft) if line.kind == CONTEXT and line.raw is None]
 
 
-def adjacent(hunk: Hunk, number: int) -> bool:
-    """Does this line stand beside a changed one?"""
-    return any(line.kind != CONTEXT for line in hunk.lines[max(0, number - 1) : number + 2])
+@slip("smart-punctuation", LINES, "typography", blur=2)
+def smart(draft: Draft) -> bool:
+    """Typographic quotes and dashes in context."""
+    quotes = re.compile(r'"([^"]*)"')
+    return _replaced(_context(draft), lambda text: quotes.sub("\u201c\\1\u201d", text).translate(TYPOGRAPHY))
+
+
+@slip("no-break-spaces", LINES, "typography", blur=2)
+def no_break(draft: Draft) -> bool:
+    """U+00A0 for some spaces within context."""
+
+    def put(text: str) -> str:
+        head = len(text) - len(text.lstrip())
+        return text[:head] + text[head:].replace(" ", "\u00a0", 1)
+
+    return _replaced(_context(draft), put)
+
+
+def _escaped(draft: Draft, table: dict[str, str]) -> bool:
+    """The whole diff escaped as a web page does."""
+    lines = _lines(draft)
+    if any(re.search(r"&[#\w]+;", line.text) for line in lines):
+        return False  # what is meant by it could not be told
+    tells = False
+    for line in lines:
+        text = line.text.translate(str.maketrans(table))
+        tells = tells or (text != line.text and line.kind != ADDED)
+        line.text = text
+    groups = [[line for line in hunk.lines if "&" in line.text] for hunk in draft.hunks]
+    return tells and all(not some or any(line.kind != ADDED for line in some) for some in groups)
+
+
+HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+slip("html-escaped", LINES, "html typography", blur=2)(partial(_escaped, table=HTML))
+slip("html-escaped-quotes", LINES, "html typography", blur=2)(
+    partial(_escaped, table=HTML | {'"': "&quot;", "'": "&#39;"})
+)
+
+
+# Pairs and order
+
+
+@hunk_slip("equal-pairs", LINES, "pairs")
+def equal_pairs(draft: Draft, hunk: Hunk) -> bool:
+    """A line of context deleted and added again."""
+    lines = enumerate(hunk.lines)
+    picked = [n for n, line in lines if line.kind == CONTEXT and line.text.strip() and not line.bare_end]
+    for number in sorted(draft.rng.sample(picked, min(2, len(picked))), reverse=True):
+        line = hunk.lines[number]
+        draft.may_refuse |= not in_file(draft, line)  # what isn't there can't be deleted
+        hunk.lines[number : number + 1] = [Line(DELETED, line.text, line.row), Line(ADDED, line.text)]
+    return bool(picked)
+
+
+def _leading(lines: list[Line], kind: str) -> list[Line]:
+    return lines[: next((n for n, line in enumerate(lines) if line.kind != kind), len(lines))]
+
+
+def _reordered(
+    draft: Draft, hunk: Hunk, order: Callable[[list[Line], list[Line]], list[Line] | None]
+) -> bool:
+    """Put deleted lines and the added ones that replace them in another order, where `order` knows one."""
+    lines: list[Line] = []
+    rest, found = hunk.lines, False
+    while rest:
+        deleted = _leading(rest, DELETED)
+        added = _leading(rest[len(deleted) :], ADDED)
+        taken = rest[: max(len(deleted) + len(added), 1)]
+        new = None if any(line.bare_end for line in taken) else order(deleted, added)
+        lines, found = lines + (new or taken), found or bool(new)
+        rest = rest[len(taken) :]
+    hunk.lines = lines
+    return found
+
+
+def _added_first(deleted: list[Line], added: list[Line]) -> list[Line] | None:
+    return added + deleted if deleted and added else None
+
+
+def _interleaved(deleted: list[Line], added: list[Line]) -> list[Line] | None:
+    pairs = zip(deleted, added, strict=False)
+    return [line for pair in pairs for line in pair] if len(deleted) == len(added) > 1 else None
+
+
+# `+` lines above the `-` lines that they replace; `-a +b -c +d` for `-a -c +b +d`
+hunk_slip("added-before-deleted", LINES, "order")(partial(_reordered, order=_added_first))
+hunk_slip("interleaved", LINES, "order")(partial(_reordered, order=_interleaved))
+
+
+# White space at the start of lines: the right bytes are those of the file's own indentation
+
+
+def _texts(hunk: Hunk) -> list[Line]:
+    return [line for line in hunk.lines if line.text.strip()]
+
+
+def _indent(line: Line) -> str:
+    return line.text[: len(line.text) - len(line.text.lstrip())]
+
+
+def _known(hunk: Hunk) -> bool:
+    """Are there two lines of the file to tell a shift by?"""
+    return sum(line.kind != ADDED for line in _texts(hunk)) >= 2
+
+
+def _indent_slip(name: str) -> Callable[[Callable[[Draft], bool]], Callable[[Draft], bool]]:
+    """A slip in indentation. Not where an added line is nothing but white space: how much it should have after a shift
+    is anyone's guess."""
+
+    def add(do: Callable[[Draft], bool]) -> Callable[[Draft], bool]:
+        slip(name, LINES, "indent trailing", blur=2)(
+            lambda draft: (
+                not any(line.kind == ADDED and line.text.isspace() for line in _lines(draft)) and do(draft)
+            )
+        )
+        return do
+
+    return add
+
+
+@_indent_slip("dedented")
+def dedented(draft: Draft) -> bool:
+    """Each hunk moved left until a line of it is at column 0."""
+    found = False
+    for hunk in draft.hunks:
+        lines = _texts(hunk)
+        prefix = min(map(_indent, lines), key=len, default="")
+        if not prefix:
+            continue
+        if not _known(hunk) or not all(line.text.startswith(prefix) for line in lines):
+            return False
+        found = _replaced(lines, lambda text: text[len(prefix) :])  # noqa: B023 (called at once)
+    return found
+
+
+def _shift(draft: Draft, by: int) -> bool:
+    """All lines of all hunks too far right or left."""
+    for hunk in draft.hunks:
+        lines = _texts(hunk)
+        tabs = any(re.match(r" *\t", line.text) for line in lines)
+        if not _known(hunk) or tabs or not all(line.text.startswith(" " * -by) for line in lines):
+            return False
+        _replaced(lines, lambda text: " " * by + text if by > 0 else text[-by:])
+    return bool(draft.hunks)
+
+
+# the draw comes first, whether there is white space or not
+slip("indented-more", LINES, "indent trailing", blur=2)(lambda draft: _drawn(draft, [2, 4, 8], 1))
+slip("indented-less", LINES, "indent trailing", blur=2)(lambda draft: _drawn(draft, [1, 2, 4], -1))
+
+
+def _drawn(draft: Draft, widths: list[int], sign: int) -> bool:
+    by = sign * draft.rng.choice(widths)
+    spaces = any(line.kind == ADDED and line.text.isspace() for line in _lines(draft))
+    return not spaces and _shift(draft, by)
+
+
+@_indent_slip("one-hunk-shifted")
+def one_shifted(draft: Draft) -> bool:
+    """One hunk is shifted, the others are as in the file."""
+    if len(draft.hunks) < 2:
+        return False
+    hunk = draft.rng.choice(draft.hunks)
+    lines = _texts(hunk)
+    tabs = any(line.text.startswith("\t") for line in lines)
+    return _known(hunk) and not tabs and _replaced(lines, lambda text: "    " + text)
+
+
+@_indent_slip("tabs-to-spaces")
+def to_spaces(draft: Draft) -> bool:
+    """A file with tabs, a diff with spaces."""
+    width = draft.rng.choice([2, 4, 4, 8])
+    found = False
+    for hunk in draft.hunks:
+        lines = _texts(hunk)
+        if any(set(_indent(line)) - {"\t"} for line in lines):
+            return False
+        deep = {line.kind == ADDED for line in lines if _indent(line)}
+        if deep == {True}:
+            return False  # nothing of the file tells how wide a tab was
+        for line in lines:
+            line.text = " " * (width * len(_indent(line))) + line.text.lstrip("\t")
+        found = found or bool(deep)
+    return found
+
+
+@_indent_slip("spaces-to-tabs")
+def to_tabs(draft: Draft) -> bool:
+    """A file with spaces, a diff with tabs."""
+    lines = [line for hunk in draft.hunks for line in _texts(hunk)]
+    widths = {len(_indent(line)) for line in lines} - {0}
+    if any(set(_indent(line)) - {" "} for line in lines) or not widths:
+        return False
+    unit = min(widths)
+    if unit not in (2, 4) or any(width % unit for width in widths):
+        return False
+    for hunk in draft.hunks:
+        own = any(line.kind != ADDED and line.text.startswith(" ") for line in _texts(hunk))
+        if not own and any(line.kind == ADDED and line.text.startswith(" ") for line in hunk.lines):
+            return False
+    for line in lines:
+        line.text = "\t" * (len(_indent(line)) // unit) + line.text.lstrip()
+    return True
+
+
+@_indent_slip("two-for-four")
+def two_for_four(draft: Draft) -> bool:
+    """Indented by 2 in the answer where the file has 4."""
+    lines = [line for hunk in draft.hunks for line in _texts(hunk)]
+    heads = [_indent(line) for line in lines]
+    if any(set(head) - {" "} or len(head) % 4 for head in heads) or not any(heads):
+        return False
+    for hunk in draft.hunks:
+        own = {len(_indent(line)) for line in _texts(hunk) if line.kind != ADDED}
+        new = {len(_indent(line)) for line in _texts(hunk) if line.kind == ADDED}
+        if len(own) < 2 or not new <= own:
+            return False
+    for line, head in zip(lines, heads, strict=True):
+        line.text = line.text[len(head) // 2 :]
+    return True
+
+
+def _flush_left(draft: Draft, kind: str, other: str) -> bool:
+    """Only the lines of one kind have lost their indentation; those of the other have theirs."""
+    for hunk in draft.hunks:
+        if not any(line.kind == other and line.text.startswith((" ", "\t")) for line in hunk.lines):
+            return False
+    lines = [line for line in _lines(draft) if line.kind == kind and (kind == CONTEXT or line.text.strip())]
+    return _replaced(lines, str.lstrip)
+
+
+slip("context-flush-left", LINES, "indent trailing", blur=2)(
+    partial(_flush_left, kind=CONTEXT, other=DELETED)
+)
+slip("deleted-flush-left", LINES, "indent trailing", blur=2)(
+    partial(_flush_left, kind=DELETED, other=CONTEXT)
+)
+
+
+# Numbers before lines
+
+FORMS = ("{n:>4} | {t}", "{n}: {t}", "{n:>5} {t}", "{n}\t{t}", "{n:04d} {t}")
+
+
+def _counted(draft: Draft, form: Callable[[Line, int, int], str]) -> bool:
+    """Write each line with the numbers that it has in the old and in the new file."""
+    for hunk in draft.hunks:
+        row, new = hunk.old + 1, hunk.new + 1
+        for line in hunk.lines:
+            line.raw = form(line, row, new)
+            row, new = row + (line.kind != ADDED), new + (line.kind != DELETED)
+    return bool(draft.hunks) and not any(line.bare_end for line in _lines(draft))
+
+
+@slip("line-numbered", RAW, "marks blank numbered trailing", blur=1)
+def numbered(draft: Draft) -> bool:
+    """A number before each line of a hunk, in one of the ways tools show them."""
+    form = draft.rng.choice(FORMS)
+    return _counted(
+        draft,
+        lambda line, row, new: form.format(n=new if line.kind == ADDED else row, t=line.kind + line.text),
+    )
+
+
+@slip("two-number-columns", RAW, "marks blank numbered trailing", blur=1)
+def columns(draft: Draft) -> bool:
+    """Old and new number before each line, as review tools show them."""
+
+    def form(line: Line, row: int, new: int) -> str:
+        left, right = "" if line.kind == ADDED else row, "" if line.kind == DELETED else new
+        return f"{left:>5} {right:>5} {line.kind}{line.text}"
+
+    return _counted(draft, form)
+
+
+@slip("line-numbered-counting", RAW, "marks blank numbered trailing several", blur=1)
+def counting(draft: Draft) -> bool:
+    """The lines of the diff itself numbered from 1, headers too. Not with a repeated hunk: the copy counts again."""
+    number = 0
+
+    def counted(texts: list[str]) -> list[str]:
+        nonlocal number
+        number += len(texts)
+        return [f"{number - len(texts) + n:>3} | {text}" for n, text in enumerate(texts, 1)]
+
+    for part in draft.parts:
+        part.head = counted(part.head)
+        for hunk in part.hunks:
+            if any(line.bare_end for line in hunk.lines):
+                return False
+            hunk.written()
+            if hunk.header is not None:
+                hunk.header = "\n".join(counted(hunk.header.split("\n")))
+            for line in hunk.lines:
+                (line.raw,) = counted([line.kind + line.text])
+    draft.marks = ("```", "```")
+    return bool(draft.hunks)

@@ -2,93 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from bench.patch.draft import Draft
-from bench.patch.model import Part
 from bench.patch.slip import NAMES, slip
 
-Naming = Callable[[Draft, str], tuple[str, str]]
+
+def _named(draft: Draft, old: str, new: str) -> bool:
+    """The two lines of each file. Where one form has several lines, they are several lines of the header: what comes
+    later numbers, quotes or indents every line."""
+    for part in draft.parts:
+        path, whole = part.change.path, draft.seed.repository
+        if not part.change.in_place:
+            return False
+        values = {"p": path, "repo": whole, "top": whole.rpartition("/")[2], "back": path.replace("/", "\\")}
+        part.head = [line for text in (old, new) if text for line in text.format_map(values).split("\n")]
+    return bool(draft.parts)
 
 
-def _named(name: str, naming: Naming) -> None:
-    @slip(name, NAMES, "names")
-    def do(draft: Draft) -> bool:
-        for part in draft.parts:
-            before, after = part.change.before, part.change.after
-            if not before or not after or part.change.moved or before.mode != after.mode:
-                return False
-            old, new = naming(draft, part.change.path)
-            # One line each: what comes later numbers, quotes or indents every line.
-            part.head = [line for text in (old, new) if text for line in text.split("\n")]
-        return bool(draft.parts)
-
-
-def _top(draft: Draft) -> str:
-    return draft.seed.repository.rpartition("/")[2]
-
-
-def _both(form: str) -> Naming:
-    return lambda draft, path: (f"--- {form.format(path)}", f"+++ {form.format(path)}")
-
-
-_named("no-prefix", _both("{}"))
-_named("prefix-dot", _both("./{}"))
-_named("prefix-old-new", lambda draft, path: (f"--- old/{path}", f"+++ new/{path}"))
-_named("prefix-orig", lambda draft, path: (f"--- {path}.orig", f"+++ {path}"))
-_named("prefix-mnemonic", lambda draft, path: (f"--- i/{path}", f"+++ w/{path}"))
-_named("prefix-one-side", lambda draft, path: (f"--- {path}", f"+++ b/{path}"))
-_named(
-    "repository-name-first",
-    lambda draft, path: _both(f"{draft.seed.repository.rpartition('/')[2]}/{{}}")(draft, path),
-)
-_named(
-    "repository-name-after-prefix",
-    lambda draft, path: (f"--- a/{_top(draft)}/{path}", f"+++ b/{_top(draft)}/{path}"),
-)
-_named("absolute-path", lambda draft, path: _both(f"/home/dev/{draft.seed.repository}/{{}}")(draft, path))
-_named(
-    "absolute-after-prefix",
-    lambda draft, path: ("--- a//workspace/project/" + path, "+++ b//workspace/project/" + path),
-)
-_named(
-    "windows-path", lambda draft, path: _both("C:\\Users\\dev\\project\\{}")(draft, path.replace("/", "\\"))
-)
-_named(
-    "backslashes",
-    lambda draft, path: ("--- a\\" + path.replace("/", "\\"), "+++ b\\" + path.replace("/", "\\")),
-)
-_named("only-plus", lambda draft, path: ("", f"+++ b/{path}"))
-_named("only-minus", lambda draft, path: (f"--- a/{path}", ""))
-_named("names-timestamps", lambda draft, path: (
-    f"--- a/{path}\t2026-11-02 10:00:00.000000000 +0100", f"+++ b/{path}\t2026-11-02 10:00:07.000000000 +0100"
-))  # fmt: skip
-_named(
-    "names-dates-spaced",
-    lambda draft, path: (f"--- {path} 2026-11-02 10:00:00", f"+++ {path} 2026-11-02 10:00:07"),
-)
-_named("names-remark", lambda draft, path: (f"--- a/{path} (original)", f"+++ b/{path} (modified)"))
-_named("names-in-code-marks", lambda draft, path: (f"--- `{path}`", f"+++ `{path}`"))
-_named("names-quoted", lambda draft, path: (f'--- "a/{path}"', f'+++ "b/{path}"'))
-_named("names-trailing-space", lambda draft, path: (f"--- a/{path} ", f"+++ b/{path}  "))
-_named("git-line-only", lambda draft, path: (f"diff --git a/{path} b/{path}", ""))
-_named(
-    "index-line-svn",
-    lambda draft, path: (
-        f"Index: {path}\n{'=' * 67}\n--- {path}\t(revision 12)",
-        f"+++ {path}\t(working copy)",
+for _name, _old, _new in (
+    ("no-prefix", "--- {p}", "+++ {p}"),
+    ("prefix-dot", "--- ./{p}", "+++ ./{p}"),
+    ("prefix-old-new", "--- old/{p}", "+++ new/{p}"),
+    ("prefix-orig", "--- {p}.orig", "+++ {p}"),
+    ("prefix-mnemonic", "--- i/{p}", "+++ w/{p}"),
+    ("prefix-one-side", "--- {p}", "+++ b/{p}"),
+    ("repository-name-first", "--- {top}/{p}", "+++ {top}/{p}"),
+    ("repository-name-after-prefix", "--- a/{top}/{p}", "+++ b/{top}/{p}"),
+    ("absolute-path", "--- /home/dev/{repo}/{p}", "+++ /home/dev/{repo}/{p}"),
+    ("absolute-after-prefix", "--- a//workspace/project/{p}", "+++ b//workspace/project/{p}"),
+    ("windows-path", "--- C:\\Users\\dev\\project\\{back}", "+++ C:\\Users\\dev\\project\\{back}"),
+    ("backslashes", "--- a\\{back}", "+++ b\\{back}"),
+    ("only-plus", "", "+++ b/{p}"),
+    ("only-minus", "--- a/{p}", ""),
+    (
+        "names-timestamps",
+        "--- a/{p}\t2026-11-02 10:00:00.000000000 +0100",
+        "+++ b/{p}\t2026-11-02 10:00:07.000000000 +0100",
     ),
-)
-_named("stars", lambda draft, path: (f"*** a/{path}", f"--- b/{path}"))
-_named("diff-u-line", lambda draft, path: (f"diff -u a/{path} b/{path}\n--- a/{path}", f"+++ b/{path}"))
+    ("names-dates-spaced", "--- {p} 2026-11-02 10:00:00", "+++ {p} 2026-11-02 10:00:07"),
+    ("names-remark", "--- a/{p} (original)", "+++ b/{p} (modified)"),
+    ("names-in-code-marks", "--- `{p}`", "+++ `{p}`"),
+    ("names-quoted", '--- "a/{p}"', '+++ "b/{p}"'),
+    ("names-trailing-space", "--- a/{p} ", "+++ b/{p}  "),
+    ("git-line-only", "diff --git a/{p} b/{p}", ""),
+    ("git-header-only-names", "diff --git a/{p} b/{p}", "index 3f1c2ab..9d04e17 100644"),
+    ("index-line-svn", f"Index: {{p}}\n{'=' * 67}\n--- {{p}}\t(revision 12)", "+++ {p}\t(working copy)"),
+    ("stars", "*** a/{p}", "--- b/{p}"),
+    ("diff-u-line", "diff -u a/{p} b/{p}\n--- a/{p}", "+++ b/{p}"),
+):
+    slip(_name, NAMES, "names")(partial(_named, old=_old, new=_new))
 
 
 @slip("no-header", NAMES, "names")
 def no_header(draft: Draft) -> bool:
     """One file in play, and its diff doesn't name it."""
-    for part in draft.parts:
-        part.head = []
-    return len(draft.parts) == 1 and _plain(draft.parts[0]) and not draft.extra
+    return len(draft.parts) == 1 and not draft.extra and _named(draft, "", "")
 
 
 @slip("name-in-prose", NAMES, "names prose", files=2)
@@ -96,41 +65,32 @@ def in_prose(draft: Draft) -> bool:
     """Two files, each named above its fence only."""
     form = draft.rng.choice(["In `{}`:", "**{}**", "### {}", "`{}`", "File: {}", "{}:"])
     for part in draft.parts:
-        if not _plain(part):
-            return False
-        part.head = []
         part.prose = [form.format(part.change.path)]
-    return len(draft.parts) > 1
+    return _named(draft, "", "") and len(draft.parts) > 1
 
 
 @slip("name-in-info", NAMES, "names prose fence", files=2)
 def in_info(draft: Draft) -> bool:
     """Two files, each named in its fence's info string only."""
-    for part in draft.parts:
-        if not _plain(part):
-            return False
-        part.head = []
+    if not _named(draft, "", "") or len(draft.parts) < 2:
+        return False
     draft.separate = True
     draft.render()
     for block, part in zip(draft.blocks, draft.parts, strict=True):
-        block.info = f"diff {part.change.path}"
-        block.prose = ""
-    return len(draft.parts) > 1
+        block.info, block.prose = f"diff {part.change.path}", ""
+    return True
 
 
 @slip("base-name-only", NAMES, "names")
 def base_name(draft: Draft) -> bool:
     """Only the last part of the path; it is the only such file."""
     paths = [part.change.path for part in draft.parts]
-    bases = [path.rpartition("/")[2] for path in paths]
-    known = [*bases, *(path.rpartition("/")[2] for path in draft.extra)]
+    known = [path.rpartition("/")[2] for path in (*paths, *draft.extra)]
     if len(set(known)) < len(known) or not any("/" in path for path in paths):
         return False
-    for part, base in zip(draft.parts, bases, strict=True):
-        if not _plain(part):
-            return False
+    for part, base in zip(draft.parts, known, strict=False):
         part.head = [f"--- a/{base}", f"+++ b/{base}"]
-    return True
+    return all(part.change.in_place for part in draft.parts)
 
 
 @slip("path-tail", NAMES, "names")
@@ -138,32 +98,27 @@ def tail(draft: Draft) -> bool:
     """The first folder of the path is missing."""
     for part in draft.parts:
         first, _, rest = part.change.path.partition("/")
-        if "/" not in rest or not _plain(part) or not first:
+        if "/" not in rest or not part.change.in_place or not first:
             return False
         part.head = [f"--- a/{rest}", f"+++ b/{rest}"]
     return True
 
 
-@slip("wrong-old-name", NAMES, "names")
-def wrong_old(draft: Draft) -> bool:
-    """The old side names a file that there is not."""
-    for part in draft.parts:
-        if not _plain(part):
-            return False
-        part.head = ["--- a/original.txt", f"+++ b/{part.change.path}"]
+def _doubtful(draft: Draft, old: str, new: str) -> bool:
+    """Names that a careful reader may ask about."""
     draft.may_refuse = True
-    return True
+    return _named(draft, old, new)
+
+
+slip("wrong-old-name", NAMES, "names")(partial(_doubtful, old="--- a/original.txt", new="+++ b/{p}"))
+slip("names-bold", NAMES, "names")(partial(_doubtful, old="--- **{p}**", new="+++ **{p}**"))
 
 
 @slip("old-side-null", NAMES, "names")
 def old_null(draft: Draft) -> bool:
-    """`/dev/null` as the old side of a file that is there, whose hunks are of it."""
-    for part in draft.parts:
-        if not _plain(part) or not any(line.kind != "+" for hunk in part.hunks for line in hunk.lines):
-            return False
-        part.head = ["--- /dev/null", f"+++ b/{part.change.path}"]
-    draft.may_refuse = True
-    return True
+    """`/dev/null` as the old side of a file that exists, whose hunks are of it."""
+    own = [any(line.kind != "+" for hunk in part.hunks for line in hunk.lines) for part in draft.parts]
+    return all(own) and _doubtful(draft, "--- /dev/null", "+++ b/{p}")
 
 
 @slip("names-twice", NAMES, "names")
@@ -171,7 +126,7 @@ def twice(draft: Draft) -> bool:
     """The names above every hunk, not only the first."""
     found = False
     for part in draft.parts:
-        if not _plain(part):
+        if not part.change.in_place:
             return False
         for hunk in part.hunks[1:]:
             hunk.written()
@@ -182,41 +137,19 @@ def twice(draft: Draft) -> bool:
     return found
 
 
-@slip("names-bold", NAMES, "names")
-def bold(draft: Draft) -> bool:
-    for part in draft.parts:
-        if not _plain(part):
-            return False
-        part.head = [f"--- **{part.change.path}**", f"+++ **{part.change.path}**"]
-    draft.may_refuse = True
-    return True
-
-
 @slip("wrong-index-line", NAMES, "names")
 def wrong_index(draft: Draft) -> bool:
+    indexes = [
+        "abc1234..def5678 100644",
+        "0000000..1111111",
+        "XXXXXXX..YYYYYYY 100644",
+        "e69de29..d95f3ad 100755",
+    ]
     for part in draft.parts:
-        if not _plain(part):
+        if not part.change.in_place:
             return False
-        path = part.change.path
-        line = draft.rng.choice(
-            [
-                "index abc1234..def5678 100644",
-                "index 0000000..1111111",
-                "index XXXXXXX..YYYYYYY 100644",
-                "index e69de29..d95f3ad 100755",
-            ]
-        )
-        part.head = [f"diff --git a/{path} b/{path}", line, f"--- a/{path}", f"+++ b/{path}"]
-        part.head[1] = (
-            line
-            if part.change.before and part.change.before.mode == "100644" and "755" not in line
-            else "index abc1234..def5678"
-        )
+        index, path = draft.rng.choice(indexes), part.change.path
+        if part.change.before.mode != "100644" or "755" in index:
+            index = "abc1234..def5678"
+        part.head = [f"diff --git a/{path} b/{path}", f"index {index}", f"--- a/{path}", f"+++ b/{path}"]
     return True
-
-
-def _plain(part: Part) -> bool:
-    before, after = part.change.before, part.change.after
-    return bool(
-        before and after and before.mode == after.mode and not part.change.moved and not part.change.copy
-    )

@@ -1,12 +1,15 @@
-"""Answers that hold more than one diff, or code that is none."""
+"""Answers with more than one diff, or code that is none: repeated, taken back, corrected, in pieces."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from random import Random
 
-from bench.patch.draft import Block, Draft
-from bench.patch.model import ADDED, CONTEXT, Part
+from bench.patch.draft import Block, Draft, shown
+from bench.patch.model import ADDED, CONTEXT, DELETED, Hunk, Line, Part
 from bench.patch.slip import BLOCKS, NAMES, RAW, slip
 
 AGAIN = (
@@ -15,26 +18,61 @@ AGAIN = (
     "Hmm, looking again, the above would break the tests. The final patch:", "On second thought, use this instead:",
     "Correction:", "Let me fix the diff above:",
 )  # fmt: skip
+OPENINGS = (
+    "", "Hmm. ", "Wait. ", "Sorry, ", "No, ", "Looking at it again: ", "Oh, ", "Wait, wait: ", "Actually: ",
+)  # fmt: skip
+TAKEN_BACK = (
+    "scratch that", "ignore the {doc} above", "please disregard the previous {doc}", "forget about the first {doc}",
+    "the {doc} above is wrong", "that {doc} was incorrect", "don't apply the {doc} above", "I take that back",
+    "discard the earlier {doc}", "my previous {doc} was a mistake", "this supersedes the {doc} above",
+    "this replaces the {doc} above", "the above is not correct", "please do not use the {doc} above",
+    "the first {doc} must be ignored", "never mind the {doc} above", "what follows replaces the earlier {doc}",
+)  # fmt: skip
+CLOSINGS = (
+    ":", ". Use this instead:", ". The correct {doc}:", ". Here it is again:", " and apply this one instead:",
+    ".\n\n## Corrected {doc}",
+    ". Here is what I meant:", ", it would fail if the list is empty. Instead:", ". It should be done like this:",
+)  # fmt: skip
+LAST = (
+    "Please ignore the first diff.", "Use the second one.", "The first patch is wrong, ignore it.",
+    "Only apply the last diff.",
+)  # fmt: skip
+PARTS = (
+    "Next:", "And in the same file:", "Second part:", "Step 2:", "Then:", "This does not replace the {doc} above:",
+    "In addition to the above:", "Further down:", "The other place:", "Also needed:", "Wait, there is one more place:",
+    "Oops, I forgot this one:", "The same again here:", "", "Now the rest, instead of a second answer:", "Finally:",
+    "Keep the {doc} above, and add this:", "The {doc} above is not enough alone:",
+)  # fmt: skip
+EXAMPLES = (
+    ["make test"], ["import app", "", "app.run(...)"], ['{"key": "value"}'], ["$ git diff", "+1 -1"],
+)  # fmt: skip
 EDITED = "fence prose several form numbered wrap"
+CODE = "prose several form fence"
+WITHDRAWN = "fence prose several form numbered wrap end-of-answer"
+FAR = 15  # rows between a decoy and what is really changed
 
 
 def _plain(draft: Draft) -> bool:
     return all(part.change.before and part.change.after and part.hunks for part in draft.parts)
 
 
-def _lines(parts: Sequence[Part]) -> list[str]:
+def written(parts: Sequence[Part]) -> list[str]:
     return [text for part in parts for text in part.written()]
 
 
+# A first try, and the diff that counts
+
+
 def _worse(part: Part, ending: str) -> Part | None:
-    """The same diff with other added lines, as a first try would be. None where it has no added line."""
+    """The same diff with other added lines, as a first try would be. None where a hunk has no added line."""
     hunks = [replace(hunk, lines=[replace(line) for line in hunk.lines]) for hunk in part.hunks]
-    found = False
     for hunk in hunks:
-        for line in hunk.lines:
-            if line.kind == ADDED and line.text.strip():
-                line.text, line.raw, found = line.text.rstrip() + ending, None, True
-    return replace(part, hunks=hunks) if found else None
+        added = [line for line in hunk.lines if line.kind == ADDED and line.text.strip()]
+        for line in added:
+            line.text, line.raw = line.text.rstrip() + ending, None
+        if not added:
+            return None
+    return replace(part, hunks=hunks)
 
 
 @slip("reconsidered", BLOCKS, EDITED)
@@ -42,17 +80,17 @@ def reconsidered(draft: Draft) -> bool:
     """A first try of every file, and then the one that counts."""
     if not _plain(draft):
         return False
-    first = [_worse(part, "  # first try") for part in draft.parts]
-    if any(part is None for part in first):
+    tries = [_worse(part, "  # first try") for part in draft.parts]
+    if any(not any(_adds(hunk) for hunk in part.hunks) for part in draft.parts):
         return False
-    tried = Block(draft.intro, _lines([part for part in first if part]))
-    draft.blocks = [tried, Block(draft.rng.choice(AGAIN), _lines(draft.parts))]
-    return all(_worse_everywhere(part) for part in draft.parts)
+    words = draft.rng.choice(AGAIN)
+    first = written([part for part in tries if part])
+    draft.blocks = [Block(draft.intro, first), Block(words, written(draft.parts))]
+    return all(tries)
 
 
-def _worse_everywhere(part: Part) -> bool:
-    """Has every hunk an added line that the first try wrote otherwise?"""
-    return all(any(line.kind == ADDED and line.text.strip() for line in hunk.lines) for hunk in part.hunks)
+def _adds(hunk: Hunk) -> bool:
+    return any(line.kind == ADDED and line.text.strip() for line in hunk.lines)
 
 
 @slip("reconsidered-unfenced", BLOCKS, EDITED)
@@ -66,17 +104,13 @@ def reconsidered_context(draft: Draft) -> bool:
     """The second diff shows the same places with less context."""
     if not reconsidered(draft):
         return False
-    for part in draft.parts:
-        for hunk in part.hunks:
-            for end in (0, -1):
-                if (
-                    len(hunk.lines) > 5
-                    and hunk.lines[end].kind == CONTEXT == hunk.lines[1 if end == 0 else -2].kind
-                ):
-                    hunk.lines.pop(end)
-                    hunk.old, hunk.new = hunk.old + (end == 0), hunk.new + (end == 0)
-            hunk.header = ""
-    draft.blocks[1].lines = _lines(draft.parts)
+    for hunk in draft.hunks:
+        for end, inner in ((0, 1), (-1, -2)):
+            if len(hunk.lines) > 5 and hunk.lines[end].kind == hunk.lines[inner].kind == CONTEXT:
+                hunk.lines.pop(end)
+                hunk.old, hunk.new = hunk.old + (end == 0), hunk.new + (end == 0)
+        hunk.header = ""
+    draft.blocks[1].lines = written(draft.parts)
     return True
 
 
@@ -85,7 +119,7 @@ def thrice(draft: Draft) -> bool:
     if not reconsidered(draft):
         return False
     second = [_worse(part, "  # second try") for part in draft.parts]
-    draft.blocks.insert(1, Block(AGAIN[1], _lines([part for part in second if part])))
+    draft.blocks.insert(1, Block(AGAIN[1], written([part for part in second if part])))
     return True
 
 
@@ -96,25 +130,39 @@ def one_hunk(draft: Draft) -> bool:
     if not _plain(draft) or len(part.hunks) < 2 or len(draft.parts) > 1:
         return False
     number = draft.rng.randrange(len(part.hunks))
-    hunk = part.hunks[number]
-    worse = _worse(replace(part, hunks=[hunk]), "  # first try")
+    right = replace(part, hunks=[part.hunks[number]])
+    worse = _worse(right, "  # first try")
     if worse is None:
         return False
     draft.may_refuse = True
     first = replace(part, hunks=[*part.hunks[:number], *worse.hunks, *part.hunks[number + 1 :]])
     draft.blocks = [
-        Block(draft.intro, _lines([first])),
-        Block("One correction, the rest stays:", _lines([replace(part, hunks=[hunk])])),
+        Block(draft.intro, written([first])), Block("One correction, the rest stays:", written([right]))
     ]  # fmt: skip
     return True
 
 
+# The same again, and in pieces
+
+
 @slip("shown-twice", BLOCKS, EDITED)
 def shown_twice(draft: Draft) -> bool:
-    if not _plain(draft):
-        return False
-    lines = _lines(draft.parts)
+    lines = written(draft.parts)
     draft.blocks = [Block(draft.intro, lines), Block("The full diff again, to copy:", list(lines))]
+    return _plain(draft)
+
+
+@slip("repeated-hunk", RAW, "gaps several rewrite")
+def repeated(draft: Draft) -> bool:
+    """One hunk twice in the same diff."""
+    part = draft.rng.choice(draft.parts)
+    if not part.hunks or not part.change.before or not part.change.after:
+        return False
+    hunk = draft.rng.choice(part.hunks)
+    if not any(line.kind == DELETED for line in hunk.lines):
+        return False
+    part.hunks.append(replace(hunk, lines=[replace(line) for line in hunk.lines]))
+    draft.may_refuse = draft.may_refuse or hunk.header is None  # nothing says that a second hunk begins
     return True
 
 
@@ -128,7 +176,7 @@ def pieces_then_whole(draft: Draft) -> bool:
         for part in draft.parts
         for number, hunk in enumerate(part.hunks)
     ]
-    draft.blocks.append(Block("All together:", _lines(draft.parts)))
+    draft.blocks.append(Block("All together:", written(draft.parts)))
     return True
 
 
@@ -158,33 +206,34 @@ def fences_once(draft: Draft) -> bool:
     """A fence for each hunk, the names only in the first."""
     if not _plain(draft) or len(draft.parts) > 1 or len(draft.hunks) < 2:
         return False
-    part = draft.parts[0]
-    draft.blocks = [
-        Block("" if number else draft.intro, [*(part.head if number == 0 else []), *hunk.written()])
-        for number, hunk in enumerate(part.hunks)
-    ]
-    for block in draft.blocks[1:]:
-        block.prose = "and further down"
+    draft.blocks = [Block("and further down", hunk.written()) for hunk in draft.hunks]
+    draft.blocks[0] = Block(draft.intro, [*draft.parts[0].head, *draft.hunks[0].written()])
     return True
 
 
-@slip("code-quoted-before", BLOCKS, "prose several form fence")
-def quoted_before(draft: Draft) -> bool:
-    """The present code in a fence of its own, above the diff."""
-    return _quoted(draft, new=False)
+@slip("parts-with-words", BLOCKS, WITHDRAWN)
+def parts(draft: Draft) -> bool:
+    """Each hunk in a fence of its own; the words between take nothing back."""
+    if len(draft.hunks) < 2 or not all(part.change.before and part.change.after for part in draft.parts):
+        return False
+    draft.blocks = [
+        Block(spoken(draft.rng, PARTS), [*part.head, *hunk.written()])
+        for part in draft.parts
+        for hunk in part.hunks
+    ]
+    draft.blocks[0].prose = draft.intro
+    return True
 
 
-@slip("result-shown-after", BLOCKS, "prose several form fence end-of-answer")
-def result_after(draft: Draft) -> bool:
-    """What the changed place reads after, in a fence below the diff."""
-    return _quoted(draft, new=True)
+# Code that is no diff
 
 
 def _quoted(draft: Draft, *, new: bool) -> bool:
+    """The present code in a fence above the diff, or what the place reads afterwards in one below it."""
     hunk = draft.hunks[0] if draft.hunks else None
     if hunk is None or not _plain(draft):
         return False
-    lines = [line.text for line in hunk.lines if line.kind != ("-" if new else ADDED)]
+    lines = [line.text for line in hunk.lines if line.kind != (DELETED if new else ADDED)]
     if any(line.lstrip().startswith(("```", "---", "+++", "@@")) for line in lines):
         return False
     info = draft.seed.language.lower().split(" ")[0] if draft.seed.language.isalpha() else ""
@@ -197,50 +246,160 @@ def _quoted(draft: Draft, *, new: bool) -> bool:
     return True
 
 
-@slip("usage-example-after", BLOCKS, "prose several form fence end-of-answer")
+slip("code-quoted-before", BLOCKS, CODE)(partial(_quoted, new=False))
+slip("result-shown-after", BLOCKS, CODE + " end-of-answer")(partial(_quoted, new=True))
+
+
+@slip("usage-example-after", BLOCKS, CODE + " end-of-answer")
 def usage(draft: Draft) -> bool:
-    example = draft.rng.choice(
-        [["make test"], ["import app", "", "app.run(...)"], ['{"key": "value"}'], ["$ git diff", "+1 -1"]]
-    )
-    draft.blocks.append(
-        Block("You can try it like this:", example, draft.rng.choice(["", "sh", "python", "json"]))
-    )
+    example = list(draft.rng.choice(EXAMPLES))
+    info = draft.rng.choice(["", "sh", "python", "json"])
+    draft.blocks.append(Block("You can try it like this:", example, info))
     return True
 
 
-@slip("commands-before", BLOCKS, "prose several form fence")
+@slip("commands-before", BLOCKS, CODE)
 def commands(draft: Draft) -> bool:
     draft.blocks[0].prose = "then apply"
     draft.blocks.insert(0, Block("First look at it:", ["git log -3 --oneline", "grep -rn 'TODO' ."], "bash"))
     return True
 
 
-@slip("headings-between-hunks", RAW, "gaps prose several")
-def between(draft: Draft) -> bool:
-    """A line of prose between the hunks of one diff, not indented."""
-    found = False
+# A first diff that is taken back, whatever is in it and wherever
+
+
+def spoken(rng: Random, *choices: tuple[str, ...]) -> str:
+    text = "".join(rng.choice(some) for some in choices).format(doc=rng.choice(("patch", "diff")))
+    return text[:1].upper() + text[1:]
+
+
+def _decoy(draft: Draft, part: Part) -> Hunk | None:
+    """A hunk that fits at one place of the file, far from all edits."""
+    change = part.change
+    if change.before is None or not change.after or change.moved or change.copy:
+        return None
+    lines = change.before.lines
+    rows = [
+        row
+        for row in range(2, len(lines) - 3)
+        if len(lines[row].strip()) > 8
+        and lines.count(lines[row]) == 1
+        and all(row + FAR < edit.start or row - FAR > edit.end for edit in change.edits)
+    ]
+    if not rows or len(lines) > 3000:
+        return None
+    row = draft.rng.choice(rows)
+    around = [Line(CONTEXT, shown(lines[at]), at) for at in range(row - 2, row + 3)]
+    text = shown(lines[row])
+    around[2:3] = [Line(DELETED, text, row), Line(ADDED, text.rstrip() + " decoy")]
+    return Hunk(row - 2, row - 2, around)
+
+
+def decoys(draft: Draft) -> list[Part] | None:
+    """A diff with a decoy for each file."""
+    found = []
     for part in draft.parts:
-        for hunk in part.hunks[1:]:
-            hunk.written()
-            if hunk.header:
-                hunk.header = (
-                    draft.rng.choice(["...", "[...]", "(second place)", "Then:"]) + "\n" + hunk.header
-                )
-                found = True
+        hunk = _decoy(draft, part)
+        if hunk is None or not part.hunks:
+            return None
+        path = part.change.path
+        found.append(Part(part.change, [hunk], [f"--- a/{path}", f"+++ b/{path}"]))
+    return found
+
+
+def begun_again(draft: Draft, first: list[Part] | None, words: str | None = None) -> bool:
+    """First another diff, then words (by default those that take it back), then the one that counts."""
+    if words is None:
+        words = spoken(draft.rng, OPENINGS, TAKEN_BACK, CLOSINGS)
+    if first is None:
+        return False
+    draft.blocks = [Block(draft.intro, written(first)), Block(words, written(draft.parts))]
+    return True
+
+
+@slip("withdrawn-elsewhere", BLOCKS, WITHDRAWN)
+def elsewhere(draft: Draft) -> bool:
+    """The first diff changes other lines."""
+    return begun_again(draft, decoys(draft))
+
+
+@slip("withdrawn-with-more", BLOCKS, WITHDRAWN)
+def more(draft: Draft) -> bool:
+    """The first diff has all hunks of the second, and one that is taken back."""
+    first = decoys(draft)
+    if first is None:
+        return False
+    for part, other in zip(draft.parts, first, strict=True):
+        other.head = part.head
+        other.hunks = sorted([*part.hunks, *other.hunks], key=lambda hunk: hunk.old)
+    return begun_again(draft, first)
+
+
+@slip("withdrawn-that-does-not-fit", BLOCKS, WITHDRAWN)
+def misfit(draft: Draft) -> bool:
+    """The first diff is for lines that no file has."""
+    first = decoys(draft)
+    for line in (line for part in first or [] for line in part.hunks[0].lines):
+        line.text = f"{line.text} nowhere {draft.rng.randrange(10**6)}"
+    return begun_again(draft, first)
+
+
+@slip("withdrawn-twice", BLOCKS, WITHDRAWN)
+def twice(draft: Draft) -> bool:
+    second = decoys(draft)
+    if second is None or not elsewhere(draft):
+        return False
+    draft.blocks.insert(1, Block(spoken(draft.rng, OPENINGS, TAKEN_BACK, CLOSINGS), written(second)))
+    return True
+
+
+@slip("withdrawn-in-the-fence", BLOCKS, WITHDRAWN)
+def in_fence(draft: Draft) -> bool:
+    """Both diffs in one fence, with the words as a comment between."""
+    first, own = decoys(draft), written(draft.parts)
+    if first is None or len(draft.blocks) != 1 or not own[0].startswith(("---", "diff")):
+        return False
+    words = spoken(draft.rng, OPENINGS, TAKEN_BACK, (":", ". Use this instead:"))
+    draft.blocks[0].lines = [*written(first), f"{draft.rng.choice(('#', '//'))} {words}", *own]
+    return True
+
+
+@slip("withdrawn-by-the-last-words", BLOCKS, WITHDRAWN)
+def afterwards(draft: Draft) -> bool:
+    draft.outro = draft.rng.choice(LAST)
+    return begun_again(draft, decoys(draft), draft.rng.choice(("", "Then:")))
+
+
+@slip("withdrawn-as-a-thought", BLOCKS, WITHDRAWN)
+def thought(draft: Draft) -> bool:
+    if not begun_again(draft, decoys(draft), "</think>\n\nHere is the change:"):
+        return False
+    draft.blocks[0].prose = "<think>\nPerhaps like this:"
+    return True
+
+
+# Context that looks like a fence
+
+
+@slip("fence-lines-without-space", RAW, "fence numbers wrap edge counts bare")
+def bare_fences(draft: Draft) -> bool:
+    """Lines of context that are fences have lost their first column; the counts are right."""
+    found = False
+    for hunk in draft.hunks:
+        for line in hunk.lines:
+            if line.kind == CONTEXT and re.match(r"```\w*$", line.text) and not line.bare_end:
+                line.raw, found = line.text, True
+        hunk.number(*hunk.numbers())
     draft.may_refuse = True
     return found
 
 
-@slip("repeated-hunk", RAW, "gaps several rewrite")
-def repeated(draft: Draft) -> bool:
-    """One hunk twice in the same diff."""
-    part = draft.rng.choice(draft.parts)
-    if not part.hunks or not part.change.before or not part.change.after:
+@slip("fence-lines-without-space-miscounted", RAW, "fence numbers wrap edge counts bare")
+def bare_fences_miscounted(draft: Draft) -> bool:
+    if not bare_fences(draft):
         return False
-    hunk = draft.rng.choice(part.hunks)
-    if not any(line.kind == "-" for line in hunk.lines):
-        return False
-    twin = replace(hunk, lines=[replace(line) for line in hunk.lines])
-    part.hunks.append(twin)
-    draft.may_refuse = draft.may_refuse or twin.header is None  # nothing says that a second hunk begins
+    for hunk in draft.hunks:
+        form = draft.rng.choice(("@@", "@@ -{0},{1} +{0},{2} @@"))
+        old, new = (count + draft.rng.randrange(1, 4) for count in hunk.counts())
+        hunk.header = form.format(hunk.old + 1, old, new)
     return True

@@ -1,70 +1,71 @@
-"""Slips in how a diff stands in the answer: fences, prose, quotations, lists, line numbers."""
+"""Slips in how one diff is placed in the answer: fences, prose, quotations, lists, mail."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from bench.patch.draft import Draft
 from bench.patch.slip import ANSWER, BLOCKS, NAMES, RAW, slip
 
-INFOS = {
-    "fence-patch": "patch",
-    "fence-python": "python",
-    "fence-plain": "",
-    "fence-text": "text",
-    "fence-console": "console",
-}
 PROSE = (
     "First, the import that is missing:", "Then the condition is turned round.\n\n- keeps the order\n- no new names",
     "* the second part\n* nothing else changes",
     "Next we adjust this place (see above):", "## Step 2\n\nThe call itself.",
     "+ this adds the option\n- this drops the old one", "1. Change the default\n2. Use it here",
 )  # fmt: skip
+LONG = (
+    "Looking at the code, the problem is this:\n\n```\nTraceback (most recent call last):\n  ...\nKeyError: 'x'\n```"
+    "\n\n- the value is read before it is set\n- nobody notices\n\nSo the fix:",
+    "Explanation:\n\n- `-` lines go, `+` lines come\n+ no test changes\n\nRun `make test` to see.",
+)
+SKETCH = "<thinking>\nThe line `- old` should become `+ new`.\nI must keep @@ headers right.\n</thinking>"
 
 
-def _info(name: str, info: str) -> None:
-    @slip(name, BLOCKS, "fence")
-    def fence(draft: Draft) -> bool:
-        for block in draft.blocks:
-            block.info = info
-        return bool(draft.blocks)
+# Fences
 
 
-for _name, _word in INFOS.items():
-    _info(_name, _word)
+def _info(draft: Draft, info: str) -> bool:
+    for block in draft.blocks:
+        block.info = info
+    return bool(draft.blocks)
+
+
+for _word in ("patch", "python", "plain", "text", "console"):
+    slip(f"fence-{_word}", BLOCKS, "fence")(partial(_info, info="" if _word == "plain" else _word))
 
 
 @slip("fence-info-extra", BLOCKS, "fence")
 def info_extra(draft: Draft) -> bool:
+    forms = ["diff:{}", "diff {}", 'diff title="{}"', "diff file={}"]
     for block, part in zip(draft.blocks, draft.parts, strict=False):
-        block.info = draft.rng.choice(["diff:{}", "diff {}", 'diff title="{}"', "diff file={}"]).format(
-            part.change.path
-        )
+        block.info = draft.rng.choice(forms).format(part.change.path)
     return bool(draft.blocks)
+
+
+def _marked(draft: Draft, mark: str) -> bool:
+    draft.marks = (mark, mark)
+    return True
+
+
+slip("fence-longer", BLOCKS, "fence")(partial(_marked, mark="`````"))
+slip("fence-indented-diff-not", BLOCKS, "wrap fence")(partial(_marked, mark="   ```"))
+slip("no-fence", BLOCKS, "fence")(partial(_marked, mark=""))
 
 
 @slip("fence-tilde", BLOCKS, "fence")
 def tilde(draft: Draft) -> bool:
-    draft.marks = ("~~~", "~~~")
-    return not any(line.startswith("~~~") for block in draft.blocks for line in block.lines)
-
-
-@slip("fence-longer", BLOCKS, "fence")
-def longer(draft: Draft) -> bool:
-    draft.marks = ("`````", "`````")
-    return True
-
-
-@slip("no-fence", BLOCKS, "fence")
-def no_fence(draft: Draft) -> bool:
-    draft.marks = ("", "")
-    return True
+    return _marked(draft, "~~~") and not any(
+        line.startswith("~~~") for block in draft.blocks for line in block.lines
+    )
 
 
 @slip("no-fence-no-prose", BLOCKS, "fence prose")
 def bare(draft: Draft) -> bool:
-    draft.marks, draft.outro = ("", ""), ""
+    draft.outro = ""
     for block in draft.blocks:
         block.prose = ""
-    return True
+    return _marked(draft, "")
 
 
 @slip("fence-not-closed", BLOCKS, "fence end-of-answer")
@@ -75,16 +76,25 @@ def not_closed(draft: Draft) -> bool:
     return True
 
 
+@slip("fence-for-each-file", NAMES, "prose", files=2)
+def separate(draft: Draft) -> bool:
+    draft.separate = True
+    return len(draft.parts) > 1
+
+
+# Prose, and blank lines
+
+
 @slip("prose-long", BLOCKS, "prose")
 def prose(draft: Draft) -> bool:
-    draft.blocks[0].prose = (
-        "Looking at the code, the problem is this:\n\n```\nTraceback (most recent call last):\n  ...\n"
-        "KeyError: 'x'\n```\n\n"
-        "- the value is read before it is set\n- nobody notices\n\nSo the fix:"
-    )
-    draft.outro = (
-        "Explanation:\n\n- `-` lines go, `+` lines come\n+ no test changes\n\nRun `make test` to see."
-    )
+    draft.blocks[0].prose, draft.outro = LONG
+    return True
+
+
+@slip("plan-in-tags", BLOCKS, "prose")
+def tags(draft: Draft) -> bool:
+    """Thought in tags above, with a sketch of a diff that is none."""
+    draft.blocks[0].prose = SKETCH
     return True
 
 
@@ -100,27 +110,30 @@ def prose_between_unfenced(draft: Draft) -> bool:
     """Files without a fence, prose between them."""
     for part in draft.parts:
         part.prose = [draft.rng.choice([text for text in PROSE if text[0].isalpha()])]
-    draft.marks = ("", "")
-    return len(draft.parts) > 1
+    return _marked(draft, "") and len(draft.parts) > 1
 
 
-@slip("fence-for-each-file", NAMES, "prose", files=2)
-def separate(draft: Draft) -> bool:
-    draft.separate = True
-    return len(draft.parts) > 1
+def above_hunks(draft: Draft, text: Callable[[], str]) -> bool:
+    """Put text above the `@@` line of every hunk of a file but the first."""
+    found = False
+    for hunk in (hunk for part in draft.parts for hunk in part.hunks[1:]):
+        hunk.written()
+        if hunk.header:
+            hunk.header, found = f"{text()}\n{hunk.header}", True
+    return found
 
 
 @slip("blank-lines-between-hunks", RAW, "gaps")
 def gaps(draft: Draft) -> bool:
     """A blank line between hunks, which is none of the file's."""
-    found = False
-    for part in draft.parts:
-        for hunk in part.hunks[1:]:
-            hunk.written()
-            if hunk.header:
-                hunk.header = "\n" + hunk.header
-                found = True
-    return found
+    return above_hunks(draft, str)
+
+
+@slip("headings-between-hunks", RAW, "gaps prose several")
+def between(draft: Draft) -> bool:
+    """A line of prose between the hunks of one diff, not indented."""
+    draft.may_refuse = True
+    return above_hunks(draft, lambda: draft.rng.choice(["...", "[...]", "(second place)", "Then:"]))
 
 
 @slip("blank-line-before-hunk", RAW, "gaps")
@@ -130,56 +143,61 @@ def gap_first(draft: Draft) -> bool:
     return bool(draft.hunks)
 
 
-@slip("quoted", ANSWER, "wrap")
-def quoted(draft: Draft) -> bool:
-    def wrap(text: str) -> str:
-        return "".join(f"> {line}\n" if line else ">\n" for line in text.rstrip("\n").split("\n"))
+# Around all of it
 
+
+def _wrapped(draft: Draft, wrap: Callable[[str], str]) -> bool:
     draft.wraps.append(wrap)
     return True
 
 
-@slip("quoted-diff-only", BLOCKS, "wrap fence")
-def quoted_diff(draft: Draft) -> bool:
-    draft.marks = ("", "")
-    for block in draft.blocks:
-        block.lines = [f"> {line}" if line else ">" for line in block.lines]
-    return True
+def _prefixed(text: str, prefix: str, blank: str = "") -> str:
+    return "".join(f"{prefix}{line}\n" if line else f"{blank}\n" for line in text.split("\n"))
 
 
-@slip("indented-answer", ANSWER, "wrap")
-def indented(draft: Draft) -> bool:
-    """All of it, fence and diff, four spaces in."""
-    draft.wraps.append(lambda text: "".join(f"    {line}\n" if line else "\n" for line in text.split("\n")))
-    return True
-
-
-@slip("indented-no-fence", BLOCKS, "wrap fence")
-def indented_bare(draft: Draft) -> bool:
-    """The old Markdown way to show code: four spaces, no fence."""
-    draft.marks = ("", "")
-    for block in draft.blocks:
-        block.lines = ["", *(f"    {line}" if line else "" for line in block.lines), ""]
-    return True
+slip("crlf-answer", ANSWER, "newlines")(partial(_wrapped, wrap=lambda text: text.replace("\n", "\r\n")))
+slip("quoted", ANSWER, "wrap")(partial(_wrapped, wrap=lambda text: _prefixed(text.rstrip("\n"), "> ", ">")))
+# fence and diff, four spaces in
+slip("indented-answer", ANSWER, "wrap")(partial(_wrapped, wrap=lambda text: _prefixed(text, "    ")))
 
 
 @slip("in-a-list", ANSWER, "wrap")
 def in_list(draft: Draft) -> bool:
     """Below an item of a list, indented with it; the fence too."""
     width = draft.rng.choice([2, 3, 4])
-    head = {2: "- ", 3: "1. ", 4: "  - "}[width]
+    head = {2: "- ", 3: "1. ", 4: "  - "}[width] + "Change the file:\n\n"
+    return _wrapped(draft, lambda text: head + _prefixed(text.rstrip("\n"), " " * width))
 
-    def wrap(text: str) -> str:
-        lines = text.rstrip("\n").split("\n")
-        return f"{head}Change the file:\n\n" + "".join(
-            " " * width + line + "\n" if line else "\n" for line in lines
-        )
 
-    draft.wraps.append(wrap)
+@slip("answer-with-byte-order-mark", ANSWER, "answer-start")
+def answer_mark(draft: Draft) -> bool:
+    draft.outermost.append(lambda text: "\ufeff" + text)
     return True
 
 
-@slip("fence-indented-diff-not", BLOCKS, "wrap fence")
-def fence_indented(draft: Draft) -> bool:
-    draft.marks = ("   ```", "   ```")
-    return True
+@slip("quoted-diff-only", BLOCKS, "wrap fence")
+def quoted_diff(draft: Draft) -> bool:
+    for block in draft.blocks:
+        block.lines = [f"> {line}" if line else ">" for line in block.lines]
+    return _marked(draft, "")
+
+
+@slip("indented-no-fence", BLOCKS, "wrap fence")
+def indented_bare(draft: Draft) -> bool:
+    """The old Markdown way to show code: four spaces, no fence."""
+    for block in draft.blocks:
+        block.lines = ["", *(f"    {line}" if line else "" for line in block.lines), ""]
+    return _marked(draft, "")
+
+
+@slip("format-patch-mail", BLOCKS, "fence prose")
+def mail(draft: Draft) -> bool:
+    draft.marks, draft.outro = ("", ""), ""
+    paths = [f" {part.change.path} | 4 ++--" for part in draft.parts]
+    draft.blocks[0].prose = "\n".join([
+        "From 0123456789abcdef0123456789abcdef01234567 Mon Sep 17 00:00:00 2001", "From: A Dev <dev@example.com>",
+        "Date: Mon, 2 Nov 2026 10:00:00 +0000", "Subject: [PATCH] Do it right", "", "It was wrong.", "---", *paths,
+        f" {len(paths)} file changed, 2 insertions(+), 2 deletions(-)",
+    ])  # fmt: skip
+    draft.blocks[-1].lines += ["-- ", "2.39.5", ""]
+    return not any(block.prose for block in draft.blocks[1:])

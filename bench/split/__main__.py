@@ -6,27 +6,50 @@ import argparse
 import random
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
+from bench.options import options
+from bench.origins import with_files
 from bench.split import __doc__ as about
 from bench.split.corpus import LARGE, File, candidates, chosen, local
 from bench.split.judges import KINDS
 from bench.split.marks import judged
-from bench.split.origins import opened
+from bench.split.measure import Result, Settings, measured
 from bench.split.report import failures, kinds, shown, splitters, targets
-from bench.split.run import Result, Settings, measured
-from bench.split.splitters import OURS, SPLITTERS, available, ours
+from bench.split.splitters import OURS, SPLITTERS, available
 
 INSTALL = "pip install langchain-text-splitters semantic-text-splitter"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 1 when a target was missed."""
-    options = _options(arguments)
-    files = _files(options)
-    names = [OURS] if options.no_baselines else list(available())
+    given = options(
+        "bench.split", about, arguments,
+        repo=((Path,), "clones to take files from; without it listed ones are fetched"),
+        mirrors=(Path, "a folder of clones of the listed ones (OWNER+NAME)"),
+        file=((Path,), "judge these files, of any size"),
+        kind=((str,), "only these kinds", {"choices": KINDS}),
+        per_kind=(14, "files of each kind"),
+        large=(1, "how many of them of 1 MB and more, where there are any"),
+        split=("all", "half of the files is held out: `test`", {"choices": ("all", "dev", "test")}),
+        seed=(1, ""),
+        target=(16_384, "the largest segment in bytes"),
+        edits=(20, "local edits of a file"),
+        edited_files=(1, "so many files of each kind are edited"),
+        timed_files=(4, "so many of each kind, and those of 1 MB, are timed"),
+        no_times=(False, "time none of them"),
+        memory=(False, "measure memory too, of one file of each kind"),
+        no_baselines=(False, "measure only repoagent"),
+        failures=(Path, "write the bad cuts to this file"),
+        failures_of=(str, "of this splitter, for --failures and --sample", {"choices": list(SPLITTERS)}),
+        sample=(Path, "append a good and a bad cut of each file to this file, to check them by hand"),
+        progress=(False, "name each file on standard error"),
+    )  # fmt: skip
+    files = _files(given)
+    names = [OURS] if given.no_baselines else list(available())
     missing = [name for name in SPLITTERS if name not in available()]
-    if missing and not options.no_baselines:
+    if missing and not given.no_baselines:
         print(f"Not measured, as it is not installed: {', '.join(missing)}. To have all: {INSTALL}")
     results: list[Result] = []
     bad: list[str] = []
@@ -36,119 +59,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kind = file.source.kind
         edited[kind] = edited.get(kind, 0) + 1
         settings = Settings(
-            options.target, options.seed, options.edits if edited[kind] <= options.edited_files else 0,
-            not options.no_times and (edited[kind] <= options.timed_files or len(file.data) >= LARGE),
-            options.memory and edited[kind] == 1,
+            given.target, given.seed, given.edits if edited[kind] <= given.edited_files else 0,
+            not given.no_times and (edited[kind] <= given.timed_files or len(file.data) >= LARGE),
+            given.memory and edited[kind] == 1,
         )  # fmt: skip
         size += len(file.data)
         for name in names:
             one = measured(file, name, SPLITTERS[name], settings)
             results.append(one)
-            if name == (options.failures_of or OURS):
+            if name == (given.failures_of or OURS):
                 bad.extend(failures(file, one))
-        if options.sample:
-            _sample(file, options)
-        if options.progress:
+        if given.sample:
+            _sample(file, given)
+        if given.progress:
             print(f"{number + 1} {file.source.kind} {file.source.name}", file=sys.stderr, flush=True)
     if not results:
         raise SystemExit("No file to judge: name clones of repositories with --repo or files with --file.")
     count, origins = len({one.name for one in results}), len({one.name.partition(":")[0] for one in results})
     print(
-        f"{count} files of {origins} repositories, {size / 1e6:.1f} MB, target {options.target}, seed {options.seed}\n"
+        f"{count} files of {origins} repositories, {size / 1e6:.1f} MB, target {given.target}, seed {given.seed}\n"
     )
-    print("\n".join(splitters(results, options.target)), end="\n\n")
-    print("\n".join(kinds(results, options.target)), end="\n\n")
-    reached = list(targets(results, options.target))
+    print("\n".join(splitters(results, given.target)), end="\n\n")
+    print("\n".join(kinds(results, given.target)), end="\n\n")
+    reached = list(targets(results, given.target))
     for text, well in reached:
         print(f"{'reached' if well else 'MISSED':8} {text}")
-    if options.failures:
-        options.failures.write_text("\n".join(bad))
+    if given.failures:
+        given.failures.write_text("\n".join(bad))
     return int(not all(well for _, well in reached))
 
 
-def _files(options: argparse.Namespace) -> Iterable[File]:
-    if options.file:
-        return [file for path in options.file if (file := local(path))]
-    sources = [
-        one for origin, clone in opened(options.repo, options.mirrors) for one in candidates(origin, clone)
-    ]
-    if options.split != "all":
-        sources = [one for one in sources if one.held_out == (options.split == "test")]
-    return chosen(sources, options.seed, options.per_kind, options.kind or KINDS, options.large)
+def _files(given: argparse.Namespace) -> Iterable[File]:
+    if given.file:
+        return [file for path in given.file if (file := local(path))]
+    clones = with_files(given.repo, given.mirrors)
+    sources = [one for origin, clone in clones for one in candidates(origin, clone)]
+    if given.split != "all":
+        sources = [one for one in sources if one.held_out == (given.split == "test")]
+    return chosen(sources, given.seed, given.per_kind, given.kind or KINDS, given.large)
 
 
-def _sample(file: File, options: argparse.Namespace) -> None:
+def _sample(file: File, given: argparse.Namespace) -> None:
     """One cut of this file for a person to look at, as it was judged."""
-    from itertools import accumulate
-
-    chance = random.Random(f"{options.seed} {file.source.name}")
-    split = SPLITTERS[options.failures_of or OURS] if options.failures_of else ours
-    cuts = list(accumulate(map(len, split(file.source.kind, file.source.path, file.data, options.target))))[
-        :-1
-    ]
-    verdicts = judged(file.marks, cuts, options.target)
+    chance = random.Random(f"{given.seed} {file.source.name}")
+    pieces = SPLITTERS[given.failures_of or OURS](file.source.kind, file.source.path, file.data, given.target)
+    cuts = list(accumulate(map(len, pieces)))[:-1]
+    verdicts = judged(file.marks, cuts, given.target)
     for wanted in (True, False):
         own = [one for one in verdicts if bool(one.kinds) != wanted]
         if own:
             one = chance.choice(own)
             word = "GOOD" if wanted else "BAD " + ",".join(one.kinds)
-            with options.sample.open("a") as out:
+            with given.sample.open("a") as out:
                 out.write(shown(file, one.offset, f"{word} [{one.label}]") + "\n")
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.split", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add(
-        "--repo",
-        type=Path,
-        nargs="+",
-        action="extend",
-        default=[],
-        help="clones to take files from; without it listed ones are fetched",
-    )
-    add(
-        "--mirrors",
-        type=Path,
-        help="a folder of clones of the listed ones (OWNER+NAME)",
-    )
-    add("--file", type=Path, nargs="+", action="extend", default=[], help="judge these files, of any size")
-    add("--kind", nargs="+", action="extend", choices=KINDS, help="only these kinds")
-    add("--per-kind", type=int, default=14, help="files of each kind (%(default)s)")
-    add(
-        "--large",
-        type=int,
-        default=1,
-        help="how many of them of 1 MB and more, where there are such (%(default)s)",
-    )
-    add(
-        "--split", choices=("all", "dev", "test"), default="all", help="half of the files is held out: `test`"
-    )
-    add("--seed", type=int, default=1)
-    add("--target", type=int, default=16_384, help="the largest segment in bytes (%(default)s)")
-    add("--edits", type=int, default=20, help="local edits of a file (%(default)s)")
-    add("--edited-files", type=int, default=1, help="so many files of each kind are edited (%(default)s)")
-    add(
-        "--timed-files",
-        type=int,
-        default=4,
-        help="so many of each kind, and those of 1 MB, are timed (%(default)s)",
-    )
-    add("--no-times", action="store_true", help="time none of them")
-    add("--memory", action="store_true", help="measure memory too, of one file of each kind")
-    add("--no-baselines", action="store_true", help="measure only repoagent")
-    add("--failures", type=Path, metavar="FILE", help="write the bad cuts there")
-    add("--failures-of", choices=list(SPLITTERS), help="of this splitter, for --failures and --sample")
-    add(
-        "--sample",
-        type=Path,
-        metavar="FILE",
-        help="append a good and a bad cut of each file, for a person to look at",
-    )
-    add("--progress", action="store_true")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.origins import Origin, git
 from bench.split.judges import KINDS, Unjudged, marks_of
 from bench.split.marks import Marks
-from bench.split.origins import Origin
 
 SMALLEST, USUAL, LARGE = 32 << 10, 400 << 10, 1 << 20  # bytes
 MEAN_LINE = 300  # bytes: what has longer lines on the average was made by a machine for machines
@@ -52,7 +51,7 @@ class File:
 
 def candidates(origin: Origin, clone: Path) -> Iterator[Source]:
     """All files of a repository that are large enough and of a kind that is judged."""
-    tree = _git(clone, "ls-tree", "-r", "-l", "-z", origin.commit)
+    tree = git(clone, "ls-tree", "-r", "-l", "-z", origin.commit)
     for entry in tree.split(b"\0"):
         fields, _, name = entry.partition(b"\t")
         path = name.decode(errors="surrogateescape")
@@ -111,7 +110,7 @@ def _first(sources: Iterator[Source] | Sequence[Source], count: int) -> Iterator
 def opened(source: Source) -> File | None:
     """The file, None when it is binary, made for machines, no UTF-8, or not readable by its judge. A header that holds
     what only C++ has (a class, a namespace, a template, `std::`) is C++, whatever its name."""
-    data = _git(source.clone, "cat-file", "blob", source.blob)
+    data = git(source.clone, "cat-file", "blob", source.blob)
     if b"\0" in data or len(data) > MEAN_LINE * (data.count(b"\n") + 1):
         return None
     if source.path.endswith(".h") and _CPP.search(data):
@@ -134,7 +133,3 @@ def local(path: Path, kind: str | None = None) -> File | None:
         return File(source, data, marks_of(known, data))
     except Unjudged:
         return None
-
-
-def _git(clone: Path, *args: str) -> bytes:
-    return subprocess.run(["git", "-C", str(clone), *args], capture_output=True, check=True).stdout

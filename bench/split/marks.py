@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["inside", "orphan", "head", "close"]
+NOTHING = re.compile(rb"")
 _REST_IS_BLANK = re.compile(rb"[ \t\f]*(?:\r\n|\n|\r)")
 _INDENT = b" \t\f"
 

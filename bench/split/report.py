@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from bench.split.corpus import File
-from bench.split.run import TINY, Result
-from bench.split.splitters import GRAMMARS, OURS
+from bench.split.measure import TINY, Result
+from bench.split.splitters import OURS
 
 
 def good(results: Sequence[Result]) -> float:
@@ -176,7 +176,3 @@ def shown(file: File, cut: int, about: str) -> str:
 
 def _quoted(mark: str, line: bytes) -> str:
     return mark + line[:150].decode(errors="replace")
-
-
-def parsed(results: Iterable[Result]) -> list[Result]:
-    return [one for one in results if one.kind in GRAMMARS]

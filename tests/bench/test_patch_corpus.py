@@ -9,17 +9,26 @@ from random import Random
 
 import pytest
 
+from bench.origins import Origin
 from bench.patch.__main__ import main
-from bench.patch.appliers import available, baseline, diff_of, ours
-from bench.patch.canonical import wrong_with
-from bench.patch.corpus import kinds, make, plan
+from bench.patch.appliers import (
+    APPLIED,
+    REFUSED,
+    RIGHT,
+    WRONG,
+    Result,
+    available,
+    baseline,
+    diff_of,
+    ours,
+    verdict,
+    wrong_with,
+)
+from bench.patch.corpus import REFUSALS, SLIPS, kinds, make, plan
 from bench.patch.draft import draft
 from bench.patch.history import Repository
-from bench.patch.judge import APPLIED, REFUSED, RIGHT, WRONG, Result, verdict
 from bench.patch.model import Case
-from bench.patch.registry import REFUSALS, SLIPS
-from bench.patch.repositories import Origin
-from bench.patch.unique import told_apart
+from bench.patch.slip import told_apart
 
 METHOD = '''
     def step_{n}_{m}(self, value, limit={m}00):
@@ -233,19 +242,8 @@ def test_the_diff_is_cut_out_of_its_fences() -> None:
 def test_the_table_and_the_exit_code(
     repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "--repo",
-        str(repository.path),
-        "--jobs",
-        "1",
-        "--cases",
-        "6",
-        "--only",
-        "exact",
-        "--json",
-        str(tmp_path / "found"),
-    ]
-    assert main(arguments) == 0
+    arguments = f"--repo {repository.path} --jobs 1 --cases 6 --only exact --json {tmp_path / 'found'}"
+    assert main(arguments.split()) == 0
     said = capsys.readouterr().out
     assert "repoagent" in said
     assert "git apply, lenient" in said

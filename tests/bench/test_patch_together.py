@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from bench.patch.corpus import SLIPS
 from bench.patch.draft import Draft, draft
 from bench.patch.model import Change, Edit, File, Seed
-from bench.patch.registry import SLIPS
 from bench.patch.slip import FILE, RAW
 
 LINES = tuple(f"line {n}" for n in range(40))

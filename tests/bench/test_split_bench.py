@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.origins import Origin
+from bench.origins import with_files as origins_opened
 from bench.split.__main__ import main
 from bench.split.corpus import LARGE, File, candidates, chosen, local, opened
-from bench.split.edits import Edit, changed, edits
-from bench.split.origins import Origin
-from bench.split.origins import opened as origins_opened
+from bench.split.measure import Edit, Settings, changed, edits, measured
 from bench.split.report import failures, good, in_definitions, orphans, splitters, targets, tiny
-from bench.split.run import Settings, measured
 from bench.split.splitters import OURS, SPLITTERS, blank_lines, lines, ours
 
 FUNCTION = "# What {n} does.\ndef function_{n}(value):\n    first = value + {n}\n    return first\n\n\n"
@@ -80,7 +79,7 @@ def test_a_file_above_a_megabyte_takes_the_place_of_a_usual_one(large: Path) -> 
 
 
 def test_a_repository_that_is_none_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="no git repository"):
+    with pytest.raises(SystemExit, match="not a git repository"):
         list(origins_opened([tmp_path], None))
     assert list(origins_opened([], tmp_path)) == []  # a folder that has none of the listed ones
 

@@ -8,8 +8,9 @@ from importlib import import_module
 from bench.split.marks import Marks
 
 _HOME = {
-    "python": "pythons", "json": "jsons", "yaml": "yamls", "markdown": "markdowns", "css": "styles", "html": "markups",
-    "xml": "markups", "text": "prose", "rst": "prose", "bash": "shells",
+    "python": "pythons.marks", "json": "markup.json_marks", "yaml": "yamls.marks", "markdown": "texts.markdown_marks",
+    "css": "markup.css_marks", "html": "markup.marks", "xml": "markup.marks", "text": "texts.marks",
+    "rst": "texts.marks", "bash": "trees.shell_marks",
 }  # fmt: skip
 BRACKETS = ("javascript", "typescript", "tsx", "java", "go", "rust", "c", "cpp", "bash")
 KINDS = ("python", *BRACKETS[:8], "json", "yaml", "xml", "markdown", "html", "css", "bash", "rst", "text")
@@ -21,6 +22,6 @@ class Unjudged(Exception):
 
 def marks_of(kind: str, text: bytes) -> Marks:
     """The units and seams of a file. Raises Unjudged when it can't be read as `kind`."""
-    module = import_module(f"bench.split.judges.{_HOME.get(kind, 'brackets')}")
-    judge: Callable[[str, bytes], Marks] = module.marks
+    module, _, name = _HOME.get(kind, "trees.marks").partition(".")
+    judge: Callable[[str, bytes], Marks] = getattr(import_module(f"bench.split.judges.{module}"), name)
     return judge(kind, text)

@@ -1,6 +1,7 @@
-"""HTML and XML: a scanner of tags, with the end tags that HTML lets out.
+"""JSON (with comments too), CSS, HTML and XML: scanners of brackets, braces and tags.
 
-What heads its next sibling in HTML is not parted from it: h1 to h6, and as well a `dt`, a `th` and a `summary`.
+HTML leaves out end tags, which the scanner implies. What heads its next sibling in HTML is not parted from it: h1 to
+h6, and as well a `dt`, a `th` and a `summary`.
 """
 
 from __future__ import annotations
@@ -8,18 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from bench.split.judges.brackets import SLASHES
-from bench.split.judges.brackets import read as read_script
-from bench.split.judges.styles import TRAILING as STYLE
-from bench.split.judges.styles import read as read_style
-from bench.split.marks import Item, Marks
+from bench.split.judges.trees import SLASHES
+from bench.split.judges.trees import read as read_script
+from bench.split.marks import NOTHING, Item, Marks
 
 _TOKEN = re.compile(
     rb"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)|<!(?:[^>\[]|\[[^\]]*\])*>"""
     rb"""|</(?P<shut>[A-Za-z_][^\s>/]*)[^>]*>|<(?P<open>[A-Za-z_][^\s>/]*)(?:[^>"']|"[^"]*"|'[^']*')*>|[^<]+|<""",
     re.DOTALL,
 )
-_NOTHING = re.compile(rb"")
 _VOID = set(b"area base br col embed hr img input link meta param source track wbr".split())
 _RAW = (b"script", b"style", b"textarea", b"title")
 _INLINE = set(
@@ -38,20 +36,8 @@ _ENDS = {
     b"th": {b"td", b"th", b"tr", b"tbody", b"tfoot"}, b"thead": {b"tbody", b"tfoot"}, b"tbody": {b"tbody", b"tfoot"},
     b"head": {b"body"}, b"optgroup": {b"optgroup"}, b"rt": {b"rt", b"rp"}, b"rp": {b"rt", b"rp"},
 }  # fmt: skip
-_SCOPE = {
-    b"table",
-    b"ul",
-    b"ol",
-    b"dl",
-    b"div",
-    b"section",
-    b"select",
-    b"template",
-    b"body",
-    b"html",
-    b"article",
-}
-_HEADINGS = {b"h1", b"h2", b"h3", b"h4", b"h5", b"h6", b"dt", b"th", b"summary"}
+_SCOPE = set(b"table ul ol dl div section select template body html article".split())
+_HEADINGS = set(b"h1 h2 h3 h4 h5 h6 dt th summary".split())
 
 
 @dataclass
@@ -67,7 +53,7 @@ class _Element:
 def marks(kind: str, text: bytes) -> Marks:
     """Units: elements, comments, and in HTML runs of text with what is inline in it."""
     html = kind == "html"
-    found = Marks(text, _NOTHING)
+    found = Marks(text, NOTHING)
     pending = [_read(text, html)]
     while pending:
         element = pending.pop()
@@ -204,6 +190,118 @@ def _raw(found: Marks, element: _Element, start: int, end: int, close: tuple[int
     ):
         read_script(found, "javascript", body, start)
     elif element.name == b"style":
-        found.trailing = STYLE
-        found.container(read_style(found, start, end))
+        found.trailing = CSS_TRAILING
+        found.container(_read_css(found, start, end))
     found.trailing = trailing
+
+
+# JSON
+
+_JSON = re.compile(
+    rb"""(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<bracket>[\[\]{},:])|[^\s\[\]{},:"/]+|/|\"""",
+    re.DOTALL,
+)
+_JSON_TRAILING = re.compile(rb"[ \t]*,?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/(?=[ \t]*$))?", re.MULTILINE)
+
+
+def json_marks(kind: str, text: bytes) -> Marks:
+    """Units: pairs and items of arrays."""
+    found = Marks(text, _JSON_TRAILING)
+    stack: list[tuple[int, list[Item]]] = []  # where the head of each open bracket begins, and what is in it
+    items: list[Item] = []
+    begin = end = -1  # the item being read
+    head = 0
+
+    def done() -> None:
+        nonlocal begin
+        if begin >= 0:
+            label = text[begin : begin + 40].split(b"\n")[0].decode(errors="replace")
+            items.append(Item(begin, end, label))
+        begin = -1
+
+    for token in _JSON.finditer(text):
+        if token["comment"]:
+            if begin < 0:
+                items.append(Item(token.start(), token.end(), "comment", sticks="orphan"))
+            continue
+        sign = token["bracket"]
+        if sign in (b"[", b"{"):
+            begin = token.start() if begin < 0 else begin
+            stack.append((begin, items))
+            items, begin = [], -1
+        elif sign in (b"]", b"}") and stack:
+            done()
+            inner = items
+            head, items = stack.pop()
+            found.container(
+                inner, head, (token.start(), token.end()), text[head : head + 30].decode(errors="replace")
+            )
+            begin, end = head, token.end()
+        elif sign == b",":
+            done()
+        else:
+            begin = token.start() if begin < 0 else begin
+            end = token.end()
+    done()
+    return found
+
+
+# CSS
+
+_CSS = re.compile(
+    rb"""(?P<comment>/\*.*?(?:\*/|\Z))|(?P<url>url\(\s*[^"'\s)][^)]*\))|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+    rb"|(?P<sign>[{};])|(?P<open>\()|(?P<shut>\))|[^\s{};()\"'/u]+|[/u\"']",
+    re.DOTALL,
+)
+CSS_TRAILING = re.compile(rb"[ \t]*;?(?:[ \t]*/\*[^\n]*?\*/(?=[ \t]*\r?$))?", re.MULTILINE)
+
+
+def css_marks(kind: str, text: bytes) -> Marks:
+    """Units: rules, at-rules and declarations."""
+    found = Marks(text, CSS_TRAILING)
+    found.container(_read_css(found, 0, len(text)))
+    return found
+
+
+def _read_css(found: Marks, first: int, last: int) -> list[Item]:
+    """The items of the outermost level from `first` to `last`; the levels below are marked."""
+    text = found.text
+    stack: list[tuple[int, list[Item]]] = []
+    items: list[Item] = []
+    begin, end, depth = -1, -1, 0
+
+    def done() -> None:
+        nonlocal begin
+        if begin >= 0:
+            items.append(Item(begin, end, text[begin : begin + 40].split(b"\n")[0].decode(errors="replace")))
+        begin = -1
+
+    for token in _CSS.finditer(text, first, last):
+        sign = token["sign"]
+        if token["comment"]:
+            if begin < 0:
+                line_begins = not text[text.rfind(b"\n", 0, token.start()) + 1 : token.start()].strip()
+                if line_begins or not items:  # one that follows on the line belongs to what is before
+                    items.append(Item(token.start(), token.end(), "comment", sticks="orphan"))
+        elif token["open"] or token["shut"]:
+            depth = max(0, depth + (1 if token["open"] else -1))
+            begin, end = (token.start() if begin < 0 else begin), token.end()
+        elif sign == b"{":
+            begin = token.start() if begin < 0 else begin
+            stack.append((begin, items))
+            items, begin, depth = [], -1, 0
+        elif sign == b"}":
+            done()
+            depth = 0
+            if stack:
+                inner = items
+                head, items = stack.pop()
+                found.container(inner, head, (token.start(), token.end()), "rule")
+                begin, end = head, token.end()
+                done()
+        elif sign == b";" and not depth:
+            done()
+        else:
+            begin, end = (token.start() if begin < 0 else begin), token.end()
+    done()
+    return items

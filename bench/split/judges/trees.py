@@ -12,18 +12,13 @@ by a heading, are units, and so is each `<pre>` in it with its end.
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from itertools import pairwise
 
 import tree_sitter
 
 from bench.split.marks import Item, Kind, Marks
+from bench.split.splitters import grammar
 
-_GRAMMARS = {
-    "javascript": ("javascript", "language"), "typescript": ("typescript", "language_typescript"),
-    "tsx": ("typescript", "language_tsx"), "java": ("java", "language"), "go": ("go", "language"),
-    "rust": ("rust", "language"), "c": ("c", "language"), "cpp": ("cpp", "language"), "bash": ("bash", "language"),
-}  # fmt: skip
 _SCRIPT = """program statement_block class_body switch_body switch_case switch_default object array arguments
     formal_parameters object_pattern array_pattern named_imports export_clause enum_body object_type interface_body
     jsx_element jsx_fragment jsx_expression tuple_type parenthesized_expression type_parameters type_arguments
@@ -64,13 +59,9 @@ _STICKS: dict[str, Kind] = {
     "attribute_item": "orphan", "decorator": "orphan", "attribute_declaration": "orphan", "access_specifier": "head",
 }  # fmt: skip
 _FAR = {"attribute_item", "decorator", "attribute_declaration", "access_specifier"}
-_BEFORE = {
-    "modifiers",
-    "decorator",
-    "attribute_declaration",
-}  # the first children of what they are attached to
+_BEFORE = {"modifiers", "decorator", "attribute_declaration"}  # first children of what they are attached to
 _DEFINITION = re.compile(
-    r"function|method|class|struct|impl|trait|interface|enum|union|namespace|mod_item|type_"
+    "function|method|class|struct|impl|trait|interface|enum|union|namespace|mod_item|type_"
 )
 _SHELL = CONTAINERS["bash"] - {"array"}
 # As statements of a shell script these say that the parser has lost its way.
@@ -80,7 +71,7 @@ _GUESSED = {
     "case_statement",
     "case_item",
     "do_group",
-}  # where these end is a guess after an error
+}  # their ends are guesses after an error
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _EMPTY = re.compile(rb"\s*(?://+[!/]*|#+|/?\*+[*!]*|;+|--+)?\s*")
 _BEGINS = re.compile(rb"\s*(?://+[!/]?|#+|/?\*+!?)?\s*(?:<p\b|<h[1-6]\b|//[/!]\s*#+ )", re.IGNORECASE)
@@ -91,10 +82,7 @@ HASHES = re.compile(rb"[ \t]*(?:;;|;)?(?:[ \t]+#[^\n]*)?")
 
 
 def parser(kind: str) -> tree_sitter.Parser:
-    module, function = _GRAMMARS[kind]
-    return tree_sitter.Parser(
-        tree_sitter.Language(getattr(import_module(f"tree_sitter_{module}"), function)())
-    )
+    return tree_sitter.Parser(tree_sitter.Language(grammar(kind)))
 
 
 def marks(kind: str, text: bytes) -> Marks:
@@ -232,3 +220,34 @@ def _attached(found: Marks, children: list[tree_sitter.Node], offset: int) -> No
 
 def _line(body: bytes) -> str:
     return body.lstrip()[:50].split(b"\n")[0].decode(errors="replace")
+
+
+# Shell scripts: what the tree says, and functions by their first and last line: the parser loses its way in many
+
+_FUNCTION = re.compile(
+    rb"^(?P<about>(?:#[^\n]*\n)*)(?P<head>(?:function[ \t]+[\w:.-]+(?:[ \t]*\(\))?|[\w:.-]+[ \t]*\(\))\s*\{[^\n}]*\n)",
+    re.MULTILINE,
+)
+_LAST = re.compile(rb"^\}[^\n]*(?:\n|\Z)", re.MULTILINE)
+
+
+def shell_marks(kind: str, text: bytes) -> Marks:
+    """Units: as in other languages with brackets where there is a tree at all, and functions from column 0 to `}`."""
+    found = Marks(text, HASHES)
+    if parser(kind).parse(text).root_node.type != "ERROR":
+        read(found, kind, text, 0)
+    at = 0
+    while function := _FUNCTION.search(text, at):
+        last = _LAST.search(text, function.end())
+        if last is None:
+            break
+        at = last.end()
+        start, head, body = function.start("about"), function.start("head"), function.end()
+        label = text[head:body].strip()[:50].decode(errors="replace")
+        found.unit(start, last.end(), label, definition=True)
+        if start < head:
+            found.seam(start + 1, head - 1, "orphan", label, (head - start, 0))
+            found.seam(head, head, "orphan", label)
+        found.seam(head + 1, body, "head", label)
+        found.seam(last.start(), last.start(), "close", label)
+    return found

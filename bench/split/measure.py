@@ -1,0 +1,210 @@
+"""Give a file to a splitter and note what became of it: the verdicts, what local edits change, time and memory.
+
+Processor time and memory are measured next to those of the bare parse of the same bytes.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+from bench.split.corpus import File
+from bench.split.marks import Verdict, judged
+from bench.split.splitters import GRAMMARS, OURS, Splitter, grammar, ours
+from repoagent.syntax.parser import forget
+
+TINY = 8  # a segment below this part of the target is tiny
+LINES = 20  # at most so many are inserted, deleted or replaced by an edit
+REPEATS = 3
+# `ru_maxrss` of a new process begins at that of the process that started it; Linux knows better.
+_PEAK = """
+import re, resource, sys
+from pathlib import Path
+from bench.split.measure import parser
+from bench.split.splitters import SPLITTERS
+what, kind, path, name, target = sys.argv[1:]
+data = Path(path).read_bytes()
+split = SPLITTERS["repoagent"]
+split(kind, name, data[:2000], int(target))
+parser(kind)(data[:2000])
+split(kind, name, data, int(target)) if what == "split" else parser(kind)(data)
+status = Path("/proc/self/status")
+found = re.search(r"VmHWM:\\s*(\\d+) kB", status.read_text()) if status.exists() else None
+print(found[1] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one splitter made of one file. Empty lists are of what was not measured."""
+
+    splitter: str
+    kind: str
+    name: str
+    size: int
+    exact: bool
+    verdicts: tuple[Verdict, ...] = ()
+    sizes: tuple[int, ...] = ()
+    over: int = 0  # longer than the maximum though a line end is in them
+    cpu: float = 0.0
+    parse: float = 0.0
+    changed: list[int] = field(default_factory=list)
+    refreshed: list[int] = field(default_factory=list)
+    memory: float | None = None  # MiB over the parse
+
+
+@dataclass(frozen=True)
+class Settings:
+    target: int
+    seed: int
+    edits: int = 0
+    timed: bool = False
+    memory: bool = False
+
+
+def measured(file: File, name: str, splitter: Splitter, settings: Settings) -> Result:
+    source, data, target = file.source, file.data, settings.target
+    start = time.process_time()
+    pieces = splitter(source.kind, source.path, data, target)
+    cpu, parse = time.process_time() - start, 0.0
+    exact = b"".join(pieces) == data
+    if not exact:
+        return Result(name, source.kind, source.name, len(data), False)
+    sizes = tuple(map(len, pieces))
+    cuts = list(accumulate(sizes))[:-1]
+    over = sum(len(piece) > target for piece in pieces)
+    if settings.timed and name == OURS:
+        cpu, parse = seconds(splitter, source.kind, source.path, data, target)
+    verdicts = tuple(judged(file.marks, cuts, target))
+    return Result(
+        name, source.kind, source.name, len(data), True, verdicts, sizes, over, cpu, parse,
+        *_edited(file, name, splitter, settings), _memory(file, name, settings),
+    )  # fmt: skip
+
+
+def _edited(file: File, name: str, splitter: Splitter, settings: Settings) -> tuple[list[int], list[int]]:
+    if not settings.edits:
+        return [], []
+    kind, path, data, target = file.source.kind, file.source.path, file.data, settings.target
+    changes = edits(data, settings.edits, settings.seed)
+
+    def plain(text: bytes, kept: Sequence[int]) -> list[bytes]:
+        return splitter(kind, path, text, target)
+
+    def refreshed(text: bytes, kept: Sequence[int]) -> list[bytes]:
+        return ours(kind, path, text, target, kept)
+
+    anew = changed(data, changes, plain, keep=False)
+    return anew, changed(data, changes, refreshed, keep=True) if name == OURS else []
+
+
+def _memory(file: File, name: str, settings: Settings) -> float | None:
+    if not settings.memory or name != OURS or file.source.kind not in GRAMMARS:
+        return None
+    split, parse = peaks(file.source.kind, file.source.path, file.data, settings.target)
+    return split - parse
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`data[start:end]` becomes `new`."""
+
+    start: int
+    end: int
+    new: bytes
+
+    def applied(self, data: bytes) -> bytes:
+        return data[: self.start] + self.new + data[self.end :]
+
+    def carried(self, cuts: Sequence[int]) -> list[int]:
+        """Offsets of the old text in the new one: those before the edit as they are, those behind it moved."""
+        moved = len(self.new) - (self.end - self.start)
+        return [
+            cut if cut <= self.start else cut + moved for cut in cuts if cut <= self.start or cut >= self.end
+        ]
+
+
+def edits(data: bytes, count: int, seed: int) -> list[Edit]:
+    """Insertions (a copy of the lines that follow), deletions and replacements (by lines from elsewhere), in turn."""
+    chance = random.Random(f"{seed} {len(data)}")
+    lines = data.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    found = []
+    for number in range(count):
+        size = min(chance.randint(1, LINES), len(lines))
+        first = chance.randrange(len(lines) - size + 1)
+        start, end = starts[first], starts[first + size]
+        if number % 3 == 0:
+            found.append(Edit(start, start, data[start:end]))
+        elif number % 3 == 1:
+            found.append(Edit(start, end, b""))
+        else:
+            other = chance.randrange(len(lines) - size + 1)
+            found.append(Edit(start, end, data[starts[other] : starts[other + size]]))
+    return [edit for edit in found if edit.applied(data) != data]
+
+
+def changed(
+    data: bytes, changes: Sequence[Edit], split: Callable[[bytes, Sequence[int]], list[bytes]], keep: bool
+) -> list[int]:
+    """For each edit: the segments of the new text that are no segment of the old one. `split` takes a text and the
+    offsets at which it is to be cut if that is still good; with `keep` it is given the old ones."""
+    before = split(data, ())
+    cuts = list(accumulate(map(len, before)))[:-1]
+    old = set(before)
+    return [
+        sum(piece not in old for piece in split(edit.applied(data), edit.carried(cuts) if keep else ()))
+        for edit in changes
+    ]
+
+
+def parser(kind: str) -> Callable[[bytes], object]:
+    import tree_sitter
+
+    language = tree_sitter.Language(grammar(kind))
+    return lambda data: tree_sitter.Parser(language).parse(data)
+
+
+def _spent(call: Callable[[], object]) -> float:
+    forget()
+    gc.collect()
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def seconds(splitter: Splitter, kind: str, path: str, data: bytes, target: int) -> tuple[float, float]:
+    """CPU seconds of the split and of the parse (0 without a grammar): medians of runs in alternation."""
+    bare = parser(kind) if kind in GRAMMARS else None
+    splits, parses = [], []
+    for _ in range(REPEATS):
+        splits.append(_spent(lambda: splitter(kind, path, data, target)))
+        if bare:
+            parses.append(_spent(lambda: bare(data)))
+    return statistics.median(splits), statistics.median(parses) if parses else 0.0
+
+
+def peaks(kind: str, path: str, data: bytes, target: int) -> tuple[float, float]:
+    """The largest resident set in MiB of a process that splits, and of one that only parses; both have loaded all."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        found = []
+        for what in ("split", "parse"):
+            done = subprocess.run(
+                [sys.executable, "-c", _PEAK, what, kind, file.name, path, str(target)],
+                capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+            )  # fmt: skip
+            if done.returncode:
+                raise SystemExit(f"Measuring the memory for {path} failed: {done.stderr.strip()}")
+            found.append(int(done.stdout) / (2**20 if sys.platform == "darwin" else 2**10))
+    return found[0], found[1]
