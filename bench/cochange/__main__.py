@@ -5,17 +5,16 @@ The others stand there twice: helped by the product's identity of files and its 
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.cochange.as_is import as_is, helped
-from bench.cochange.baselines import BASELINES
-from bench.cochange.load import load
-from bench.cochange.memory import MemoryView
-from bench.cochange.replay import SHOWN, Method, replay, sample
+from bench.cochange.history import MemoryView, load
+from bench.cochange.methods import BASELINES, Method, as_is, helped
+from bench.cochange.replay import SHOWN, replay, sample
+from bench.options import REPOSITORIES, options
+from bench.origins import name_of
 from repoagent.history.cochange.score import neighbors
 
 OURS = "repoagent"
@@ -36,50 +35,34 @@ GROUPS = (("with identity through renames, living files only", HELPED), ("as is"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.cochange", description=__doc__)
-    parser.add_argument(
-        "--repo",
-        nargs="+",
-        type=Path,
-        required=True,
-        metavar="PATH",
-        help="repositories with all of their history",
-    )
-    parser.add_argument(
-        "--queries", type=int, default=300, metavar="N", help="at most so many of each repository (300)"
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="S")
-    parser.add_argument("--asked", type=int, default=1, metavar="N", help="files of one query (1)")
-    parser.add_argument(
-        "--every-file", action="store_true", help="draw (commit, file) pairs evenly instead of commits"
-    )
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the figures of each repository there"
-    )
-    args = parser.parse_args()
+    args = options(
+        "bench.cochange", __doc__,
+        repo=([Path], REPOSITORIES),
+        queries=(300, "at most so many of each repository"),
+        seed=(1, ""),
+        asked=(1, "files of one query"),
+        every_file=(False, "draw (commit, file) pairs evenly instead of commits"),
+        json=(Path, "write the figures of each repository to this file"),
+    )  # fmt: skip
     found: dict[str, Means] = {}
     for repository in args.repo:
-        began = time.process_time()
+        began, name = time.process_time(), name_of(repository)
         changes = load(repository)
         queries = sample(changes, args.queries, args.seed, asked=args.asked, every_file=args.every_file)
         if not queries:
-            print(f"{_name(repository)}: no commit to ask about", flush=True)
+            print(f"{name}: no commit to ask about", flush=True)
             continue
         figures = replay(changes, METHODS, queries)
-        found[_name(repository)] = {name: each.model_setup() for name, each in figures.items()}
+        found[name] = {method: each.means() for method, each in figures.items()}
         spent = time.process_time() - began
-        print(
-            f"{_name(repository)}: {len(changes):,} commits, {len(queries)} queries, {spent:.1f} s",
-            flush=True,
-        )
-        print(table(found[_name(repository)]), flush=True)
+        print(f"{name}: {len(changes):,} commits, {len(queries)} queries, {spent:.1f} s", flush=True)
+        print(table(found[name]), flush=True)
     if found:
-        model_setup = average(list(found.values()))
-        print(f"mean of {len(found)} repositories\n{table(model_setup)}\n{verdict(model_setup, found)}")
+        mean = average(list(found.values()))
+        print(f"mean of {len(found)} repositories\n{table(mean)}\n{verdict(mean, found)}")
     if args.json:
-        args.json.write_text(
-            json.dumps({"version": 1, "seed": args.seed, "repositories": found}, indent=1) + "\n"
-        )
+        report = {"version": 1, "seed": args.seed, "repositories": found}
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def average(each: Sequence[Means]) -> Means:
@@ -90,37 +73,32 @@ def average(each: Sequence[Means]) -> Means:
     }
 
 
-def table(model_setup: Means) -> str:
+def table(means: Means) -> str:
     """A line for each method: its figures, and by how much ours is ahead."""
-    lines = [_line(model_setup, OURS)]
+    lines = [_line(means, OURS)]
     for title, group in GROUPS:
-        lines += [f" {title}:", *(_line(model_setup, method) for method in group)]
+        lines += [f" {title}:", *(_line(means, method) for method in group)]
     return "\n".join(lines)
 
 
-def _line(model_setup: Means, method: str) -> str:
-    figures = model_setup[method]
+def _line(means: Means, method: str) -> str:
+    figures = means[method]
     cells = "  ".join(f"{figure} {value:.3f}" for figure, value in figures.items())
-    ratios = " ".join(f"{model_setup[OURS][f] / figures[f]:.2f}" if figures[f] else "-" for f in LIMITS)
+    ratios = " ".join(f"{means[OURS][f] / figures[f]:.2f}" if figures[f] else "-" for f in LIMITS)
     return f"  {method:34}{cells}   {'' if method == OURS else f'ours x {ratios}'}".rstrip()
 
 
-def verdict(model_setup: Means, found: dict[str, Means]) -> str:
+def verdict(means: Means, found: dict[str, Means]) -> str:
     """Ours against the limits, and where it is behind."""
     lines = []
     for other in (f"{name}, {group}" for group in ("helped", "as is") for name in ("plain counts", "TARMAQ")):
-        ratios = {figure: model_setup[OURS][figure] / (model_setup[other][figure] or 1) for figure in LIMITS}
+        ratios = {figure: means[OURS][figure] / (means[other][figure] or 1) for figure in LIMITS}
         cells = ", ".join(
             f"{figure} {ratio:.3f} (limit {LIMITS[figure]})" for figure, ratio in ratios.items()
         )
         behind = [name for name, one in found.items() if one[OURS]["MAP"] <= one[other]["MAP"]]
         lines.append(f"x {other}: {cells}; behind in MAP on {', '.join(behind) or 'none'}")
     return "\n".join(lines)
-
-
-def _name(repository: Path) -> str:
-    resolved = repository.resolve()
-    return resolved.parent.name if resolved.name in ("repo", ".git") else resolved.name
 
 
 if __name__ == "__main__":

@@ -14,23 +14,22 @@ alarms, 2+  the same of complete commits with 2 and more files, those that are a
 Each method has its own threshold for 5 % alarms, chosen in two ways. "From before": every 25 commits, from what it
 would have said at the commits just before (the product's `calibrate` for the kernel, which sees nothing else). "In
 hindsight": the one with which it reaches 5 % alarms on the very commits that are reported. Means weigh every repository
-the same; `pooled` is the precision over the warnings of all. The others are asked helped and as is (`missing_methods`).
+the same; `pooled` is the precision over the warnings of all. The others are asked helped and as is (`methods`).
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bench.cochange.as_is import Histories
-from bench.cochange.load import Change, load
-from bench.cochange.memory import MemoryView
-from bench.cochange.missing_methods import METHODS, Method, Scores
+from bench.cochange.history import Change, Histories, MemoryView, load
+from bench.cochange.methods import SCORING_METHODS, Scores
+from bench.options import REPOSITORIES, options
+from bench.origins import name_of
 from repoagent.history.cochange.missing import FURTHER, JUDGED, NEVER, calibrate, missing
 
 LAST, LARGEST, SHOWN, DRAWN = 0.2, 30, 3, 3
@@ -86,8 +85,8 @@ def kernel(history: MemoryView, asked: Sequence[int], author: int | None) -> Sco
 
 def replay(changes: Sequence[Change], seed: int) -> Run:
     """Ask every method about the last fifth of a history."""
-    methods: dict[str, Method] = {KERNEL: kernel, **METHODS}
-    run = Run({name: [] for name in methods}, {name: [] for name in methods})
+    names = (KERNEL, *SCORING_METHODS)
+    run = Run({name: [] for name in names}, {name: [] for name in names})
     source = random.Random(seed)
     history = Histories()
     start = int(len(changes) * (1 - LAST))
@@ -101,8 +100,9 @@ def replay(changes: Sequence[Change], seed: int) -> Run:
         if files and len(change.entries) <= LARGEST:
             author = authors.get(change.author)
             drawn = source.sample(files, min(DRAWN, len(files))) if len(files) > 1 and number >= start else []
+            methods = {KERNEL: partial(kernel, author=author), **SCORING_METHODS}
             for name, method in methods.items():
-                answer = partial(_answer, history, method, author)
+                answer = partial(_answer, history, method)
                 best = answer(files)
                 run.alarms[name].append(best[0][0] if best else 0.0)
                 if number >= start:
@@ -123,9 +123,9 @@ def _existed(history: MemoryView, change: Change) -> list[int]:
 
 
 def _answer(
-    history: Histories, method: Method, author: int | None, asked: Sequence[int]
+    history: Histories, method: Callable[[Histories, Sequence[int]], Scores], asked: Sequence[int]
 ) -> tuple[tuple[float, int], ...]:
-    scores = method(history, asked, author)
+    scores = method(history, asked)
     return tuple(sorted(((scores[file], file) for file in scores if file not in asked), reverse=True)[:SHOWN])
 
 
@@ -165,9 +165,7 @@ def _share(part: float, whole: float) -> float | None:
 
 def table(rows: dict[str, dict[str, Figures]], title: str) -> list[str]:
     """One line per method: the means over the repositories."""
-    lines = [
-        f"{title:<26}recall@3  precision  pooled  strict  alarms  alarms, 2+",
-    ]
+    lines = [f"{title:<26}recall@3  precision  pooled  strict  alarms  alarms, 2+"]
     for method, per in rows.items():
         all_of = list(per.values())
         mean = statistics.fmean
@@ -183,17 +181,12 @@ def table(rows: dict[str, dict[str, Figures]], title: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Is the file that was left out of a commit named?")
-    parser.add_argument(
-        "--repo", nargs="+", type=Path, required=True, help="repositories with their whole history"
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    given = options("bench.cochange.missing", __doc__, repo=([Path], REPOSITORIES), seed=(1, ""))
     before: dict[str, dict[str, Figures]] = {}
     hindsight: dict[str, dict[str, Figures]] = {}
-    for repository in options.repo:
-        run = replay(load(repository), options.seed)
-        name = repository.parent.name if repository.name in ("repo", ".git") else repository.name
+    for repository in given.repo:
+        run = replay(load(repository), given.seed)
+        name = name_of(repository)
         for method, asked in run.asked.items():
             complete = [query.best[0][0] if query.best else 0.0 for query in asked if query.dropped is None]
             before.setdefault(method, {})[name] = figures(asked)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.cochange.as_is import Histories
-from bench.cochange.load import Change
-from bench.cochange.memory import MemoryView
+from bench.cochange.history import Change, Histories, MemoryView
+from bench.cochange.methods import Method
 
 SHOWN = 20
 LAST = 0.2
 SMALLEST, LARGEST = 2, 30  # files of a commit that is asked about
-
-Method = Callable[[Histories, Sequence[int]], Sequence[int]]
 
 
 @dataclass
@@ -41,15 +38,11 @@ class Figures:
         self.recall += len(truth.intersection(ranked[:10])) / len(truth)
         self.answered += bool(ranked)
 
-    def model_setup(self) -> dict[str, float]:
+    def means(self) -> dict[str, float]:
         """MAP, MRR, recall@10 and coverage, each 0 to 1."""
         n = max(self.queries, 1)
-        return {
-            "MAP": self.precision / n,
-            "MRR": self.rank / n,
-            "R@10": self.recall / n,
-            "coverage": self.answered / n,
-        }
+        sums = {"MAP": self.precision, "MRR": self.rank, "R@10": self.recall, "coverage": self.answered}
+        return {name: value / n for name, value in sums.items()}
 
 
 @dataclass(frozen=True)
@@ -101,9 +94,8 @@ def _eligible(changes: Sequence[Change], asked: int) -> Iterator[tuple[int, tupl
     history = MemoryView()
     start = int(len(changes) * (1 - LAST))
     for number, change in enumerate(changes):
-        known = (
-            set(history.alive) if number >= start and SMALLEST <= len(change.entries) <= LARGEST else set()
-        )
+        eligible = number >= start and SMALLEST <= len(change.entries) <= LARGEST
+        known = set(history.alive) if eligible else set()
         history.add(change)
         existed = tuple(file for file in history.full[number] if file in known)
         if len(existed) > asked:

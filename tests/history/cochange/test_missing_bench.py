@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cochange.as_is import Histories
-from bench.cochange.load import Change
-from bench.cochange.memory import MemoryView
+from bench.cochange.history import Change, Histories, MemoryView
+from bench.cochange.methods import as_is_scores, code_maat_score, helped_scores, plain_score, rose_score
 from bench.cochange.missing import KERNEL, Asked, figures, replay
-from bench.cochange.missing_methods import as_is, code_maat, helped, plain, rose
 
 
 def changes(*commits: str) -> list[Change]:
@@ -59,18 +57,18 @@ def test_warnings_are_counted_by_weight_and_alarms_by_commit() -> None:
 
 def test_plain_counts_are_a_share_of_the_last_commits() -> None:
     view = grown("a b", "a", "a b c", "d")
-    assert plain(view, [0], None) == {0: 1.0, 1: pytest.approx(2 / 3), 2: pytest.approx(1 / 3)}
+    assert plain_score(view, [0]) == {0: 1.0, 1: pytest.approx(2 / 3), 2: pytest.approx(1 / 3)}
 
 
 def test_a_degree_needs_five_shared_commits() -> None:
-    assert 1 not in code_maat(grown(*["a b"] * 4, *["a"] * 6), [0], None)
-    assert code_maat(grown(*["a b"] * 5, *["a"] * 5), [0], None)[1] == pytest.approx(5 / 7.5)
+    assert 1 not in code_maat_score(grown(*["a b"] * 4, *["a"] * 6), [0])
+    assert code_maat_score(grown(*["a b"] * 5, *["a"] * 5), [0])[1] == pytest.approx(5 / 7.5)
 
 
 def test_a_rule_needs_all_asked_files_and_support_three() -> None:
     view = grown(*["a b c"] * 3, "a b d", "a b d", "a c")
-    assert rose(view, [0, 1], None)[2] == pytest.approx(3 / 5)
-    assert 3 not in rose(view, [0, 1], None)
+    assert rose_score(view, [0, 1])[2] == pytest.approx(3 / 5)
+    assert 3 not in rose_score(view, [0, 1])
 
 
 def test_as_is_a_method_forgets_what_a_file_was_called_and_warns_of_the_dead() -> None:
@@ -80,9 +78,9 @@ def test_as_is_a_method_forgets_what_a_file_was_called_and_warns_of_the_dead() -
     view.add(Change(9, b"ann", ((b"R", b"old", b"new"), (b"D", b"b", b"b"), (b"A", b"c", b"c"))))
     new, c = view.file(b"new"), view.file(b"c")
     assert new is not None and c is not None
-    assert helped(plain)(view, [new], None) == {new: 1.0, c: pytest.approx(1 / 5)}
-    said = dict(as_is(plain)(view, [new], None))
+    assert helped_scores(plain_score)(view, [new]) == {new: 1.0, c: pytest.approx(1 / 5)}
+    said = dict(as_is_scores(plain_score)(view, [new]))
     assert said.pop(c) == 1.0
     assert list(said.values()) == [1.0, 1.0]  # the old name and "b", each once
     assert all(file < 0 for file in said)
-    assert as_is(plain)(view, [], None) == {}
+    assert as_is_scores(plain_score)(view, []) == {}

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.cochange.load import Change
-from bench.cochange.memory import MemoryView
+from bench.cochange.history import Change, MemoryView
 from repoagent.history.cochange.score import Neighbor, neighbors
 
 START = 1_700_000_000

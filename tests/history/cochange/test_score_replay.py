@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import bench.cochange.load
+import bench.cochange.history
 from bench.cochange.__main__ import METHODS, table
-from bench.cochange.as_is import DEAD, Histories, as_is, helped, without_renames
-from bench.cochange.baselines import BASELINES
-from bench.cochange.load import Change, load
-from bench.cochange.memory import MemoryView
+from bench.cochange.history import DEAD, Change, Histories, MemoryView, load, without_renames
+from bench.cochange.methods import BASELINES, as_is, helped
 from bench.cochange.replay import Figures, replay, sample
 from tests.conftest import GitRepo
 
@@ -27,11 +25,11 @@ def test_figures_by_hand() -> None:
     figures = Figures()
     figures.add([7, 1, 8, 2], frozenset({1, 2, 3}))
     figures.add([], frozenset({1}))
-    model_setup = figures.model_setup()
-    assert model_setup["MAP"] == pytest.approx((1 / 2 + 2 / 4) / 3 / 2)
-    assert model_setup["MRR"] == pytest.approx(1 / 2 / 2)
-    assert model_setup["R@10"] == pytest.approx(2 / 3 / 2)
-    assert model_setup["coverage"] == 0.5
+    means = figures.means()
+    assert means["MAP"] == pytest.approx((1 / 2 + 2 / 4) / 3 / 2)
+    assert means["MRR"] == pytest.approx(1 / 2 / 2)
+    assert means["R@10"] == pytest.approx(2 / 3 / 2)
+    assert means["coverage"] == 0.5
 
 
 def test_only_earlier_commits_are_known() -> None:
@@ -46,7 +44,7 @@ def test_only_earlier_commits_are_known() -> None:
         seen.append(len(history.all))
         return [file for file in history.alive if file not in asked]
 
-    assert replay(changes, {"all": method}, queries)["all"].model_setup()["MAP"] == 1
+    assert replay(changes, {"all": method}, queries)["all"].means()["MAP"] == 1
     assert seen == [8, 8]
 
 
@@ -76,7 +74,7 @@ def test_baselines_by_hand() -> None:
 def test_history_is_loaded_with_renames_and_kept(
     make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench.cochange.load, "CACHE", tmp_path / "kept")
+    monkeypatch.setattr(bench.cochange.history, "CACHE", tmp_path / "kept")
     repo = make_repo()
     text = "".join(f"line {n}\n" for n in range(30))
     repo.write("old\nname", text)
@@ -131,6 +129,6 @@ def test_a_rename_is_a_deletion_and_an_addition_by_path_and_a_copy_an_addition()
 def test_the_table_sets_ours_against_both_kinds_of_baseline() -> None:
     changes = [change(n, "a", "b") for n in range(10)]
     figures = replay(changes, METHODS, sample(changes, 10, 1))
-    lines = table({name: each.model_setup() for name, each in figures.items()}).splitlines()
+    lines = table({name: each.means() for name, each in figures.items()}).splitlines()
     assert "ours x 1.00 1.00 1.00" in next(line for line in lines if "TARMAQ, as is" in line)
     assert "ours x 1.00 1.00 1.00" in next(line for line in lines if "TARMAQ, helped" in line)

@@ -1,0 +1,198 @@
+"""The changes of a repository, and histories that grow by them commit by commit and know nothing of what comes after.
+
+`MemoryView` is the product's `View`: a file keeps its identity through renames, and what is dead is known. `Histories`
+has the same history by paths alone beside it: there a renamed file starts again, and nothing says what is alive.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.origins import git
+from repoagent.history.cochange.score import Commit, stem
+
+CACHE = Path.home() / ".cache" / "repoagent-bench" / "cochange"
+_HEADER = b"\x01"
+
+
+class Change(NamedTuple):
+    """One commit: committer date (seconds), author, and (letter, path before, path after) of each file."""
+
+    time: int
+    author: bytes
+    entries: tuple[tuple[bytes, bytes, bytes], ...]
+
+
+def load(repository: Path) -> list[Change]:
+    """All commits that HEAD reaches and that are no merges, oldest first. Raises CalledProcessError if git fails."""
+    head = git(repository, "rev-parse", "--verify", "HEAD").strip()
+    kept = CACHE / f"{sha256(bytes(repository.resolve()) + head).hexdigest()[:24]}.pickle"
+    if kept.is_file():
+        return [Change(*fields) for fields in pickle.loads(kept.read_bytes())]
+    log = (
+        "log",
+        "--no-merges",
+        "--date-order",
+        "--raw",
+        "-z",
+        "--no-abbrev",
+        "--no-ext-diff",
+        "--no-show-signature",
+    )
+    form = ("--format=%x01%ct %ae", "HEAD")
+    try:
+        out = git(repository, *log, "-M", *form)
+    except subprocess.CalledProcessError:  # a blob is absent (a partial clone): only renames of equal content
+        out = git(repository, *log, "-M100%", *form)
+    changes = parse(out)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(pickle.dumps([tuple(change) for change in changes], protocol=5))
+    return changes
+
+
+def parse(out: bytes) -> list[Change]:
+    """What `git log --raw -z` printed, oldest first."""
+    found: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
+    tokens = iter(out.split(b"\0"))
+    for token in tokens:
+        token = token.lstrip(b"\n")
+        if token.startswith(_HEADER):
+            time, _, author = token[1:].partition(b" ")
+            found.append((int(time), author, []))
+        elif token.startswith(b":"):
+            letter = token.rpartition(b" ")[2][:1]
+            before = next(tokens)
+            after = next(tokens) if letter in b"RC" else before
+            found[-1][2].append((letter, before, after))
+    return [Change(time, author, tuple(entries)) for time, author, entries in reversed(found)]
+
+
+LARGEST = 100
+CODE_MAAT_LARGEST = 30  # its --max-changeset-size
+
+
+class MemoryView:
+    """`add` takes the commits oldest first; everything else is the `View` protocol."""
+
+    def __init__(self) -> None:
+        self.all: list[Commit] = []  # as the product sees them: large ones without files
+        self.full: list[tuple[int, ...]] = []  # the files of each, large ones too
+        self.of: list[list[int]] = []  # numbers of the commits of each file, oldest first
+        self.revisions: list[int] = []  # how many of them code-maat would count
+        self.alive: dict[int, bytes] = {}
+        self._holder: dict[bytes, int] = {}  # path -> the file that has it or had it last
+        self._authors: dict[bytes, int] = {}
+        self._stems: dict[bytes, dict[int, None]] = {}  # oldest change first
+        self._folders: dict[bytes, dict[int, None]] = {}
+
+    def add(self, change: Change) -> None:
+        """The next commit."""
+        number = len(self.all)
+        files = dict.fromkeys(self._identify(*entry) for entry in change.entries)
+        for file in files:
+            self.of[file].append(number)
+            self.revisions[file] += len(files) <= CODE_MAAT_LARGEST
+        members = tuple(files)
+        author = self._authors.setdefault(change.author, len(self._authors))
+        self.full.append(members)
+        small = members if len(members) <= LARGEST else ()
+        self.all.append(Commit(number, change.time, author, len(members), small))
+
+    def _identify(self, letter: bytes, before: bytes, after: bytes) -> int:
+        """The file of an entry, with names, folders and life brought up to date."""
+        file = self._holder.get(before)
+        if file is None or (letter == b"A" and self.alive.get(file, before) != before):
+            file = len(self.of)  # new; or the path's old holder lives on under another name
+            self.of.append([])
+            self.revisions.append(0)
+        self._holder[before] = file
+        if letter == b"D":
+            self._leave(file)
+            return file
+        if letter == b"M" and file in self.alive:
+            after = self.alive[file]  # another branch still has the old name
+        if self.alive.get(file) != after:
+            self._leave(file)
+        self._holder[after] = file
+        self.alive[file] = after
+        _touch(self._stems, stem(after), file)
+        _touch(self._folders, after.rpartition(b"/")[0], file)
+        return file
+
+    def _leave(self, file: int) -> None:
+        path = self.alive.pop(file, None)
+        if path is not None:
+            self._folders[path.rpartition(b"/")[0]].pop(file, None)
+
+    # View
+
+    def file(self, path: bytes) -> int | None:
+        return self._holder.get(path)
+
+    def commits(self, file: int, limit: int) -> list[Commit]:
+        return [self.all[number] for number in reversed(self.of[file][-limit:])]
+
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+        return {file: self.commits(file, limit) for file in files}
+
+    def latest(self, limit: int) -> list[Commit]:
+        return self.all[: -limit - 1 : -1]
+
+    def namesakes(self, stem: bytes) -> list[int]:
+        return list(islice(reversed(self._stems.get(stem, {})), 50))
+
+    def folder(self, directory: bytes, limit: int) -> list[int]:
+        return list(islice(reversed(self._folders.get(directory, {})), limit))
+
+    def paths(self, files: Iterable[int]) -> dict[int, bytes]:
+        return {file: self.alive[file] for file in files if file in self.alive}
+
+
+def _touch(groups: dict[bytes, dict[int, None]], key: bytes, file: int) -> None:
+    """Make it the newest of its group."""
+    group = groups.setdefault(key, {})
+    group.pop(file, None)
+    group[file] = None
+
+
+DEAD = -1  # stands in an answer for what can't be right
+
+
+class Histories(MemoryView):
+    """A history with the identity of files, and with it the same history by paths alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_path = MemoryView()
+
+    def add(self, change: Change) -> None:
+        super().add(change)
+        self.by_path.add(without_renames(change))
+
+    def same_by_path(self, files: Sequence[int]) -> list[int]:
+        """The files of `by_path` that have the present paths of these; those without history there are left out."""
+        found = (self.by_path.file(self.alive[file]) for file in files if file in self.alive)
+        return [file for file in found if file is not None]
+
+    def from_path(self, file: int) -> int:
+        """The file for one of `by_path`; DEAD when that is not alive."""
+        path = self.by_path.alive.get(file)
+        own = None if path is None else self.file(path)
+        return DEAD if own is None else own
+
+
+def without_renames(change: Change) -> Change:
+    """The same commit with each rename as a deletion and an addition."""
+    entries: list[tuple[bytes, bytes, bytes]] = []
+    for letter, before, after in change.entries:
+        if letter == b"R":
+            entries += [(b"D", before, before), (b"A", after, after)]
+        else:
+            entries.append((b"A" if letter == b"C" else letter, after, after))
+    return Change(change.time, change.author, tuple(entries))
