@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from bench.repositories import CACHE, Edit
@@ -29,24 +28,16 @@ def find(given: Path | None) -> Path | None:
         return aider
     if given is not None:
         raise SystemExit(f"there is no program {given}")
-    python = (
-        sys.executable
-        if sys.version_info < (3, 13)
-        else next(filter(None, map(shutil.which, _PYTHONS)), None)
-    )
+    found = filter(None, map(shutil.which, _PYTHONS))
+    python = sys.executable if sys.version_info < (3, 13) else next(found, None)
     if python is None:
         print("aider is left out: it needs Python 3.10 to 3.12, and there is none on PATH")
         return None
     print("installing aider-chat in bench/.cache/aider (once)", flush=True)
-    pip = (
+    pip = [
         aider.with_name("python"),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "aider-chat",
-    )
+        *["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "aider-chat"],
+    ]
     for command in ((python, "-m", "venv", CACHE / "aider"), pip):
         if subprocess.run(command, check=False).returncode:
             shutil.rmtree(CACHE / "aider", ignore_errors=True)
@@ -60,22 +51,14 @@ def command(aider: Path, edit: Edit) -> list[str]:
 
 
 def environment(url: str) -> dict[str, str]:
-    return {
-        "ANTHROPIC_API_BASE": url,
-        "ANTHROPIC_API_KEY": "sk-ant-bench",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
+    key = {"ANTHROPIC_API_BASE": url, "ANTHROPIC_API_KEY": "sk-ant-bench"}
+    return key | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def prepare(aider: Path, home: Path) -> None:
     """Give it the table of models that it would fetch each day, from its own installation."""
-    for table in _tables(aider):
+    name = "model_prices_and_context_window"
+    for table in aider.parent.parent.glob(f"lib/python*/site-packages/litellm/{name}_backup.json"):
         caches = home / ".aider" / "caches"
         caches.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(table, caches / "model_prices_and_context_window.json")
-
-
-def _tables(aider: Path) -> Iterator[Path]:
-    return aider.parent.parent.glob(
-        "lib/python*/site-packages/litellm/model_prices_and_context_window_backup.json"
-    )
+        shutil.copyfile(table, caches / f"{name}.json")

@@ -7,28 +7,37 @@ medians.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bench import aider
+from bench.options import options
 from bench.repositories import CACHE, Repository, cloned, environment, large, small
 from bench.server import serving
-from bench.table import Figures, table
 from bench.timing import MILLION, Failed, Ran, changed_at, medians, run
 
-ACCOUNT = "I add it.\n\n<commit>\nSay that the benchmark was here\n</commit>\n\n"
+MESSAGE = "Say that the benchmark was here"
+ACCOUNT = f"I add it.\n\n<commit>\n{MESSAGE}\n</commit>\n\n"
 IMPORT = "import anthropic, time; print(time.monotonic_ns())"
+Figures = dict[str, float]
 Subject = Callable[[Repository], Figures]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _options(arguments)
-    program = aider.find(options.aider) if options.with_aider else None
+    given = options(
+        "bench.edit", __doc__, arguments,
+        runs=(7, "how often each is measured"),
+        repository=(Path, "the large repository: a clone of it is used, not itself"),
+        file=(str, "the file of it that is edited (default: one of usual size)"),
+        aider=(Path, f"the program (default: installed in {CACHE.name}/aider)"),
+        without_aider=(False, "leave aider out"),
+    )  # fmt: skip
+    program = None if given.without_aider else aider.find(given.aider)
     subjects: dict[str, Subject] = {
         "import": import_alone,
         "repoagent": edit_by_repoagent,
@@ -37,9 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if program is not None:
         aider.prepare(program, Path(environment()["HOME"]))
         subjects["aider"] = partial(edit_by_aider, program)
-    repositories = (small(), cloned(options.repository, options.file) if options.repository else large())
-    found = measure(repositories, subjects, options.runs)
-    print(f"{_machine()}\nMedians of {options.runs} runs in turns.")
+    named = given.repository
+    repositories = (small(), cloned(named, given.file) if named else large())
+    found = measure(repositories, subjects, given.runs)
+    print(f"{_machine()}\nMedians of {given.runs} runs in turns.")
     for repository in repositories:
         print(f"\n{repository.describe()}: {repository.edit.path}\n{table(found[repository])}")
 
@@ -82,10 +92,8 @@ def import_alone(repository: Repository) -> Figures:
 def commit_alone(repository: Repository) -> Figures:
     """The same change, made by hand before, as one commit."""
     repository.write()
-    message = "--message=Say that the benchmark was here"
-    ran = run(
-        ["git", "commit", "--quiet", message, "--", repository.edit.path], repository.top, environment()
-    )
+    command = ["git", "commit", "--quiet", f"--message={MESSAGE}", "--", repository.edit.path]
+    ran = run(command, repository.top, environment())
     _check(repository, ran)
     return {"commit": ran.wall_ms, "cpu": ran.cpu_ms}
 
@@ -101,9 +109,7 @@ def edit_by_repoagent(repository: Repository) -> Figures:
 
 def edit_by_aider(program: Path, repository: Repository) -> Figures:
     """aider asks a second time, for the message of its commit."""
-    with serving(
-        ["I add it.\n\n" + repository.edit.search_replace, "Say that the benchmark was here"]
-    ) as server:
+    with serving(["I add it.\n\n" + repository.edit.search_replace, MESSAGE]) as server:
         env = {**environment(), **aider.environment(server.url)}
         ran = run(aider.command(program, repository.edit), repository.top, env)
         return _figures(repository, ran, server.calls())
@@ -136,16 +142,64 @@ def _machine() -> str:
     return f"Python {python}, {git}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}."
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.edit", description=__doc__)
-    parser.add_argument("--runs", type=int, default=7, help="how often each is measured (default 7)")
-    parser.add_argument(
-        "--repository", type=Path, help="the large repository: a clone of it is used, not itself"
-    )
-    parser.add_argument("--file", help="the file of it that is edited (default: one of usual size)")
-    parser.add_argument("--aider", type=Path, help=f"the program (default: installed in {CACHE.name}/aider)")
-    parser.add_argument("--without-aider", dest="with_aider", action="store_false")
-    return parser.parse_args(arguments)
+@dataclass(frozen=True)
+class Row:
+    """`figure` of each subject; `beside` is the subject that it is compared with, `limit` what repoagent may take: in
+    all, or (`more`) more than that subject."""
+
+    label: str
+    figure: str
+    unit: str
+    beside: str = "aider"
+    limit: float | None = None
+    more: bool = False
+
+
+ROWS = (
+    Row("command to request", "request", "ms", "import", 400, more=True),
+    Row("last byte to commit", "commit", "ms", "git", 300),
+    Row("last byte to end", "end", "ms", "aider"),
+    Row("in all", "total", "ms", "aider"),
+    Row("processor time", "cpu", "ms", "aider"),
+    Row("peak memory", "peak", "MiB", "aider", 150),
+    Row("  its git processes too", "peak of all", "MiB"),
+    Row("tokens sent (bytes / 4)", "tokens", "", "aider"),
+    Row("requests", "calls", "", "aider"),
+)
+NAMES = {"repoagent": "repoagent", "import": "import anthropic", "git": "git commit", "aider": "aider"}
+
+
+def table(found: Mapping[str, Figures]) -> str:
+    """A line for each row: what every subject took, the ratio of repoagent to its baseline, and the limit."""
+    columns = [name for name in NAMES if name in found]
+    lines = [_line("", [NAMES[name] for name in columns], "ratio", "limit")]
+    for row in ROWS:
+        cells = [_cell(found[name].get(row.figure), row.unit) for name in columns]
+        lines.append(_line(row.label, cells, _ratios(row, found), _verdict(row, found)))
+    return "\n".join(lines)
+
+
+def _line(label: str, cells: list[str], ratio: str, verdict: str) -> str:
+    return (f"  {label:24}" + "".join(f"{cell:>18}" for cell in cells) + f"   {ratio:44}{verdict}").rstrip()
+
+
+def _cell(value: float | None, unit: str) -> str:
+    return "" if value is None else f"{value:,.0f} {unit}".rstrip()
+
+
+def _ratios(row: Row, found: Mapping[str, Figures]) -> str:
+    """repoagent as a multiple of each baseline of the row."""
+    ours = found["repoagent"][row.figure]
+    others = [name for name in dict.fromkeys((row.beside, "aider")) if found.get(name, {}).get(row.figure)]
+    return ", ".join(f"{ours / found[name][row.figure]:.2f} x {NAMES[name]}" for name in others)
+
+
+def _verdict(row: Row, found: Mapping[str, Figures]) -> str:
+    if row.limit is None:
+        return ""
+    taken = found["repoagent"][row.figure] - (found[row.beside][row.figure] if row.more else 0)
+    sign = "+" if row.more else ""
+    return f"{taken:{sign},.0f} of {sign}{row.limit:,.0f} {row.unit}: {'kept' if taken <= row.limit else 'MISSED'}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ start of the process to the arrival of the request at a local server. Needs /pro
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import statistics
@@ -21,8 +20,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from bench.options import options
 from bench.repositories import Repository, cloned, environment, small
-from bench.server import events
+from bench.server import Handler, events
 from bench.timing import MILLION, Failed
 
 MOST = 1.25  # times the script
@@ -46,7 +46,11 @@ class Took:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = _options(arguments)
+    given = options(
+        "bench.first_byte", __doc__, arguments,
+        runs=(9, "how often each is measured"),
+        repository=(Path, "work in a clone of it, not in one that is made here"),
+    )  # fmt: skip
     if not Path("/proc/self/stat").exists():
         raise SystemExit("there is no /proc here: this benchmark needs Linux")
     repository = cloned(given.repository) if given.repository else small()
@@ -91,11 +95,10 @@ def table(samples: Mapping[str, Sequence[Took]]) -> str:
         wall, cpu = (statistics.median(getattr(one, what) for one in took) for what in ("wall", "cpu"))
         line = f"  {name:16}{wall:>7,.0f} ms{cpu:>7,.0f} ms"
         if took is not base:
+            pairs = list(zip(took, base, strict=True))
             ratios = [
-                statistics.median(
-                    getattr(one, what) / getattr(other, what) for one, other in zip(took, base, strict=True)
-                )
-                for what in ("wall", "cpu")
+                statistics.median(one.wall / other.wall for one, other in pairs),
+                statistics.median(one.cpu / other.cpu for one, other in pairs),
             ]
             verdict = "kept" if max(ratios) <= MOST else "MISSED"
             line += "".join(f"{ratio:>10.2f}" for ratio in ratios) + f"   at most {MOST}: {verdict}"
@@ -139,36 +142,15 @@ class _Server(ThreadingHTTPServer):
     arrived: tuple[int, int] | None = None  # when, and the ticks until then
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(Handler, BaseHTTPRequestHandler):
     server: _Server
-
-    def do_HEAD(self) -> None:  # a connection that is opened early
-        self._send(b"")
 
     def do_POST(self) -> None:
         now = time.monotonic_ns()
         if self.server.arrived is None:
             self.server.arrived = now, _ticks_of(self.server.session)
-        self.rfile.read(int(self.headers["content-length"]))
-        self._send(events("<reject>It is a benchmark.</reject>"))
-
-    def _send(self, data: bytes) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.first_byte", description=__doc__)
-    parser.add_argument("--runs", type=int, default=9, help="how often each is measured (default 9)")
-    parser.add_argument("--repository", type=Path, help="work in a clone of it, not in one that is made here")
-    return parser.parse_args(arguments)
+        self.body()
+        self.send("text/event-stream", events("<reject>It is a benchmark.</reject>"))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.url = self._line()
+        self.url = process.stdout.readline().strip()
 
     def calls(self) -> list[dict[str, int]]:
         """End the server; of each request, in order: when its last byte had `arrived`, when the last byte of the answer
@@ -35,11 +35,6 @@ class Server:
         messages, without the JSON around them)."""
         out, _ = self._process.communicate()
         return [json.loads(line) for line in out.splitlines()]
-
-    def _line(self) -> str:
-        if self._process.stdout is None:
-            raise AssertionError("no pipe")
-        return self._process.stdout.readline().strip()
 
 
 @contextmanager
@@ -87,40 +82,18 @@ def _message(answer: str) -> dict[str, Any]:
     }
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-    answers: list[str]
-    given = 0
-    turn = threading.Lock()
+class Handler(BaseHTTPRequestHandler):
+    """What the servers of the benches have in common."""
 
-
-class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body leave together
-    server: _Http
 
     def do_HEAD(self) -> None:  # a connection that is opened early
-        self._send("text/plain", b"")
+        self.send("text/plain", b"")
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        arrived = time.monotonic_ns()
-        asked = json.loads(body)
-        with self.server.turn:
-            answer = self.server.answers[min(self.server.given, len(self.server.answers) - 1)]
-            self.server.given += 1
-            if asked.get("stream"):
-                self._send("text/event-stream", events(answer))
-            else:
-                self._send("application/json", json.dumps(_message(answer)).encode())
-            answered = time.monotonic_ns()
-            texts = [asked.get("system"), *(message["content"] for message in asked["messages"])]
-            read = sum(len(text_of(text).encode()) for text in texts)
-            print(json.dumps({"arrived": arrived, "answered": answered, "prompt_bytes": read}), flush=True)
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers["content-length"]))
 
-    def _send(self, kind: str, data: bytes) -> None:
+    def send(self, kind: str, data: bytes) -> None:
         self.send_response(200)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(data)))
@@ -130,6 +103,36 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    answers: list[str]
+    given = 0
+    turn = threading.Lock()
+
+
+class _Handler(Handler, BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body leave together
+    server: _Http
+
+    def do_POST(self) -> None:
+        body = self.body()
+        arrived = time.monotonic_ns()
+        asked = json.loads(body)
+        with self.server.turn:
+            answer = self.server.answers[min(self.server.given, len(self.server.answers) - 1)]
+            self.server.given += 1
+            if asked.get("stream"):
+                self.send("text/event-stream", events(answer))
+            else:
+                self.send("application/json", json.dumps(_message(answer)).encode())
+            answered = time.monotonic_ns()
+            texts = [asked.get("system"), *(message["content"] for message in asked["messages"])]
+            read = sum(len(text_of(text).encode()) for text in texts)
+            print(json.dumps({"arrived": arrived, "answered": answered, "prompt_bytes": read}), flush=True)
 
 
 def main() -> None:

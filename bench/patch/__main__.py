@@ -13,8 +13,7 @@ from bench.origins import with_history
 from bench.patch import __doc__ as about
 from bench.patch.appliers import BASELINES, OURS, available
 from bench.patch.corpus import plan
-from bench.patch.report import bad, difference, dump, failed, table
-from bench.patch.run import Measured, Settings, measured
+from bench.patch.report import Measured, Settings, bad, difference, dump, failed, measured, table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

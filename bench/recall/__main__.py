@@ -9,7 +9,6 @@ instead how fast N memories answer.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -17,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from bench.options import REPOSITORIES, options
 from bench.recall.corpus import Corpus, Question, load, write
-from bench.recall.methods import Method, bare, filled, ours, substring
-from bench.recall.speed import speed
+from bench.recall.search import Method, bare, filled, ours, speed, substring
 
 KINDS = {"later": "later subjects", "item": "known items", "vague": "vaguely known", "name": "names by parts"}
 OURS = "repoagent"
@@ -28,12 +27,13 @@ Passages = dict[str, tuple[int, int]]  # kind: first files that are right, and o
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
-    parser.add_argument("--repo", nargs="+", type=Path, required=True, metavar="PATH", help="repositories")
-    parser.add_argument("--questions", type=int, default=150, metavar="N", help="of each kind, at most (150)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S")
-    parser.add_argument("--speed", type=int, metavar="N", help="measure how fast N memories answer")
-    args = parser.parse_args()
+    args = options(
+        "bench.recall", __doc__,
+        repo=([Path], REPOSITORIES),
+        questions=(150, "of each kind, at most"),
+        seed=(1, ""),
+        speed=(int, "measure how fast so many memories answer"),
+    )  # fmt: skip
     if args.speed:
         speed([load(repository, args.questions, args.seed) for repository in args.repo], args.speed)
         return
@@ -110,13 +110,15 @@ def texts_table(shown: Mapping[str, Sequence[Passages]]) -> str:
 def table(found: Sequence[Mapping[str, Figures]]) -> str:
     """A line for each method; by how much ours is ahead stands behind each figure."""
     lines = ["  " + " " * 26 + "".join(f"{title:26}" for title in KINDS.values()).rstrip()]
-    model_setup = {method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}
-             for method in found[0]}  # fmt: skip
-    for method, mine in model_setup.items():
+    means = {
+        method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}
+        for method in found[0]
+    }
+    for method, mine in means.items():
         cells = []
         for kind in KINDS:
             first, second = mine[kind]
-            best = model_setup[OURS][kind]
+            best = means[OURS][kind]
             ahead = "" if method == OURS else f" x{_ratio(best[0], first)} x{_ratio(best[1], second)}"
             cells.append(f"{first:.3f} / {second:.3f}{ahead}".ljust(26))
         lines.append(f"  {method:26}{''.join(cells)}".rstrip())

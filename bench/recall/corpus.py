@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.origins import git, name_of
 
 MOST_COMMITS = 6_000
 MOST_FILES = 30  # of a commit: a larger one is no answer to a question
@@ -66,11 +67,11 @@ def load(repository: Path, most: int, seed: int) -> Corpus:
     chance = random.Random(seed)
     questions = [
         *_later(after, known, most, chance),
-        *_items(before, most, chance),
-        *_vague(before, most, chance),
+        *_remembered("item", before, most, chance),
+        *_remembered("vague", before, most, chance),
         *_names(texts, most, chance, day=before[-1].day if before else ""),
     ]
-    return Corpus(repository.parent.name.partition("+")[2] or repository.name, texts, tuple(questions))
+    return Corpus(name_of(repository), texts, tuple(questions))
 
 
 def write(corpus: Corpus, root: Path) -> None:
@@ -95,11 +96,10 @@ def write(corpus: Corpus, root: Path) -> None:
 
 def _commits(repository: Path) -> list[Commit]:
     """The newest commits, oldest of them first; no merges, none of many files."""
-    asked = ["git", "-C", str(repository), "-c", "core.quotePath=false", "log", "--no-merges", "--name-only"]
     form = "--format=%x01%H%x02%cs%x02%s%x02%b%x03"
-    done = subprocess.run([*asked, f"-n{MOST_COMMITS}", form], capture_output=True, check=True)
+    log = git(repository, "log", "--no-merges", "--name-only", f"-n{MOST_COMMITS}", form)
     found = []
-    for entry in done.stdout.decode(errors="replace").split("\x01")[1:]:
+    for entry in log.decode(errors="replace").split("\x01")[1:]:
         head, _, rest = entry.partition("\x03")
         commit, day, subject, body = head.split("\x02", 3)
         files = tuple(line for line in rest.split("\n") if line)
@@ -120,48 +120,44 @@ def _texts(commit: Commit) -> list[Text]:
 
 def _later(commits: Sequence[Commit], known: set[str], most: int, chance: random.Random) -> list[Question]:
     """Subjects of later commits without the names of their files: which files are meant?"""
-    found = []
-    for commit in chance.sample(commits, len(commits)):
+
+    def ask(commit: Commit) -> Question | None:
         answers = frozenset(file for file in commit.files if file in known)
         text = _without_names(commit.subject, commit.files)
-        if answers and len(commit.files) <= 10 and len(re.findall(r"\w{3,}", text)) >= 3:
-            found.append(Question("later", text, answers, commit.day))
-        if len(found) == most:
-            break
-    return found
+        clear = answers and len(commit.files) <= 10 and len(re.findall(r"\w{3,}", text)) >= 3
+        return Question("later", text, answers, commit.day) if clear else None
+
+    return _asked(commits, ask, most, chance)
 
 
-def _items(commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
-    """Half of the words of something that is remembered, in another order: what was it?"""
-    found = []
-    for commit in chance.sample(commits, len(commits)):
+def _remembered(kind: str, commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
+    """Half of the words of something that is remembered, in another order: what was it? If "vague", a third of them
+    among as many of something else, as one asks who does not remember the words, so that no passage has all of them."""
+
+    def ask(commit: Commit) -> Question | None:
         text = commit.note if commit.note and chance.random() < 0.5 else commit.subject
-        words = text.split()
+        others = chance.choice(commits).subject.split() if kind == "vague" else []
+        words = text.split()[:24]
         if len(words) < 6 or len(commit.files) > 5:
-            continue
-        kept = chance.sample(words[:24], max(3, len(words[:24]) // 2))
-        asked = " ".join(kept)
-        found.append(Question("item", asked, frozenset(commit.files), commits[-1].day, frozenset({text})))
-        if len(found) == most:
-            break
-    return found
+            return None
+        count = max(3, len(words) // (3 if kind == "vague" else 2))
+        chosen = chance.sample(words, count)
+        if kind == "vague":
+            chosen += chance.sample(others, min(count, len(others)))
+            chance.shuffle(chosen)
+        return Question(kind, " ".join(chosen), frozenset(commit.files), commits[-1].day, frozenset({text}))
+
+    return _asked(commits, ask, most, chance)
 
 
-def _vague(commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
-    """A third of the words of something that is remembered, among as many of something else: as one asks who does not
-    remember the words, so that no passage has all of them."""
-    found = []
+def _asked(
+    commits: Sequence[Commit], ask: Callable[[Commit], Question | None], most: int, chance: random.Random
+) -> list[Question]:
+    """At most `most` questions, of commits in any order."""
+    found: list[Question] = []
     for commit in chance.sample(commits, len(commits)):
-        text = commit.note if commit.note and chance.random() < 0.5 else commit.subject
-        words, others = text.split()[:24], chance.choice(commits).subject.split()
-        if len(words) < 6 or len(commit.files) > 5:
-            continue
-        count = max(3, len(words) // 3)
-        asked = [*chance.sample(words, count), *chance.sample(others, min(count, len(others)))]
-        chance.shuffle(asked)
-        found.append(
-            Question("vague", " ".join(asked), frozenset(commit.files), commits[-1].day, frozenset({text}))
-        )
+        if question := ask(commit):
+            found.append(question)
         if len(found) == most:
             break
     return found

@@ -12,13 +12,70 @@ README.md says how to judge a prompt with it.
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import shutil
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from bench.relay.report import report
-from bench.relay.server import ANSWERS, MODEL, listening, waiting
+from bench.relay.server import ANSWERS, MODEL, blocks_of, listening, text_of, waiting
+
+_OBSERVATION = re.compile(r"(?s)<observation-(\w+)(?: kind=\"([\w.-]+)\")?>\n(.*?)\n</observation-\1>")
+# Kinds of observations that always say no, and how the others begin that do.
+_NO = {"correction", "repeated", "objection", "unfinished", "before_finish", "check", "hook", "reminder",
+       "skipped"}  # fmt: skip
+_BEGINS = re.compile(
+    r"(?i)(there is no |not |nothing |say what|skipped|.*\b(?:was|were) not (?:run|done|started|performed))"
+)
+
+
+def report(folder: Path, run: str = "", *, whole: bool = False) -> str:
+    """A line for each run, below it one for each refusal in it (all of its text with `whole`)."""
+    lines = [f"{'run':24}{'calls':>6}{'fresh':>9}{'cached':>9}{'out':>8}{'seconds':>9}{'refusals':>10}"]
+    for log in sorted(folder.glob(f"{run or '*'}/log.jsonl")):
+        calls = [json.loads(line) for line in log.read_text().splitlines()]
+        fresh, cached, out, seconds = (
+            sum(call[name] for call in calls) for name in ("fresh", "cached", "out", "seconds")
+        )
+        refused = list(refusals(log.parent))
+        lines.append(
+            f"{log.parent.name:24}{len(calls):>6}{fresh:>9,}{cached:>9,}{out:>8,}{seconds:>9,.0f}{len(refused):>10}"
+        )
+        lines += [
+            f"    {where}: {said if whole else said.partition(chr(10))[0][:160]}" for where, said in refused
+        ]
+    return "\n".join(lines)
+
+
+def refusals(run: Path) -> Iterator[tuple[str, str]]:
+    """("003 edit", what it says) for each observation that was new in a request and says no."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for path in sorted(run.glob("*.request.json")):
+        now = Counter(_observations(json.loads(path.read_text())))
+        for kind, text in (now - seen).elements():
+            if _says_no(kind, text):
+                yield f"{path.name[:3]} {kind or 'result'}", text
+        seen |= now
+
+
+def _observations(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for role, block in blocks_of(body):
+        if role == "user" and block["type"] == "tool_result":
+            content = block.get("content") or ""
+            said = content if isinstance(content, str) else "\n".join(map(text_of, content))
+            yield ("is_error" if block.get("is_error") else ""), said
+        elif role == "user" and block["type"] == "text":
+            yield from ((found[2] or "", found[3]) for found in _OBSERVATION.finditer(block["text"]))
+
+
+def _says_no(kind: str, text: str) -> bool:
+    if kind == "edit":
+        return not text.startswith(("Applied", "applied"))
+    return kind == "is_error" or kind in _NO or bool(_BEGINS.match(text))
 
 
 def main() -> None:
@@ -92,17 +149,13 @@ def _options() -> argparse.Namespace:
             verb.add_argument("--run", default="", metavar="NAME", help="only this run")
         if name == "wait":
             verb.add_argument(
-                "--seconds", type=float, default=3600.0, help="give up after so long (default 3600)"
+                "--seconds", type=float, default=3600.0, help="give up after so long (%(default)s)"
             )
         if name == "answer":
             verb.add_argument("answer", metavar="FILE", help="text, or blocks of content as .json")
-            verb.add_argument(
-                "--number", type=int, metavar="N", help="of the request (default: the first that waits)"
-            )
+            verb.add_argument("--number", type=int, help="of the request (default: the first that waits)")
         if name == "report":
-            verb.add_argument(
-                "--whole", action="store_true", help="print each refusal whole, not its first line"
-            )
+            verb.add_argument("--whole", action="store_true", help="print each refusal whole")
     return parser.parse_args()
 
 

@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from bench.server import Handler
+
 MODEL = "anthropic/claude-sonnet-5-5"
 ANSWERS = {".json": ".answer.json", ".txt": ".answer.txt"}
 PING = 5.0  # seconds; without a byte a client gives up
@@ -167,16 +169,12 @@ def _events(blocks: list[Block], stop: str, sequence: str | None, out: int) -> I
             "thinking": {"thinking": "", "signature": ""},
             "tool_use": {"input": {}},
         }
-        yield {
-            "type": "content_block_start",
-            "index": index,
-            "content_block": {**block, **empty.get(kind, {})},
-        }
+        begun = {**block, **empty.get(kind, {})}
+        yield {"type": "content_block_start", "index": index, "content_block": begun}
         deltas: list[Block] = []
         if kind == "text":
-            deltas = [
-                {"type": "text_delta", "text": piece} for piece in re.findall(r"(?s).{1,200}", block["text"])
-            ]
+            pieces = re.findall(r"(?s).{1,200}", block["text"])
+            deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
         elif kind == "thinking":
             deltas = [
                 {"type": "thinking_delta", "thinking": block["thinking"]},
@@ -191,11 +189,9 @@ def _events(blocks: list[Block], stop: str, sequence: str | None, out: int) -> I
     yield {"type": "message_stop"}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler, BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.0"  # an answer ends with its connection
     server: _Http
-
-    def do_HEAD(self) -> None:
-        self._json({}, body=False)
 
     def do_GET(self) -> None:
         models = [
@@ -205,23 +201,23 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"data": models, "has_more": False, "first_id": _IDS[0], "last_id": _IDS[-1]})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = json.loads(self.body())
         path = self.path.partition("?")[0].rstrip("/")
         if path.endswith("/count_tokens"):
             return self._json({"input_tokens": sum(tokens(text_of(block)) for _, block in blocks_of(body))})
         run = re.sub(r"[^\w.-]", "", path.removesuffix("/v1/messages").strip("/").replace("/", "-")) or "run"
         began = time.monotonic()
         request, counts = self.server.take_in(run, body)
+        used = {
+            "input_tokens": counts["fresh"],
+            "cache_read_input_tokens": counts["cached"],
+            "output_tokens": 1,
+        }
         message = {
             "id": f"msg_{run}_{request.name[:3]}",
             "type": "message",
             "role": "assistant",
             "content": [],
-        }
-        used = {
-            "input_tokens": counts["fresh"],
-            "cache_read_input_tokens": counts["cached"],
-            "output_tokens": 1,
         }
         message |= {"model": body.get("model", ""), "stop_reason": None, "stop_sequence": None, "usage": used}
         streamed = bool(body.get("stream"))
@@ -242,17 +238,18 @@ class _Handler(BaseHTTPRequestHandler):
         out = sum(tokens(text_of(block)) for block in blocks)
         took = round(time.monotonic() - began, 1)
         with self.server.turn, (request.parent / "log.jsonl").open("a") as log:
-            log.write(
-                json.dumps({"call": int(request.name[:3]), **counts, "out": out, "seconds": took}) + "\n"
-            )
+            line = {"call": int(request.name[:3]), **counts, "out": out, "seconds": took}
+            log.write(json.dumps(line) + "\n")
         if streamed:
             for event in _events(blocks, stop, sequence, out):
                 self._event(event)
         else:
-            used = {**used, "output_tokens": out}
-            self._json(
-                {**message, "content": blocks, "stop_reason": stop, "stop_sequence": sequence, "usage": used}
-            )
+            stopped = {
+                "stop_reason": stop,
+                "stop_sequence": sequence,
+                "usage": {**used, "output_tokens": out},
+            }
+            self._json({**message, "content": blocks, **stopped})
         return None
 
     def _is_gone(self) -> bool:
@@ -265,14 +262,5 @@ class _Handler(BaseHTTPRequestHandler):
     def _event(self, event: dict[str, Any]) -> None:
         self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
 
-    def _json(self, answer: dict[str, Any], *, body: bool = True) -> None:
-        data = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        if body:
-            self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def _json(self, answer: dict[str, Any]) -> None:
+        self.send("application/json", json.dumps(answer).encode())

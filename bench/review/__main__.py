@@ -20,37 +20,28 @@ A repository is cloned to a folder of its own, which shares its objects, so that
 
 from __future__ import annotations
 
-import argparse
-import subprocess
-import tempfile
 from pathlib import Path
 
+from bench.options import REPOSITORIES, options
+from bench.origins import name_of, shared_clone
 from bench.review.replay import Figures, replay
 from repoagent.review.checks.statistics import wilson_lower
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repo", type=Path, nargs="+", required=True)
-    parser.add_argument("--commits", type=int, default=300)
-    parser.add_argument("--examples", type=int, default=0, help="findings of each rule to print")
-    given = parser.parse_args()
+    given = options(
+        "bench.review", __doc__,
+        repo=([Path], REPOSITORIES),
+        commits=(300, "of each repository"),
+        examples=(0, "findings of each rule to print"),
+    )  # fmt: skip
     total: dict[str, Figures] = {}
     commits = 0
     for repository in given.repo:
-        with tempfile.TemporaryDirectory(prefix="bench-review-") as folder:
-            top = Path(folder) / "clone"
-            subprocess.run(
-                ["git", "clone", "--quiet", "--shared", "--no-checkout", str(repository), str(top)],
-                check=True,
-            )
+        with shared_clone(repository) as top:
             found, reviewed = replay(top, given.commits)
         commits += reviewed
-        print(
-            f"{repository.parent.name if repository.name == 'repo' else repository.name}: {reviewed} commits"
-        )
+        print(f"{name_of(repository)}: {reviewed} commits")
         for rule, figure in found.items():
             print(_line(rule, figure, reviewed), flush=True)
             for example in figure.examples[-given.examples :] if given.examples else ():
@@ -68,25 +59,22 @@ def main() -> None:
         some = [each for each in total["partner-missing"].sure if low <= each[0] < high]
         if some:
             right, usual = (sum(each[place] for each in some) / len(some) for place in (1, 2))
-            print(
-                f"  {low:.1f} to {min(high, 1):.1f}{len(some):>6} findings{right:>8.0%} right{usual:>8.0%} usual"
-            )
+            label = f"{low:.1f} to {min(high, 1):.1f}"
+            print(f"  {label}{len(some):>6} findings{right:>8.0%} right{usual:>8.0%} usual")
 
 
 def _line(rule: str, figure: Figures, commits: int) -> str:
     said = figure.named + figure.beside
-    left_out = (
-        f"   {figure.named / said:.0%} of {said} names right, {figure.named / figure.hidden:.0%} found"
-        if said
-        else ""
-    )
+    left_out = ""
+    if said:
+        left_out = (
+            f"   {figure.named / said:.0%} of {said} names right, {figure.named / figure.hidden:.0%} found"
+        )
     if not figure.found:
         return f"  {rule:22}        0{'':35}{left_out}"
     right = figure.right / figure.found
-    least = wilson_lower(figure.right, figure.found)
-    usual = figure.usual / figure.found
-    alarmed = figure.alarmed / max(1, commits)
-    shares = f"{alarmed:>9.1%}{right:>8.0%}{least:>10.0%}{usual:>8.0%}"
+    least, usual = lower(figure.right, figure.found), figure.usual / figure.found
+    shares = f"{figure.alarmed / max(1, commits):>9.1%}{right:>8.0%}{least:>10.0%}{usual:>8.0%}"
     return f"  {rule:22}{figure.found:>9,}{shares}{left_out}"
 
 

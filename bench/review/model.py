@@ -8,7 +8,6 @@ the number is that of a changed line, and the quote is somewhere in the file. No
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.options import REPOSITORIES, options
+from bench.origins import name_of
 from repoagent.git.process import git
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
@@ -53,20 +54,18 @@ class Case:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.review.model", description=__doc__)
-    parser.add_argument("--repo", nargs="+", type=Path, required=True, metavar="PATH", help="repositories")
-    parser.add_argument("--commits", type=int, default=100, metavar="N", help="of each repository (100)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S")
-    args = parser.parse_args()
+    args = options(
+        "bench.review.model", __doc__,
+        repo=([Path], REPOSITORIES), commits=(100, "of each repository"), seed=(1, ""),
+    )  # fmt: skip
     total: Counter[tuple[str, str, str]] = Counter()
     for repository in args.repo:
         began = time.process_time()
         found = measured(repository, args.commits, random.Random(args.seed))
         total += found
         cases = sum(count for (method, _, _), count in found.items() if method == "ours")
-        print(
-            f"{repository.parent.name}: {cases:,} findings, {time.process_time() - began:.0f} s", flush=True
-        )
+        spent = time.process_time() - began
+        print(f"{name_of(repository)}: {cases:,} findings, {spent:.0f} s", flush=True)
     print(table(total))
     if any(total["ours", kind, "wrong"] for kind in (*GOOD, *BAD)):
         sys.exit("a finding was let through that is wrong")
@@ -133,30 +132,29 @@ def _made(kind: str, number: int, view: FileView, views: Views, rng: random.Rand
     changed = set(view.changed(old=False))
     if kind in GOOD:
         return _good(kind, number, view, rng)
+    quote: list[str] = []
     if kind == "made up":
-        return _bad(
-            kind,
-            view,
-            number,
-            [line.replace(rng.choice(_WORD.findall(line)), f"frobnicate_{rng.random():.6f}"[:18])],
-        )
-    if kind == "one word other":
+        quote = [line.replace(rng.choice(_WORD.findall(line)), f"frobnicate_{rng.random():.6f}"[:18])]
+    elif kind == "one word other":
         words = _WORD.findall(line)
-        return _bad(kind, view, number, [line.replace(words[-1], words[0], 1)])
-    if kind == "other file":
-        others = [
-            other.new[n]
-            for name, other in views.items()
-            if name != view.path
-            for n in other.changed(old=False)
-        ]
-        return _bad(kind, view, number, [rng.choice(others)]) if others else None
-    if kind == "lines left out":
+        quote = [line.replace(words[-1], words[0], 1)]
+    elif kind == "other file":
+        rest = (other for name, other in views.items() if name != view.path)
+        others = [other.new[n] for other in rest for n in other.changed(old=False)]
+        quote = [rng.choice(others)] if others else []
+    elif kind == "lines left out":
         run = [number, number + 1, number + 2]
-        return _bad(kind, view, number, [view.new[n] for n in run[::2]]) if set(run) <= changed else None
-    if kind == "removed":
+        quote = [view.new[n] for n in run[::2]] if set(run) <= changed else []
+    elif kind == "removed":
         gone = view.changed(old=True)
-        return _bad(kind, view, number, [view.old[rng.choice(gone)]]) if gone else None
+        quote = [view.old[rng.choice(gone)]] if gone else []
+    else:
+        return _unchanged(kind, number, view, changed, rng)
+    return _bad(kind, view, number, quote) if quote else None
+
+
+def _unchanged(kind: str, number: int, view: View, changed: set[int], rng: random.Random) -> Case | None:
+    """A line that the change did not make; for a twin, one that reads as a changed one does."""
     texts = {" ".join(view.new[n].split()) for n in changed}
     twin = kind == "unchanged twin"
     rest = [
@@ -165,13 +163,10 @@ def _made(kind: str, number: int, view: FileView, views: Views, rng: random.Rand
     if not rest:
         return None
     other = rng.choice(rest)
-    if twin:
-        return (
-            Case(kind, _claim(view, other, [view.new[other]]), None)
-            if _WORD.search(view.new[other])
-            else None
-        )
-    return _bad(kind, view, rng.choice([number, other]), [view.new[other]])
+    if not twin:
+        return _bad(kind, view, rng.choice([number, other]), [view.new[other]])
+    found = _WORD.search(view.new[other])
+    return Case(kind, _claim(view, other, [view.new[other]]), None) if found else None
 
 
 def _good(kind: str, number: int, view: FileView, rng: random.Random) -> Case | None:
@@ -211,10 +206,9 @@ def _bad(kind: str, view: FileView, number: int, quote: Sequence[str]) -> Case |
     return Case(kind, _claim(view, number, quote), None)
 
 
-def _claim(view: FileView, number: int, quote: Sequence[str]) -> Claim:
-    return Claim(
-        "correctness", view.path, number, number + len(quote) - 1, "It is wrong", tuple(quote), "So it is."
-    )
+def _claim(view: View, number: int, quote: Sequence[str]) -> Claim:
+    last = number + len(quote) - 1
+    return Claim("correctness", view.path, number, last, "It is wrong", tuple(quote), "So it is.")
 
 
 def table(counts: Mapping[tuple[str, str, str], int]) -> str:

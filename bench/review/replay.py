@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.origins import git
 from repoagent.config.layers import load
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.history.index.index import open_index
@@ -67,11 +67,8 @@ class Figures:
 
 def log(top: Path) -> list[Told]:
     """All commits but merges, newest first."""
-    out = subprocess.run(
-        ["git", "-C", str(top), "log", "--no-merges", "--date-order", "--name-only", "-z", "--no-renames",
-         "--format=%x01%H %ct %ae%x02%s"],
-        stdout=subprocess.PIPE, check=True,
-    ).stdout  # fmt: skip
+    form = "--format=%x01%H %ct %ae%x02%s"
+    out = git(top, "log", "--no-merges", "--date-order", "--name-only", "-z", "--no-renames", form)
     found: list[Told] = []
     for entry in out.split(b"\x01")[1:]:
         head, _, rest = entry.partition(b"\0")

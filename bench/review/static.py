@@ -12,17 +12,17 @@ A repository is cloned to a folder of its own, which shares its objects, so that
 
 from __future__ import annotations
 
-import argparse
 import ast
 import random
 import re
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.options import REPOSITORIES, options
+from bench.origins import git, name_of, shared_clone
 from repoagent.config.layers import load
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.review.change import Change
@@ -40,31 +40,28 @@ _DEBUG = re.compile(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repo", type=Path, nargs="+", required=True)
-    parser.add_argument("--commits", type=int, default=500)
-    parser.add_argument("--faults", type=int, default=40)
-    parser.add_argument("--examples", type=int, default=0, help="findings of each rule to print")
-    options = parser.parse_args()
+    given = options(
+        "bench.review.static", __doc__,
+        repo=([Path], REPOSITORIES),
+        commits=(500, "of each repository"),
+        faults=(40, "of each kind"),
+        examples=(0, "findings of each rule to print"),
+    )  # fmt: skip
     alarms: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     commits = 0
-    for repository in options.repo:
-        with tempfile.TemporaryDirectory(prefix="bench-review-") as folder:
-            top = Path(folder) / "clone"
-            _git(Path(folder), "clone", "--quiet", "--shared", str(repository), str(top))
+    for repository in given.repo:
+        name = name_of(repository)
+        with shared_clone(repository, checkout=True) as top:
             worktree = open_worktree(top)
-            name = repository.parent.name if repository.name == "repo" else repository.name
-            found, reviewed, seconds = _replay(worktree, name, options.commits, options.examples)
-            put = _inject(worktree, options.faults)
+            found, reviewed, seconds = _replay(worktree, name, given.commits, given.examples)
+            put = _inject(worktree, given.faults)
         commits += reviewed
         alarms += found
         tried += put
         told = ", ".join(f"{rule} {found[rule]}" for rule in STATIC)
         print(f"{name}: {reviewed} commits in {seconds:.0f} s; {told}", flush=True)
-    print(f"\nall {len(options.repo)} repositories: {commits:,} commits")
+    print(f"\nall {len(given.repo)} repositories: {commits:,} commits")
     print(f"{'rule':18}{'alarms':>8}{'baseline':>10}{'faults':>8}{'found':>8}{'baseline':>10}")
     for rule in STATIC:
         faults = tried[rule, "faults"]
@@ -82,14 +79,10 @@ def _share(count: int, of: int, rule: str = "") -> str:
     return f"{count / of:.0%}" if of and (not rule or rule in _BASELINES) else "-"
 
 
-def _git(top: Path, *arguments: str) -> bytes:
-    return subprocess.run(["git", "-C", str(top), *arguments], stdout=subprocess.PIPE, check=True).stdout
-
-
 def _replay(worktree: WorkTree, name: str, count: int, examples: int) -> tuple[Counter[str], int, float]:
     """The alarms on the last `count` commits, ours by rule and those of the baselines."""
     settings = load(layout(worktree), worktree.top, flags={f"review.rules.{rule}": "note" for rule in STATIC})
-    ids = _git(worktree.top, "log", "--no-merges", f"--max-count={count}", "--format=%H").decode().split()
+    ids = git(worktree.top, "log", "--no-merges", f"--max-count={count}", "--format=%H").decode().split()
     found: Counter[str] = Counter()
     shown: Counter[str] = Counter()
     begun, reviewed, spent = time.monotonic(), 0, 0.0
@@ -103,9 +96,8 @@ def _replay(worktree: WorkTree, name: str, count: int, examples: int) -> tuple[C
             found[finding.rule] += 1
             shown[finding.rule] += 1
             if shown[finding.rule] <= examples:
-                print(
-                    f"  {name} {commit[:10]} {finding.rule}: {finding.title}  | {finding.quote.strip()[:100]}"
-                )
+                quote = finding.quote.strip()[:100]
+                print(f"  {name} {commit[:10]} {finding.rule}: {finding.title}  | {quote}")
         spent += time.monotonic() - begun
         for rule, baseline in _BASELINES.items():
             found[f"{rule} baseline"] += baseline(worktree, change)
@@ -154,10 +146,10 @@ _BASELINES: dict[str, Callable[[WorkTree, Change], int]] = {
 def _inject(worktree: WorkTree, count: int) -> Counter[tuple[str, str]]:  # type: ignore[type-var]
     """Put each kind of fault into `count` files of the newest commit, one after another, and review what is staged."""
     settings = load(layout(worktree), worktree.top, flags={f"review.rules.{rule}": "note" for rule in STATIC})
-    head = _git(worktree.top, "rev-parse", "HEAD").decode().strip()
+    head = git(worktree.top, "rev-parse", "HEAD").decode().strip()
     paths = [
         path
-        for path in _git(worktree.top, "ls-files", "-z").decode("utf-8", "replace").split("\0")
+        for path in git(worktree.top, "ls-files", "-z").decode("utf-8", "replace").split("\0")
         if path.endswith(tuple(_SUFFIXES)) and not is_test(path) and (worktree.top / path).is_file()
     ]
     source = random.Random(1)
@@ -177,15 +169,15 @@ def _inject(worktree: WorkTree, count: int) -> Counter[tuple[str, str]]:  # type
                 continue
             done += 1
             target.write_text(new)
-            _git(worktree.top, "add", "--", path)
-            change, _ = read_change(worktree, head, ChangeSelector("staged"))
+            git(worktree.top, "add", "--", path)
+            change, _ = read_change(worktree, head, Wanted("staged"))
             told = static_findings(change, worktree, settings).findings
             found[rule, "faults"] += 1
             found[rule, "found"] += any(one.rule == rule and one.location.path == path for one in told)
             if rule in _BASELINES:
                 found[rule, "baseline"] += bool(_BASELINES[rule](worktree, change))
             target.write_text(text)
-            _git(worktree.top, "add", "--", path)
+            git(worktree.top, "add", "--", path)
     return found
 
 
@@ -259,12 +251,9 @@ _DEFINITIONS = {
     "c": r"^(?!static)\w[\w *]*?\b(\w{6,})\([^;]*$",
 }
 _FAULTS = {
-    "conflict-marker": _conflict,
-    "parse-error": _broken,
-    "secret": _secret,
-    "removed-symbol": _renamed,
+    "conflict-marker": _conflict, "parse-error": _broken, "secret": _secret, "removed-symbol": _renamed,
     "debug-leftover": _debugging,
-}
+}  # fmt: skip
 
 
 if __name__ == "__main__":

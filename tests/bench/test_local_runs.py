@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.local.__main__ import main
-from bench.local.paste import pasted, question
+from bench.local.runs import pasted, question
 from bench.local.tasks import FOLDER, load
 
 pytestmark = pytest.mark.soak

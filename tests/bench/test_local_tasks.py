@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.local.frozen import May, damage, frozen
-from bench.local.tasks import Task, all_tasks
+from bench.local.tasks import May, Task, all_tasks, damage, frozen
 
 pytestmark = pytest.mark.soak
 

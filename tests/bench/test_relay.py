@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.relay.report import report
+from bench.relay.__main__ import report
 from bench.relay.server import listening, waiting
 from tests import program
 from tests.conftest import GitRepo

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bench.window.cache import Cache
-from bench.window.methods import METHODS
-from bench.window.runs import simulated
+from bench.window import METHODS, Cache, simulated
 from repoagent.llm.model import Message, Part, Request
 
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from bench.patch.slips_withdrawn import CLOSINGS, OPENINGS, PARTS, TAKEN_BACK, UNCLEAR, spoken
+from bench.patch.refusals_text import UNCLEAR
+from bench.patch.slips_several import CLOSINGS, OPENINGS, PARTS, TAKEN_BACK, spoken
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText

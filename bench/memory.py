@@ -9,7 +9,6 @@ are made in a temporary folder: identity files as `remember` writes them, and a 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -20,6 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from bench.options import options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import identity_file, to_dict
 from repoagent.memory.identity.store import listing, remember, resolve
@@ -32,17 +32,16 @@ _LIMIT_MS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.memory", description=__doc__)
-    parser.add_argument("counts", nargs="*", type=int, default=COUNTS, help="how many memories")
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument(
-        "--folder", type=Path, help="where to make them (default: the folder for temporary files)"
-    )
-    options = parser.parse_args(arguments)
-    for count in options.counts:
-        with tempfile.TemporaryDirectory(dir=options.folder, prefix="bench-memory-") as folder:
+    given = options(
+        "bench.memory", __doc__, arguments,
+        COUNTS=(int, "how many memories", {"nargs": "*", "default": COUNTS}),
+        runs=(200, ""),
+        folder=(Path, "where to make them (default: the folder for temporary files)"),
+    )  # fmt: skip
+    for count in given.counts:
+        with tempfile.TemporaryDirectory(dir=given.folder, prefix="bench-memory-") as folder:
             print(f"\n{count:,} memories")
-            for line in _measure(_made(Path(folder), count), options.runs):
+            for line in _measure(_made(Path(folder), count), given.runs):
                 print(f"  {line}", flush=True)
 
 

@@ -7,7 +7,7 @@ renames and copies, written into a pipe, on the same clone; the command beside a
 
 from __future__ import annotations
 
-import argparse
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.options import options
 from bench.repositories import CACHE, environment, git
 from bench.timing import Ran, run
 from repoagent.git.worktree import open_worktree
@@ -36,16 +37,16 @@ PAIRS = 25  # of the command and the bare program, in turns
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.history", description=__doc__)
-    parser.add_argument("repositories", nargs="+", type=Path, help="repositories with full history")
-    parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args(arguments)
-    for source in options.repositories:
+    given = options(
+        "bench.history", __doc__, arguments,
+        REPOSITORIES=(Path, "repositories with full history", {"nargs": "+"}), runs=(3, ""),
+    )  # fmt: skip
+    for source in given.repositories:
         top = _clone(source.resolve())
         print(
             f"\n{source.resolve().parent.name}: {int(git(top, 'rev-list', '--count', '--no-merges', 'HEAD')):,} commits"
         )
-        for line in (*_mining(top, options.runs), *_updating(top, options.runs), *_asking(top)):
+        for line in (*_mining(top, given.runs), *_updating(top, given.runs), *_asking(top)):
             print(f"  {line}", flush=True)
 
 
@@ -53,7 +54,9 @@ def _mining(top: Path, runs: int) -> list[str]:
     """In turns, so that other load of the machine falls on both."""
     bare, ours = [], []
     for _ in range(runs):
-        bare.append(_run(f"git log {' '.join(map(_quoted, STREAM))} | cat", top))
+        bare.append(
+            run(["sh", "-c", f"git log {shlex.join(STREAM)} | cat"], top, environment(), seconds=3600)
+        )
         shutil.rmtree(top / ".repoagent", ignore_errors=True)
         ours.append(run([PROGRAM, "mine", "--quiet"], top, environment(), seconds=3600))
     size = (top / ".repoagent/history.db").stat().st_size
@@ -150,14 +153,6 @@ def _busiest(top: Path) -> bytes:
     return max((path for path in counts if path in alive and path), key=lambda path: counts[path]).encode(
         "utf-8", "surrogateescape"
     )
-
-
-def _run(command: str, top: Path) -> Ran:
-    return run(["sh", "-c", command], top, environment(), seconds=3600)
-
-
-def _quoted(text: str) -> str:
-    return f"'{text}'"
 
 
 def _clone(source: Path) -> Path:

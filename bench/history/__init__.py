@@ -1,1 +1,0 @@
-"""What the index of a history costs, beside git itself."""

@@ -1,1 +1,0 @@
-"""What of a large file a model is shown, held against what real commits changed."""

@@ -1,1 +1,0 @@
-"""What finding a memory costs, beside reading one file."""

@@ -1,0 +1,270 @@
+"""What a long run sends, and how much of it the provider's prompt cache has already: `python -m bench.window`.
+
+Simulated runs of 60 to 200 steps, from seeds, through three ways to choose what is sent: the window of repoagent, a
+sliding window that drops the oldest turns, and a new summary before each call. All send the same turns (long results
+are in files already) with the same cache marks. Tokens are estimated, as for limits; `cost` counts an input token as 1,
+one read from the cache as 0.1, one written to it as 1.25, and one of a reply that was asked for besides the run as 5.
+The calls for checkpoints are among those counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bench.options import options
+from repoagent.agent.context_window.checkpoint import HEADINGS, borders, is_checkpoint, mechanical, tokens
+from repoagent.agent.context_window.window import Window, marked, room
+from repoagent.agent.state import State
+from repoagent.llm.conversation import Turn, to_messages
+from repoagent.llm.model import Message, Part, Request, Usage, fence
+from repoagent.llm.usage import estimate_tokens
+
+SPILLED = 8192  # bytes: what is longer went to a file as it came
+_WORDS = ["value", "index", "self", "return", "parse", "token", "line", "buffer", "state", "error", "path", "node",
+          "item", "count", "next", "reader"]  # fmt: skip
+
+
+def simulated(seed: int, least: int = 60, most: int = 200) -> tuple[Turn, ...]:
+    """The turns of one run: what is asked, then `least` to `most` steps; the person speaks again now and then."""
+    chance = random.Random(seed)
+    turns = [Turn("user", _prose(chance, 900))]
+    for number in range(chance.randint(least, most)):
+        if number and chance.random() < 0.02:
+            turns.append(Turn("user", _prose(chance, 300)))
+        turns += _step(chance)
+    return tuple(turns)
+
+
+def _step(chance: random.Random) -> Iterator[Turn]:
+    kinds = chance.choices(
+        [("read",), ("read", "read"), ("search",), ("run",), ("edit",), ("edit", "run")],
+        [32, 8, 14, 16, 18, 12],
+    )[0]
+    said, seen = [_prose(chance, _size(chance, 260, 0.7, 2_000))], []
+    for kind in kinds:
+        path = f"src/{chance.choice(_WORDS)}/{chance.choice(_WORDS)}.py"
+        if kind == "read":
+            first = chance.choice([1, 1, 120, 300])
+            text = _code(chance, min(SPILLED, _size(chance, 4_500, 0.8, 40_000)))
+            lines = f"{first}-{first + text.count(chr(10)) - 1}"
+            said.append(f'<read path="{path}" lines="{lines}"/>')
+            seen.append((kind, fence(text, f'file path="{path}" blob="1" lines="{lines}"')))
+        elif kind == "search":
+            said.append(f'<search pattern="{chance.choice(_WORDS)}"/>')
+            seen.append(
+                (kind, fence(_code(chance, min(SPILLED, _size(chance, 1_500, 0.9, 40_000))), "matches"))
+            )
+        elif kind == "run":
+            text = _code(chance, min(SPILLED, _size(chance, 1_800, 1.2, 60_000)))
+            said.append("<run>make test</run>")
+            seen.append((kind, f"exit {chance.choice([0, 0, 1, 2])}\n{fence(text, 'output')}"))
+        else:
+            patch = "".join(f"+{row}\n" for row in _code(chance, _size(chance, 900, 0.8, 8_000)).splitlines())
+            said.append(f"```diff\n--- a/{path}\n+++ b/{path}\n@@\n-old\n{patch}```")
+            seen.append((kind, "Applied."))
+    yield Turn("assistant", "\n".join(said))
+    for kind, text in seen:
+        yield Turn("observation", text, {"kind": kind, "ok": "yes"})
+
+
+def _size(chance: random.Random, middle: float, spread: float, most: int) -> int:
+    """Bytes: log-normal, as sizes of files and outputs are."""
+    return min(most, max(40, int(middle * chance.lognormvariate(0, spread))))
+
+
+def _prose(chance: random.Random, size: int) -> str:
+    return " ".join(chance.choices(_WORDS, k=max(1, size // 6))).capitalize() + "."
+
+
+def _code(chance: random.Random, size: int) -> str:
+    rows = []
+    while size > 0:
+        rows.append(" " * chance.choice([0, 4, 8]) + " ".join(chance.choices(_WORDS, k=chance.randint(2, 9))))
+        size -= len(rows[-1]) + 1
+    return "\n".join(rows) + "\n"
+
+
+LEAST, MARKS, BACK = 1_024, 4, 20
+
+
+@dataclass
+class Cache:
+    kept: set[bytes] = field(default_factory=set)
+
+    def sent(self, request: Request) -> Usage:
+        """What of the request is read from the cache, written to it, and neither; all as input tokens."""
+        blocks = [("system", part) for part in request.system]
+        blocks += [(message.role, part) for message in request.messages for part in message.parts]
+        whole = hashlib.sha256()
+        prefixes: list[tuple[bytes, int]] = []
+        size = 0
+        for role, part in blocks:
+            whole.update(f"{role}\0{part.text}\0".encode())
+            size += estimate_tokens(part.text)
+            prefixes.append((whole.digest(), size))
+        marks = [number for number, (_, part) in enumerate(blocks) if part.cache][-MARKS:]
+        near = {number - back for number in marks for back in range(BACK) if number >= back}
+        found = max((prefixes[number][1] for number in near if prefixes[number][0] in self.kept), default=0)
+        written = 0
+        for number in marks:
+            digest, upto = prefixes[number]
+            if upto >= LEAST:
+                self.kept.add(digest)
+                written = max(written, upto - found)
+        return Usage(input=size - found - written, cache_read=found, cache_write=written)
+
+
+TOOLS = ("read", "search", "run", "edit")
+REPLY = 16_000
+CHECKPOINT = 1_300  # tokens of what a model writes as a checkpoint
+_SYSTEM = (Part("protocol and tools " * 900, cache=True), Part("about the repository " * 400, cache=True))
+_OPENING = (Part("facts, history, neighbors " * 300, cache=True),)
+
+
+@dataclass
+class Sent:
+    """The requests of one run, in their order, and tokens of replies that were asked for beside it."""
+
+    requests: list[Request] = field(default_factory=list)
+    beside: int = 0
+    checkpoints: int = 0
+
+
+def request(turns: tuple[Turn, ...]) -> Request:
+    first, *later = to_messages(turns, "7f3a9c21")
+    messages = (replace(first, parts=(*_OPENING, *first.parts)), *later)
+    return marked(Request(_SYSTEM, messages, REPLY))
+
+
+def budget(context: int) -> int:
+    return room(context, REPLY, Request(_SYSTEM, (Message("user", _OPENING),)))
+
+
+def ours(turns: tuple[Turn, ...], context: int) -> Sent:
+    """Checkpoints that a model writes; the question is a request like the others."""
+    sent = Sent()
+    window = Window(budget(context), TOOLS)
+
+    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
+        sent.requests.append(request(turns))
+        sent.beside += CHECKPOINT
+        words = "decided because of it " * (3 * CHECKPOINT // 22 // len(HEADINGS))
+        return "\n".join(f"## {name}\n{words}" for name in HEADINGS), {}
+
+    state = State((), "7f3a9c21")
+    for turn in turns:
+        if turn.role == "assistant":
+            state = window.ready(state, ask)
+            sent.requests.append(request(window.turns(state)))
+        state = state.with_turn(turn)
+    sent.checkpoints = sum(map(is_checkpoint, state.turns))
+    return sent
+
+
+def sliding(turns: tuple[Turn, ...], context: int) -> Sent:
+    """The oldest turns after the first are dropped, as many as it takes, before each call."""
+    most = budget(context)
+    sent = Sent()
+    for before in _calls(turns):
+        start = next(
+            (n for n in borders(before)[1:] if tokens([before[0], *before[n:]]) <= most), len(before)
+        )
+        whole = tokens(before) <= most
+        sent.requests.append(request(before if whole else (before[0], *before[start:])))
+    return sent
+
+
+def summarized(turns: tuple[Turn, ...], context: int) -> Sent:
+    """What is older than the newest third of the window is told as a summary that is made anew before each call; it
+    costs no call here."""
+    most = budget(context)
+    sent = Sent()
+    for before in _calls(turns):
+        start = next((n for n in borders(before)[1:] if tokens(before[n:]) <= most * 0.3), len(before))
+        old = before[:start]
+        if len(old) < 2:
+            sent.requests.append(request(before))
+            continue
+        said = mechanical([turn for turn in old if turn.role != "user"], TOOLS)[-3 * CHECKPOINT * 3 :]
+        words = tuple(turn for turn in old if turn.role == "user")
+        summary = Turn("observation", said, {"kind": "summary"})
+        sent.requests.append(request((*words, summary, *before[start:])))
+    return sent
+
+
+def _calls(turns: tuple[Turn, ...]) -> Iterator[tuple[Turn, ...]]:
+    for number, turn in enumerate(turns):
+        if turn.role == "assistant":
+            yield turns[:number]
+
+
+METHODS: Mapping[str, Callable[[tuple[Turn, ...], int], Sent]] = {
+    "repoagent": ours,
+    "sliding window": sliding,
+    "summary each turn": summarized,
+}
+
+
+def size(request: Request) -> int:
+    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+    return sum(estimate_tokens(part.text) for part in parts)
+
+
+Figures = dict[str, float]
+CACHED = "% cached"
+COLUMNS = {"calls": 8, "checkpoints": 13, "sent": 14, "largest": 10, CACHED: 10, "cost": 13}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = options(
+        "bench.window", __doc__, arguments,
+        runs=(6, "simulated runs for each window"),
+        seed=(1, ""),
+        context=(int, "tokens", {"nargs": "+", "default": [64_000, 128_000, 200_000]}),
+    )  # fmt: skip
+    for context in given.context:
+        runs = [simulated(given.seed + number) for number in range(given.runs)]
+        steps = sum(turn.role == "assistant" for run in runs for turn in run)
+        print(f"\n{context:,} tokens, {len(runs)} runs, {steps} steps")
+        found = {name: measured(name, runs, context) for name in METHODS}
+        print(table(found), flush=True)
+
+
+def measured(name: str, runs: Sequence[tuple[Turn, ...]], context: int) -> Figures:
+    """The figures of one way over all runs."""
+    usage, beside, checkpoints, calls, largest = Usage(), 0, 0, 0, 0
+    for run in runs:
+        sent = METHODS[name](run, context)
+        cache = Cache()
+        for request in sent.requests:
+            usage += cache.sent(request)
+            largest = max(largest, size(request))
+        beside += sent.beside
+        checkpoints += sent.checkpoints
+        calls += len(sent.requests)
+    cost = usage.input + 0.1 * usage.cache_read + 1.25 * usage.cache_write + 5 * beside
+    return {
+        "calls": calls, "checkpoints": checkpoints, "sent": usage.total, "largest": largest,
+        CACHED: 100 * usage.cache_read / usage.total, "cost": cost,
+    }  # fmt: skip
+
+
+def table(found: Mapping[str, Figures]) -> str:
+    names = "".join(f"{name:>{width}}" for name, width in COLUMNS.items())
+    rows = [f"  {'':18}{names}   of repoagent: sent, cost"]
+    base = found["repoagent"]
+    for name, one in found.items():
+        cells = [
+            f"{one[column]:>{width}{'.1f' if column == CACHED else ',.0f'}}"
+            for column, width in COLUMNS.items()
+        ]
+        ratios = f"{one['sent'] / base['sent']:>8.2f} x {one['cost'] / base['cost']:>8.2f} x"
+        rows.append(f"  {name:18}{''.join(cells)}   {ratios}")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    main()
