@@ -5,7 +5,6 @@ The others stand there twice: helped by the product's identity of files and its 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +41,6 @@ def main() -> None:
         seed=(1, ""),
         asked=(1, "files of one query"),
         every_file=(False, "draw (commit, file) pairs evenly instead of commits"),
-        json=(Path, "write the figures of each repository to this file"),
     )  # fmt: skip
     found: dict[str, Means] = {}
     for repository in args.repo:
@@ -60,9 +58,6 @@ def main() -> None:
     if found:
         mean = average(list(found.values()))
         print(f"mean of {len(found)} repositories\n{table(mean)}\n{verdict(mean, found)}")
-    if args.json:
-        report = {"version": 1, "seed": args.seed, "repositories": found}
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def average(each: Sequence[Means]) -> Means:

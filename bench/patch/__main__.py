@@ -13,7 +13,7 @@ from bench.origins import with_history
 from bench.patch import __doc__ as about
 from bench.patch.appliers import BASELINES, OURS, available
 from bench.patch.corpus import plan
-from bench.patch.report import Measured, Settings, bad, difference, dump, failed, measured, table
+from bench.patch.report import Measured, Settings, bad, difference, failed, measured, table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         only=((str,), "only kinds with this in their name", {"metavar": "KIND"}),
         case=((str,), "only this case", {"metavar": "KIND#N"}),
         show_failures=(0, "print so many answers that went wrong"),
-        dump=(Path, "write what failed (with --case: all) as files to this folder"),
         json=(Path, "write a line for each case"),
         jobs=(os.cpu_count() or 1, "processes"),
         no_baselines=(False, "measure only repoagent"),
@@ -56,9 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures = [one for one in found if failed(one)]
     for one in failures[: given.show_failures]:
         print(f"\n{'=' * 100}\n{_shown(one)}")
-    if given.dump:
-        for one in failures if not given.case else found:
-            dump(one, given.dump)
     if given.json:
         given.json.write_text("".join(json.dumps(_record(one)) + "\n" for one in found))
     return int(any(bad(one) for one in found))

@@ -200,23 +200,6 @@ def _times(found: Sequence[Measured]) -> str:
     return "\n".join(lines)
 
 
-def dump(one: Measured, folder: Path) -> None:
-    """The case as files: what there was, the answer, what was expected and what came."""
-    case = one.case
-    top = folder / case.name.replace("#", "-").replace(" ", "-").replace("/", "-")
-    top.mkdir(parents=True, exist_ok=True)
-    about = f"{case.name}: {one.verdicts[OURS]}\nslips: {', '.join(case.slips)}\n{case.repository} {case.commit}\n"
-    (top / "about.txt").write_text(f"{about}{one.canonical}\n{one.ours.text}\n", errors="surrogateescape")
-    (top / "answer.txt").write_bytes(case.answer.encode())
-    sides = {"before": case.files, "got": one.ours.files or {}}
-    if case.expected is not None:
-        sides["expected"] = expected_files(case)
-    for side, files in sides.items():
-        for path, (data, _) in files.items():
-            (top / f"{side}-{path.strip('/').replace('/', '+')[-100:]}").write_bytes(data)
-    (top / "difference.txt").write_text(difference(one), errors="surrogateescape")
-
-
 def difference(one: Measured) -> str:
     """What came against what was expected."""
     case = one.case

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from pathlib import Path
 
 from bench.options import options
@@ -14,9 +12,8 @@ from bench.origins import with_files
 from bench.split import __doc__ as about
 from bench.split.corpus import LARGE, File, candidates, chosen, local
 from bench.split.judges import KINDS
-from bench.split.marks import judged
 from bench.split.measure import Result, Settings, measured
-from bench.split.report import failures, kinds, shown, splitters, targets
+from bench.split.report import failures, kinds, splitters, targets
 from bench.split.splitters import OURS, SPLITTERS, available
 
 INSTALL = "pip install langchain-text-splitters semantic-text-splitter"
@@ -39,11 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         edited_files=(1, "so many files of each kind are edited"),
         timed_files=(4, "so many of each kind, and those of 1 MB, are timed"),
         no_times=(False, "time none of them"),
-        memory=(False, "measure memory too, of one file of each kind"),
         no_baselines=(False, "measure only repoagent"),
         failures=(Path, "write the bad cuts to this file"),
-        failures_of=(str, "of this splitter, for --failures and --sample", {"choices": list(SPLITTERS)}),
-        sample=(Path, "append a good and a bad cut of each file to this file, to check them by hand"),
+        failures_of=(str, "of this splitter, for --failures", {"choices": list(SPLITTERS)}),
         progress=(False, "name each file on standard error"),
     )  # fmt: skip
     files = _files(given)
@@ -61,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = Settings(
             given.target, given.seed, given.edits if edited[kind] <= given.edited_files else 0,
             not given.no_times and (edited[kind] <= given.timed_files or len(file.data) >= LARGE),
-            given.memory and edited[kind] == 1,
         )  # fmt: skip
         size += len(file.data)
         for name in names:
@@ -69,8 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.append(one)
             if name == (given.failures_of or OURS):
                 bad.extend(failures(file, one))
-        if given.sample:
-            _sample(file, given)
         if given.progress:
             print(f"{number + 1} {file.source.kind} {file.source.name}", file=sys.stderr, flush=True)
     if not results:
@@ -97,21 +89,6 @@ def _files(given: argparse.Namespace) -> Iterable[File]:
     if given.split != "all":
         sources = [one for one in sources if one.held_out == (given.split == "test")]
     return chosen(sources, given.seed, given.per_kind, given.kind or KINDS, given.large)
-
-
-def _sample(file: File, given: argparse.Namespace) -> None:
-    """One cut of this file for a person to look at, as it was judged."""
-    chance = random.Random(f"{given.seed} {file.source.name}")
-    pieces = SPLITTERS[given.failures_of or OURS](file.source.kind, file.source.path, file.data, given.target)
-    cuts = list(accumulate(map(len, pieces)))[:-1]
-    verdicts = judged(file.marks, cuts, given.target)
-    for wanted in (True, False):
-        own = [one for one in verdicts if bool(one.kinds) != wanted]
-        if own:
-            one = chance.choice(own)
-            word = "GOOD" if wanted else "BAD " + ",".join(one.kinds)
-            with given.sample.open("a") as out:
-                out.write(shown(file, one.offset, f"{word} [{one.label}]") + "\n")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,23 @@ class Marks:
         return len(self.text[self.text.rfind(b"\n", 0, offset) + 1 : offset].expandtabs(8))
 
 
+def with_comments(items: list[Item], comments: Sequence[Item], first: int, last: int = 0) -> list[Item]:
+    """The items of a container, and the comments between them: from `first`, and behind the last item up to `last`."""
+    every: list[Item] = []
+    at = _first_at(comments, first)
+    for item in items:
+        while at < len(comments) and comments[at].start < item.start:
+            every.append(comments[at])
+            at += 1
+        every.append(item)
+        at = _first_at(comments, item.end)
+    return [*every, *comments[at : max(at, _first_at(comments, last))]]
+
+
+def _first_at(items: Sequence[Item], offset: int) -> int:
+    return bisect_left(items, offset, key=lambda item: item.start)
+
+
 def settled(text: bytes, cut: int) -> int:
     """A cut among the blanks around a line end is a cut at that line end."""
     line = max(text.rfind(b"\n", 0, cut), text.rfind(b"\r", 0, cut)) + 1

@@ -1,6 +1,6 @@
-"""Give a file to a splitter and note what became of it: the verdicts, what local edits change, time and memory.
+"""Give a file to a splitter and note what became of it: the verdicts, what local edits change, processor time.
 
-Processor time and memory are measured next to those of the bare parse of the same bytes.
+Processor time is measured next to that of the bare parse of the same bytes.
 """
 
 from __future__ import annotations
@@ -8,14 +8,10 @@ from __future__ import annotations
 import gc
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from pathlib import Path
 
 from bench.split.corpus import File
 from bench.split.marks import Verdict, judged
@@ -25,22 +21,6 @@ from repoagent.syntax.parser import forget
 TINY = 8  # a segment below this part of the target is tiny
 LINES = 20  # at most so many are inserted, deleted or replaced by an edit
 REPEATS = 3
-# `ru_maxrss` of a new process begins at that of the process that started it; Linux knows better.
-_PEAK = """
-import re, resource, sys
-from pathlib import Path
-from bench.split.measure import parser
-from bench.split.splitters import SPLITTERS
-what, kind, path, name, target = sys.argv[1:]
-data = Path(path).read_bytes()
-split = SPLITTERS["repoagent"]
-split(kind, name, data[:2000], int(target))
-parser(kind)(data[:2000])
-split(kind, name, data, int(target)) if what == "split" else parser(kind)(data)
-status = Path("/proc/self/status")
-found = re.search(r"VmHWM:\\s*(\\d+) kB", status.read_text()) if status.exists() else None
-print(found[1] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +39,6 @@ class Result:
     parse: float = 0.0
     changed: list[int] = field(default_factory=list)
     refreshed: list[int] = field(default_factory=list)
-    memory: float | None = None  # MiB over the parse
 
 
 @dataclass(frozen=True)
@@ -68,7 +47,6 @@ class Settings:
     seed: int
     edits: int = 0
     timed: bool = False
-    memory: bool = False
 
 
 def measured(file: File, name: str, splitter: Splitter, settings: Settings) -> Result:
@@ -87,7 +65,7 @@ def measured(file: File, name: str, splitter: Splitter, settings: Settings) -> R
     verdicts = tuple(judged(file.marks, cuts, target))
     return Result(
         name, source.kind, source.name, len(data), True, verdicts, sizes, over, cpu, parse,
-        *_edited(file, name, splitter, settings), _memory(file, name, settings),
+        *_edited(file, name, splitter, settings),
     )  # fmt: skip
 
 
@@ -105,13 +83,6 @@ def _edited(file: File, name: str, splitter: Splitter, settings: Settings) -> tu
 
     anew = changed(data, changes, plain, keep=False)
     return anew, changed(data, changes, refreshed, keep=True) if name == OURS else []
-
-
-def _memory(file: File, name: str, settings: Settings) -> float | None:
-    if not settings.memory or name != OURS or file.source.kind not in GRAMMARS:
-        return None
-    split, parse = peaks(file.source.kind, file.source.path, file.data, settings.target)
-    return split - parse
 
 
 @dataclass(frozen=True)
@@ -191,20 +162,3 @@ def seconds(splitter: Splitter, kind: str, path: str, data: bytes, target: int) 
         if bare:
             parses.append(_spent(lambda: bare(data)))
     return statistics.median(splits), statistics.median(parses) if parses else 0.0
-
-
-def peaks(kind: str, path: str, data: bytes, target: int) -> tuple[float, float]:
-    """The largest resident set in MiB of a process that splits, and of one that only parses; both have loaded all."""
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        found = []
-        for what in ("split", "parse"):
-            done = subprocess.run(
-                [sys.executable, "-c", _PEAK, what, kind, file.name, path, str(target)],
-                capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-            )  # fmt: skip
-            if done.returncode:
-                raise SystemExit(f"Measuring the memory for {path} failed: {done.stderr.strip()}")
-            found.append(int(done.stdout) / (2**20 if sys.platform == "darwin" else 2**10))
-    return found[0], found[1]

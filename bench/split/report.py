@@ -90,11 +90,10 @@ def kinds(results: Sequence[Result], target: int) -> Iterator[str]:
     names = [name for name in dict.fromkeys(one.splitter for one in results) if name != OURS]
     yield (
         f"{'':12}{'files':>6}{'cuts':>6}{'good %':>8}{'orphans %':>11}{'fill':>6}{'tiny %':>8}{'over':>6}{'changed':>9}"
-        f"{'kept':>6}{'x parse':>9}{'median':>8}{'MiB':>6}   " + "  ".join(names)
+        f"{'kept':>6}{'x parse':>9}{'median':>8}   " + "  ".join(names)
     )
     for kind in dict.fromkeys(one.kind for one in results):
         own = [one for one in results if one.kind == kind and one.splitter == OURS]
-        memory = [one.memory for one in own if one.memory is not None]
         others = "  ".join(
             f"{good([one for one in results if one.kind == kind and one.splitter == name]):{len(name)}.1f}"
             for name in names
@@ -103,7 +102,7 @@ def kinds(results: Sequence[Result], target: int) -> Iterator[str]:
             f"{kind:12}{len(own):6}{sum(len(one.verdicts) for one in own):6}{good(own):8.2f}{orphans(own):11.2f}"
             f"{fill(own, target):6.2f}{tiny(own, target):8.2f}{sum(one.over for one in own):6}"
             f"{_edited(own)}{_cell(over_parse(own)):>9}{_cell(middle_over_parse(own)):>8}"
-            f"{_cell(max(memory, default=None), '.1f'):>6}   {others}"
+            f"   {others}"
         )
 
 
@@ -141,9 +140,6 @@ def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]
     if large:
         slowest: float = max(large)
         yield f"slowest file of 1 MB and more: {slowest:.2f} s for a MB (0.5)", slowest < 0.5
-    memory = [one.memory for one in own if one.memory is not None]
-    if memory:
-        yield f"memory over the parse at most {max(memory):.1f} MiB (20)", max(memory) <= 20
 
 
 def failures(file: File, result: Result) -> Iterator[str]:

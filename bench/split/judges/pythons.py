@@ -7,11 +7,10 @@ import io
 import re
 import tokenize
 import warnings
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from bench.split.judges import Unjudged
-from bench.split.marks import Item, Marks
+from bench.split.marks import Item, Marks, with_comments
 
 _TRAILING = re.compile(rb"[ \t]*[,;]?(?:[ \t]*#[^\n]*)?")
 _LISTS = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -37,7 +36,6 @@ class _Judge:
         self.text = text
         self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\n|\r", text))]
         self.comments = list(self._comments())
-        self.first_of = [comment.start for comment in self.comments]
 
     def _comments(self) -> Iterator[Item]:
         """Those that stand alone on their line, as offsets of the bytes."""
@@ -68,16 +66,7 @@ class _Judge:
             self._inside(node)
 
     def _with_comments(self, items: list[Item], first: int, last: int) -> list[Item]:
-        every: list[Item] = []
-        at = bisect_left(self.first_of, first)
-        for item in items:
-            while at < len(self.comments) and self.comments[at].start < item.start:
-                every.append(self.comments[at])
-                at += 1
-            every.append(item)
-            at = bisect_left(self.first_of, item.end)
-        every += self.comments[at : max(at, bisect_left(self.first_of, last))]
-        return every
+        return with_comments(items, self.comments, first, last)
 
     def _inside(self, node: ast.stmt) -> None:
         if node.lineno == node.end_lineno:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from bench.split.judges import Unjudged
-from bench.split.marks import Item, Marks
+from bench.split.marks import Item, Marks, with_comments
 
 _TRAILING = re.compile(rb"[ \t]*,?(?:[ \t]+#[^\n]*)?")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -27,9 +27,10 @@ def marks(kind: str, text: bytes) -> Marks:
             judge.event(type(event).__name__.removesuffix("Event"), event)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Unjudged(str(error)) from error
+    comments = judge.comments()
     for items, head, first, close in judge.containers:
-        judge.marks.container(judge.with_comments(items, first), head, close, "collection")
-    judge.marks.container(judge.with_comments(judge.documents, 0))
+        judge.marks.container(with_comments(items, comments, first), head, close, "collection")
+    judge.marks.container(with_comments(judge.documents, comments, 0))
     return judge.marks
 
 
@@ -57,9 +58,8 @@ class _Judge:
         self.last = 0  # where what was read last ended
         self.scalars: list[tuple[int, int]] = []
         own = (found for found in _COMMENT.finditer(text))
-        self.comments = [found.span() for found in own if self.marks.start_of(found.start()) != found.start()
+        self.spans = [found.span() for found in own if self.marks.start_of(found.start()) != found.start()
                          or text[found.start() - 1 : found.start()] in (b"", b"\n")]  # fmt: skip
-        self.firsts = [start for start, _ in self.comments]
 
     def _offset(self, mark: object) -> int:
         line, column = getattr(mark, "line", 0), getattr(mark, "column", 0)
@@ -120,18 +120,11 @@ class _Judge:
         parent.items.append(Item(parent.begun, max(self.last, parent.begun + 1), label))
         parent.begun = -1
 
-    def with_comments(self, items: list[Item], first: int) -> list[Item]:
-        """The items of a collection, and the comments that stand alone on their lines between them."""
-        every: list[Item] = []
-        at = bisect_left(self.firsts, first)
-        for item in items:
-            while at < len(self.comments) and self.firsts[at] < item.start:
-                if not self._in_scalar(self.firsts[at]):
-                    every.append(Item(*self.comments[at], "comment", sticks="orphan"))
-                at += 1
-            every.append(item)
-            at = bisect_left(self.firsts, item.end)
-        return every
+    def comments(self) -> list[Item]:
+        """Those that are alone on their lines."""
+        return [
+            Item(*span, "comment", sticks="orphan") for span in self.spans if not self._in_scalar(span[0])
+        ]
 
     def _in_scalar(self, offset: int) -> bool:
         at = bisect_right(self.scalars, (offset, len(self.text))) - 1
