@@ -1,1 +1,1 @@
-"""The project's own benchmarks: each prints a figure beside a baseline that it ran itself, in the same run."""
+"""The project's own benchmarks: each prints a figure next to a baseline from the same run."""

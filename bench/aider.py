@@ -27,11 +27,11 @@ def find(given: Path | None) -> Path | None:
     if aider.exists():
         return aider
     if given is not None:
-        raise SystemExit(f"there is no program {given}")
+        raise SystemExit(f"no such program: {given}")
     found = filter(None, map(shutil.which, _PYTHONS))
     python = sys.executable if sys.version_info < (3, 13) else next(found, None)
     if python is None:
-        print("aider is left out: it needs Python 3.10 to 3.12, and there is none on PATH")
+        print("leaving aider out: no Python 3.10 to 3.12 on PATH")
         return None
     print("installing aider-chat in bench/.cache/aider (once)", flush=True)
     pip = [
@@ -41,7 +41,7 @@ def find(given: Path | None) -> Path | None:
     for command in ((python, "-m", "venv", CACHE / "aider"), pip):
         if subprocess.run(command, check=False).returncode:
             shutil.rmtree(CACHE / "aider", ignore_errors=True)
-            print("aider is left out: it could not be installed")
+            print("leaving aider out: pip could not install it")
             return None
     return aider
 

@@ -69,7 +69,7 @@ def measure(
             except Failed as error:
                 if name != "aider":
                     raise
-                print(f"\naider is left out in {repository.name}: {error}", file=sys.stderr)
+                print(f"\nleaving aider out in {repository.name}: {error}", file=sys.stderr)
                 del samples[repository, name]
                 continue
             if turn >= 0:  # the first turn fills caches
@@ -133,7 +133,7 @@ def _figures(repository: Repository, ran: Ran, calls: Sequence[Mapping[str, int]
 
 def _check(repository: Repository, ran: Ran) -> None:
     if ran.code or not repository.was_edited():
-        raise Failed(f"the edit did not become its commit (exit {ran.code}):\n{ran.output}")
+        raise Failed(f"the edit was not committed (exit {ran.code}):\n{ran.output}")
 
 
 def _machine() -> str:
@@ -159,7 +159,7 @@ ROWS = (
     Row("command to request", "request", "ms", "import", 400, more=True),
     Row("last byte to commit", "commit", "ms", "git", 300),
     Row("last byte to end", "end", "ms", "aider"),
-    Row("in all", "total", "ms", "aider"),
+    Row("total", "total", "ms", "aider"),
     Row("processor time", "cpu", "ms", "aider"),
     Row("peak memory", "peak", "MiB", "aider", 150),
     Row("  its git processes too", "peak of all", "MiB"),

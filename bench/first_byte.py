@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         repository=(Path, "work in a clone of it, not in one that is made here"),
     )  # fmt: skip
     if not Path("/proc/self/stat").exists():
-        raise SystemExit("there is no /proc here: this benchmark needs Linux")
+        raise SystemExit("no /proc: this bench needs Linux")
     repository = cloned(given.repository) if given.repository else small()
     program = str(Path(sys.executable).with_name("repoagent"))
     model = ("--model", "anthropic/claude-sonnet-5-5")

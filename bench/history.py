@@ -1,7 +1,7 @@
 """Mining, updating and asking the index: `python -m bench.history REPOSITORY...`.
 
-Each figure stands beside what it is measured against in the same run: mining beside `git log --raw -z` with the same
-renames and copies, written into a pipe, on the same clone; the command beside a bare click program and one
+Each figure is compared with a baseline of the same run: mining with `git log --raw -z` with the same
+renames and copies, written into a pipe, on the same clone; the command with a bare click program and one
 `git rev-parse`. The clones share the objects of the repositories that are named; these are only read. Medians.
 """
 

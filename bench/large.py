@@ -218,9 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"\nall: {len(rows)} requests, {len({row[0].path for row in rows})} files\n{_table(rows)}")
         named = [row for row in rows if _names_symbol(row[0])]
         if named and len(named) < len(rows):
-            print(f"\nof them {len(named)} name a definition of the file\n{_table(named)}")
+            print(f"\n{len(named)} of them name a definition of the file\n{_table(named)}")
         seconds = [row[3] for row in rows]
-        print(f"choosing takes {median(seconds):.2f} s of CPU in the middle, {max(seconds):.2f} at most")
+        print(f"choosing takes {median(seconds):.2f} s of CPU (median), at most {max(seconds):.2f} s")
 
 
 def _measured(case: Case) -> Row:

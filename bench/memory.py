@@ -77,7 +77,7 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
     data = source.read_bytes()
     found = resolve(place, worktree, "file0.py", data)
     if found is None:
-        raise SystemExit("a remembered file was not found: these times mean nothing")
+        raise SystemExit("the bench did not find a file it had remembered")
     identity = identity_file(found.folder)
     first = _once(lambda: listing(place))
     os.utime(place.memory, (1, 1))  # as old as it is in daily use
@@ -135,7 +135,7 @@ def _saved(worktree: WorkTree, number: int) -> None:
     path.with_suffix(".tmp").write_bytes(data)
     path.with_suffix(".tmp").replace(path)
     if resolve(layout(worktree), worktree, "file0.py", data) is None:
-        raise SystemExit("a saved file has lost its memory")
+        raise SystemExit("a saved file lost its memory")
 
 
 def _once(action: Callable[[], object]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What native tools cost beside tags: the scripted tasks of the tests, played through either protocol in one run.
+"""What native tools cost compared with tags: the scripted tasks of the tests, played with both in one run.
 
     python -m bench.protocol
 
@@ -110,7 +110,7 @@ def pieces(received: Received) -> list[bytes]:
 
 def main() -> None:
     """Print the table."""
-    print("| task | protocol | calls | first request | grows by | sent in all | as before | written |")
+    print("| task | protocol | calls | first request | grows by | total sent | as before | written |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as place:
         os.environ |= {

@@ -23,7 +23,7 @@ FOLDERS, FILES, COMMITS = 400, 32_000, 4_000  # of the generated large repositor
 
 @dataclass(frozen=True)
 class Edit:
-    """A one-file edit that any repository can have: a comment above a line that stands there once."""
+    """A one-file edit that any repository can have: a comment above a line that occurs once."""
 
     path: str
     context: tuple[str, ...]  # the lines before and, first of the rest, the line that the comment goes above
@@ -150,11 +150,11 @@ def _usual_file(top: Path) -> str:
     for _, path in sorted(known):
         if _place(top, path) is not None:
             return path
-    raise SystemExit(f"{top} has no file that a comment could be added to: name one with --file")
+    raise SystemExit(f"{top} has no file to add a comment to; name one with --file")
 
 
 def _place(top: Path, path: str) -> tuple[list[str], int] | None:
-    """The lines of a file and, as near to its middle as can be, one that stands in it once below an empty one."""
+    """The lines of a file and, as near to its middle as can be, one that occurs once and follows an empty line."""
     try:
         lines = (top / path).read_bytes().decode("ascii").split("\n")
     except UnicodeDecodeError:
@@ -175,7 +175,7 @@ def _place(top: Path, path: str) -> tuple[list[str], int] | None:
 def _edit(top: Path, path: str) -> Edit:
     place = _place(top, path)
     if place is None or Path(path).suffix not in COMMENTS:
-        raise SystemExit(f"{path} has no place for the comment that the benchmark adds: name another --file")
+        raise SystemExit(f"{path} has no line to put the comment above; name another file with --file")
     lines, number = place
     return Edit(path, tuple(lines[number - 3 : number + 3]), 3, f"{COMMENTS[Path(path).suffix]} {NOTE}")
 

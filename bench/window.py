@@ -126,7 +126,7 @@ _OPENING = (Part("facts, history, neighbors " * 300, cache=True),)
 
 @dataclass
 class Sent:
-    """The requests of one run, in their order, and tokens of replies that were asked for beside it."""
+    """The requests of one run, in their order, and of replies that it asked for besides."""
 
     requests: list[Request] = field(default_factory=list)
     beside: int = 0
@@ -178,7 +178,7 @@ def sliding(turns: tuple[Turn, ...], context: int) -> Sent:
 
 
 def summarized(turns: tuple[Turn, ...], context: int) -> Sent:
-    """What is older than the newest third of the window is told as a summary that is made anew before each call; it
+    """What is older than the newest third of the window is replaced by a new summary before each call; it
     costs no call here."""
     most = budget(context)
     sent = Sent()

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _options(arguments)
     tasks = {task.name: task for task in all_tasks()}
     if unknown := [name for name in given.task or () if name not in tasks]:
-        sys.exit(f"there is no task {unknown[0]}; there are {', '.join(tasks)}")
+        sys.exit(f"no task {unknown[0]!r}; the tasks are {', '.join(tasks)}")
     chosen = [
         task
         for task in tasks.values()

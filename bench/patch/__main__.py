@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         origins = [(origin, path) for origin, path in origins if origin.split == given.split]
     settings = Settings(tuple(origins), given.seed, not given.no_baselines)
     for name in set(BASELINES) - set(available()):
-        print(f"{name} is not installed: not measured")
+        print(f"not installed and not measured: {name}")
     named = (name.partition("#") for name in given.case)
     cases = [(kind, int(number or 0)) for kind, _, number in named] or plan(given.cases, given.only)
     found: list[Measured] = []
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.progress and len(found) % 100 == 0:
                 print(f"{len(found)} of {len(cases)}", file=sys.stderr, flush=True)
     for kind, count in sorted(unmade.items()):
-        print(f"no commit is fit for {kind} ({count})")
+        print(f"no commit suits {kind} ({count})")
     print(table(found))
     failures = [one for one in found if failed(one)]
     for one in failures[: given.show_failures]:

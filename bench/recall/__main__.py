@@ -1,4 +1,4 @@
-"""`python -m bench.recall --repo PATH...`: how well the memory is searched, beside substrings and bare FTS5.
+"""`python -m bench.recall --repo PATH...`: how well the memory is searched, compared with substrings and FTS5.
 
 Memories are made from the history up to a commit, one for each file; the questions are later subjects without the
 names of their files (later), half of the words of something that is remembered (item), a third of them among other
@@ -108,7 +108,7 @@ def texts_table(shown: Mapping[str, Sequence[Passages]]) -> str:
 
 
 def table(found: Sequence[Mapping[str, Figures]]) -> str:
-    """A line for each method; by how much ours is ahead stands behind each figure."""
+    """A line for each method; behind each figure by how much ours is ahead."""
     lines = ["  " + " " * 26 + "".join(f"{title:26}" for title in KINDS.values()).rstrip()]
     means = {
         method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}

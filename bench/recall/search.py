@@ -28,7 +28,7 @@ Method = Callable[[Question], Shown]
 
 
 def ours(root: Path) -> Method:
-    """The product's own answer, at the day of the question. The text of a file is what stands in the plain file, on the
+    """The product's own answer, at the day of the question. The text of a file is what the plain file has on the
     line that the answer names."""
     layout = Layout(root, root.parent / "git")
 

@@ -89,7 +89,7 @@ def main() -> None:
         _answer(folder, given.run, given.number, given.answer)
     elif given.verb == "status":
         found = waiting(folder, given.run)
-        print("\n".join(f"{path} waits" for path in found) or "no request waits")
+        print("\n".join(f"{path} is waiting" for path in found) or "no request is waiting")
     else:
         print(report(folder, given.run, whole=given.whole))
 
@@ -112,7 +112,7 @@ def _wait(folder: Path, run: str, seconds: float) -> None:
     until = time.monotonic() + seconds
     while not (found := waiting(folder, run)):
         if time.monotonic() > until:
-            raise SystemExit(f"no request came within {seconds:g} s")
+            raise SystemExit(f"no request within {seconds:g} s")
         time.sleep(0.1)
     print(found[0])
 
@@ -120,9 +120,9 @@ def _wait(folder: Path, run: str, seconds: float) -> None:
 def _answer(folder: Path, run: str, number: int | None, answer: str) -> None:
     found = [path for path in waiting(folder, run) if number is None or path.name.startswith(f"{number:03}.")]
     if not found:
-        raise SystemExit("no such request waits: `status` lists those that do")
+        raise SystemExit("no such request is waiting; list them with `status`")
     if number is not None and len(found) > 1:
-        raise SystemExit(f"request {number} waits in several runs: use --run NAME")
+        raise SystemExit(f"request {number} is waiting in several runs; name one with --run")
     stem = found[0].name.partition(".")[0]
     suffix = ".json" if answer.endswith(".json") else ".txt"
     new = found[0].with_name(f"{stem}.new")

@@ -229,8 +229,8 @@ class _Handler(Handler, BaseHTTPRequestHandler):
         try:
             answer = _answer_of(request, self._is_gone if streamed else lambda: False)
         except (ValueError, TypeError) as error:
-            print(f"{request}: the answer can't be read: {error}", flush=True)
-            answer = {"content": [{"type": "text", "text": f"(the answer can't be read: {error})"}]}
+            print(f"{request}: cannot read the answer: {error}", flush=True)
+            answer = {"content": [{"type": "text", "text": f"(cannot read the answer: {error})"}]}
         if answer is None:
             request.with_name(f"{request.name[:3]}.gone").touch()
             return None

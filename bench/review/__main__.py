@@ -5,7 +5,7 @@ before it. What is finished is mostly complete, so that most findings on it are 
 
 left out    2 files of each commit with 2 to 30 are left out in turn: how many are named, and how many of all names that
             are given then are right (for partner-missing and api-changed)
-right       findings on complete commits that come true, beside how often that is so anyway ("usual"):
+right       findings on complete commits that come true, and how often that is so anyway ("usual"):
   partner-missing, api-changed   the same author changes the named file in one of their next 5 commits, within a week;
                                  usual: as often as they did in the 500 commits before
   fix-prone                      one of the next 3 commits of the file says that it fixes something; usual: the same of
@@ -48,7 +48,7 @@ def main() -> None:
                 print(f"      {example}")
             one = total.setdefault(rule, Figures())
             one.sure += figure.sure
-            for name in ("found", "right", "alarmed", "usual", "named", "beside", "hidden"):
+            for name in ("found", "right", "alarmed", "usual", "named", "others", "hidden"):
                 setattr(one, name, getattr(one, name) + getattr(figure, name))
     print(f"\nall {len(given.repo)} repositories: {commits} commits")
     print(f"{'rule':24}{'findings':>9}{'commits':>9}{'right':>8}{'at least':>10}{'usual':>8}   left out")
@@ -64,11 +64,11 @@ def main() -> None:
 
 
 def _line(rule: str, figure: Figures, commits: int) -> str:
-    said = figure.named + figure.beside
+    names = figure.named + figure.others
     left_out = ""
-    if said:
+    if names:
         left_out = (
-            f"   {figure.named / said:.0%} of {said} names right, {figure.named / figure.hidden:.0%} found"
+            f"   {figure.named / names:.0%} of {names} names right, {figure.named / figure.hidden:.0%} found"
         )
     if not figure.found:
         return f"  {rule:22}        0{'':35}{left_out}"

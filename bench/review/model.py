@@ -68,7 +68,7 @@ def main() -> None:
         print(f"{name_of(repository)}: {cases:,} findings, {spent:.0f} s", flush=True)
     print(table(total))
     if any(total["ours", kind, "wrong"] for kind in (*GOOD, *BAD)):
-        sys.exit("a finding was let through that is wrong")
+        sys.exit("let a wrong finding through")
 
 
 def measured(repository: Path, commits: int, rng: random.Random) -> Counter[tuple[str, str, str]]:
@@ -192,8 +192,8 @@ def _good(kind: str, number: int, view: FileView, rng: random.Random) -> Case | 
     return Case(kind, _claim(view, first, quote), right)
 
 
-def _bad(kind: str, view: FileView, number: int, quote: Sequence[str]) -> Case | None:
-    """A bad finding, unless by chance it is a good one: its text stands on changed lines after all."""
+def _bad(kind: str, view: View, number: int, quote: Sequence[str]) -> Case | None:
+    """A bad finding, unless by chance it is a good one: its text is on changed lines after all."""
     texts = [" ".join(view.new[n].split()) for n in view.changed(old=False)]
     wanted = [" ".join(line.split()) for line in quote]
     if not all(_WORD.search(line) for line in quote):

@@ -1,7 +1,7 @@
 """Review the last commits of a history one by one, each with only what was before it, and see what came after.
 
 The product is run as it is: the change is read from the commit, the history is that which its first parent reaches,
-what is usual is learned anew every 50 commits from that history.
+what is usual is learned again every 50 commits from that history.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ BEFORE = 500  # commits that say how often a file changes anyway
 FILE_NEXT = 3  # next commits of a file
 
 
-class Told(NamedTuple):
+class Entry(NamedTuple):
     """One commit of the log, no merge."""
 
     id: str
@@ -61,28 +62,28 @@ class Figures:
     examples: list[str] = field(default_factory=list)
     sure: list[tuple[float, bool, float]] = field(default_factory=list)  # confidence, right, usual
     named: int = 0  # with a file left out: findings that name it
-    beside: int = 0  # and those that name another one
+    others: int = 0  # and those that name another one
     hidden: int = 0  # files that were left out
 
 
-def log(top: Path) -> list[Told]:
+def log(top: Path) -> list[Entry]:
     """All commits but merges, newest first."""
     form = "--format=%x01%H %ct %ae%x02%s"
     out = git(top, "log", "--no-merges", "--date-order", "--name-only", "-z", "--no-renames", form)
-    found: list[Told] = []
+    found: list[Entry] = []
     for entry in out.split(b"\x01")[1:]:
         head, _, rest = entry.partition(b"\0")
         about, _, subject = head.partition(b"\x02")
         commit, time, author = os.fsdecode(about).split(" ", 2)
         names = frozenset(os.fsdecode(name.lstrip(b"\n")) for name in rest.split(b"\0") if name.strip(b"\n"))
-        found.append(Told(commit, int(time), author, is_fix(subject), names))
+        found.append(Entry(commit, int(time), author, is_fix(subject), names))
     return found
 
 
 def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
     """The figures of each rule over the last `count` commits, and how many of these were reviewed. The 60 newest are
     only what comes after."""
-    told = log(top)
+    history = log(top)
     worktree = open_worktree(top)
     place = layout(worktree)
     with open_index(worktree) as index:
@@ -94,11 +95,11 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
     habits: Habits | None = None
     reviewed = 0
     levels = {rule: level for rule in figures if rule in RULES and (level := level_of(rule, settings))}
-    last = min(len(told) - 1, 60 + count)
-    fixed_usually = sum(fixed_soon(told, at) for at in range(60, last)) / max(1, last - 60)
+    last = min(len(history) - 1, 60 + count)
+    fixed_usually = sum(fixed_soon(history, at) for at in range(60, last)) / max(1, last - 60)
     for place_in_log in range(last - 1, 59, -1):
-        commit = told[place_in_log]
-        change, _ = read_change(worktree, None, ChangeSelector("commit", commit.id))
+        commit = history[place_in_log]
+        change, _ = read_change(worktree, None, Wanted("commit", commit.id))
         if not change.base or not change.files:
             continue
         if habits is None or reviewed % EVERY == 0:
@@ -107,12 +108,10 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)
             # the commits that speak for a finding are not needed here
-            context = run.history_context(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
-            found = [
-                finding for rule in run.CHECKS if rule in levels for finding in run.load_check(rule)(context)
-            ]
-            _hide(figures, context, change, source_of)
-        _judge(figures, found, told, place_in_log)
+            past = run._past(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
+            found = [finding for home in run._HOME.values() for finding in run._rule(home)(past)]
+            _hide(figures, past, change, source_of)
+        _judge(figures, found, history, place_in_log)
     everything = figures.pop(ANY)
     for rule in ("fix-prone", "unusual-size", "unusual-width"):
         usual = fixed_usually if rule != "fix-prone" else everything.right / max(1, everything.found)
@@ -134,7 +133,7 @@ def _hide(
             for finding in run.load_check(rule)(less):
                 name = finding.key if rule == "partner-missing" else finding.key.partition(" ")[2]
                 figures[rule].named += name in (file.path, file.old_path)
-                figures[rule].beside += name not in (file.path, file.old_path)
+                figures[rule].others += name not in (file.path, file.old_path)
 
 
 def _learn(worktree: WorkTree, tip: str) -> Habits:
@@ -143,96 +142,74 @@ def _learn(worktree: WorkTree, tip: str) -> Habits:
         return habits_of(index.view(tip), worktree.top, tip, seconds=20.0, mined=0)
 
 
-def _judge(figures: Mapping[str, Figures], found: Sequence[Finding], told: Sequence[Told], at: int) -> None:
+def _judge(
+    figures: Mapping[str, Figures], found: Sequence[Finding], history: Sequence[Entry], at: int
+) -> None:
     for rule in {finding.rule for finding in found}:
         figures[rule].alarmed += 1
     for finding in found:
         figure = figures[finding.rule]
-        right, usual = _came_true(finding, told, at)
+        right, usual = _came_true(finding, history, at)
         figure.found += 1
         figure.right += right
         figure.usual += usual
         figure.sure.append((finding.confidence or 0.0, right, usual))
-        figure.examples.append(f"{told[at].id[:9]} {'+' if right else '-'} {finding.title}")
+        figure.examples.append(f"{history[at].id[:9]} {'+' if right else '-'} {finding.title}")
     everything = figures[ANY]
-    for path in filter(is_code, told[at].paths):
+    for path in filter(is_code, history[at].paths):
         everything.found += 1
-        everything.right += fix_follows(path, told, at)
+        everything.right += fix_follows(path, history, at)
 
 
-def _came_true(finding: Finding, told: Sequence[Told], at: int) -> tuple[bool, float]:
-    if finding.rule == "partner-missing":
-        return follow_up(finding.key, told, at), own_usually(finding.key, told, at)
-    if finding.rule == "api-changed":
-        caller = finding.key.partition(" ")[2]
-        return follow_up(caller, told, at), own_usually(caller, told, at)
+def _came_true(finding: Finding, history: Sequence[Entry], at: int) -> tuple[bool, float]:
+    """Whether a finding came true, and how likely that was anyway (0 where the replay knows it for all)."""
+    if finding.rule in ("partner-missing", "api-changed"):
+        path = finding.key if finding.rule == "partner-missing" else finding.key.partition(" ")[2]
+        own = next_of_author(history, at)
+        before = history[at + 1 : at + 1 + BEFORE]
+        before = [entry for entry in before if entry.author == history[at].author]
+        return any(path in entry.paths for entry in own), _chance(path, before, len(own))
+    path = finding.place.path
     if finding.rule == "fix-prone":
-        return fix_follows(finding.location.path, told, at), 0.0
+        return fix_follows(path, history, at), 0.0
     if finding.rule in ("unusual-size", "unusual-width"):
-        return fixed_soon(told, at), 0.0
-    return soon(finding.location.path, told, at), usually(finding.location.path, told, at)
+        return fixed_soon(history, at), 0.0
+    after = list(next_commits(history, at))
+    return any(path in entry.paths for entry in after), _chance(
+        path, history[at + 1 : at + 1 + BEFORE], len(after)
+    )
 
 
-def follow_up(path: str, told: Sequence[Told], at: int) -> bool:
-    """Whether the same author changes a file in one of their next 5 commits, within a week."""
-    return any(path in commit.paths for commit in own(told, at))
+def _chance(path: str, before: Sequence[Entry], times: int) -> float:
+    """How likely a file is changed by one of so many commits, if as often as before."""
+    share = sum(path in entry.paths for entry in before) / len(before) if before else 0.0
+    return 1 - (1 - share) ** times
 
 
-def own(told: Sequence[Told], at: int) -> list[Told]:
-    """The next commits of the same author."""
-    found: list[Told] = []
-    for place in range(at - 1, -1, -1):
-        if told[place].time > told[at].time + 7 * DAY or len(found) == OWN:
-            break
-        if told[place].author == told[at].author:
-            found.append(told[place])
-    return found
+def _later(history: Sequence[Entry], at: int) -> Iterator[Entry]:
+    return (history[number] for number in range(at - 1, -1, -1))
 
 
-def own_usually(path: str, told: Sequence[Told], at: int) -> float:
-    """How likely that is, as often as this author changed the file in the 500 commits before."""
-    before = [commit for commit in told[at + 1 : at + 1 + BEFORE] if commit.author == told[at].author]
-    share = sum(path in commit.paths for commit in before) / len(before) if before else 0.0
-    return 1 - (1 - share) ** len(own(told, at))
+def next_of_author(history: Sequence[Entry], at: int) -> list[Entry]:
+    """The next 5 commits of the same author, within a week."""
+    week = takewhile(lambda entry: entry.time <= history[at].time + 7 * DAY, _later(history, at))
+    return list(islice((entry for entry in week if entry.author == history[at].author), OWN))
 
 
-def after(told: Sequence[Told], at: int) -> Iterator[Told]:
-    """The next 10 commits, and all of the same day."""
-    for number, commit in enumerate(told[place] for place in range(at - 1, -1, -1)):
-        if number >= SOON and commit.time > told[at].time + DAY:
+def next_commits(history: Sequence[Entry], at: int) -> Iterator[Entry]:
+    """The next 10 commits, and all of the same day, at most 200."""
+    for number, entry in enumerate(islice(_later(history, at), 200)):
+        if number >= SOON and entry.time > history[at].time + DAY:
             return
-        if number >= 200:
-            return
-        yield commit
+        yield entry
 
 
-def soon(path: str, told: Sequence[Told], at: int) -> bool:
-    """Whether a file is changed by one of the next 10 commits, or on the same day."""
-    return any(path in commit.paths for commit in after(told, at))
-
-
-def usually(path: str, told: Sequence[Told], at: int) -> float:
-    """How likely that is for a file that changes as often as this one has, in the last 500 commits."""
-    before = told[at + 1 : at + 1 + BEFORE]
-    if not before:
-        return 0.0
-    share = sum(path in commit.paths for commit in before) / len(before)
-    return 1 - (1 - share) ** sum(1 for _ in after(told, at))
-
-
-def fix_follows(path: str, told: Sequence[Told], at: int) -> bool:
+def fix_follows(path: str, history: Sequence[Entry], at: int) -> bool:
     """Whether one of the next 3 commits of a file is a fix."""
-    seen = 0
-    for place in range(at - 1, -1, -1):
-        if path in told[place].paths and len(told[place].paths) <= 30:
-            seen += 1
-            if told[place].fix:
-                return True
-            if seen == FILE_NEXT:
-                return False
-    return False
+    own = (entry for entry in _later(history, at) if path in entry.paths and len(entry.paths) <= 30)
+    return any(entry.fix for entry in islice(own, FILE_NEXT))
 
 
-def fixed_soon(told: Sequence[Told], at: int) -> bool:
+def fixed_soon(history: Sequence[Entry], at: int) -> bool:
     """Whether one of the next commits is a fix that touches one of the same files."""
-    return any(commit.fix and commit.paths & told[at].paths for commit in after(told, at))
+    return any(entry.fix and entry.paths & history[at].paths for entry in next_commits(history, at))

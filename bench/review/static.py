@@ -59,8 +59,8 @@ def main() -> None:
         commits += reviewed
         alarms += found
         tried += put
-        told = ", ".join(f"{rule} {found[rule]}" for rule in STATIC)
-        print(f"{name}: {reviewed} commits in {seconds:.0f} s; {told}", flush=True)
+        counts = ", ".join(f"{rule} {found[rule]}" for rule in STATIC)
+        print(f"{name}: {reviewed} commits in {seconds:.0f} s; {counts}", flush=True)
     print(f"\nall {len(given.repo)} repositories: {commits:,} commits")
     print(f"{'rule':18}{'alarms':>8}{'baseline':>10}{'faults':>8}{'found':>8}{'baseline':>10}")
     for rule in STATIC:
@@ -171,9 +171,9 @@ def _inject(worktree: WorkTree, count: int) -> Counter[tuple[str, str]]:  # type
             target.write_text(new)
             git(worktree.top, "add", "--", path)
             change, _ = read_change(worktree, head, Wanted("staged"))
-            told = static_findings(change, worktree, settings).findings
+            findings = static_findings(change, worktree, settings).findings
             found[rule, "faults"] += 1
-            found[rule, "found"] += any(one.rule == rule and one.location.path == path for one in told)
+            found[rule, "found"] += any(one.rule == rule and one.place.path == path for one in findings)
             if rule in _BASELINES:
                 found[rule, "baseline"] += bool(_BASELINES[rule](worktree, change))
             target.write_text(text)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [OURS] if given.no_baselines else list(available())
     missing = [name for name in SPLITTERS if name not in available()]
     if missing and not given.no_baselines:
-        print(f"Not measured, as it is not installed: {', '.join(missing)}. To have all: {INSTALL}")
+        print(f"Not installed and not measured: {', '.join(missing)}; to install: {INSTALL}")
     results: list[Result] = []
     bad: list[str] = []
     edited: dict[str, int] = {}
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.progress:
             print(f"{number + 1} {file.source.kind} {file.source.name}", file=sys.stderr, flush=True)
     if not results:
-        raise SystemExit("No file to judge: name clones of repositories with --repo or files with --file.")
+        raise SystemExit("no file to judge; name clones with --repo or files with --file")
     count, origins = len({one.name for one in results}), len({one.name.partition(":")[0] for one in results})
     print(
         f"{count} files of {origins} repositories, {size / 1e6:.1f} MB, target {given.target}, seed {given.seed}\n"

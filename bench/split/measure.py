@@ -81,8 +81,8 @@ def _edited(file: File, name: str, splitter: Splitter, settings: Settings) -> tu
     def refreshed(text: bytes, kept: Sequence[int]) -> list[bytes]:
         return ours(kind, path, text, target, kept)
 
-    anew = changed(data, changes, plain, keep=False)
-    return anew, changed(data, changes, refreshed, keep=True) if name == OURS else []
+    fresh = changed(data, changes, plain, keep=False)
+    return fresh, changed(data, changes, refreshed, keep=True) if name == OURS else []
 
 
 @dataclass(frozen=True)

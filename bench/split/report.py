@@ -60,8 +60,8 @@ def _cell(value: float | None, form: str = ".2f") -> str:
 
 
 def _edited(own: Sequence[Result]) -> str:
-    anew, kept = mean_of(own, lambda one: one.changed), mean_of(own, lambda one: one.refreshed)
-    return f"{_cell(anew):>9}{_cell(kept):>6}"
+    fresh, kept = mean_of(own, lambda one: one.changed), mean_of(own, lambda one: one.refreshed)
+    return f"{_cell(fresh):>9}{_cell(kept):>6}"
 
 
 def splitters(results: Sequence[Result], target: int) -> Iterator[str]:
@@ -127,7 +127,7 @@ def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]
     yield f"segments below an eighth {tiny(own, target):.2f} % (2)", tiny(own, target) <= 2
     for label, value, limit in (
         ("changed segments per edit, refreshed", mean_of(own, lambda one: one.refreshed), 1.3),
-        ("changed segments per edit, anew", mean_of(own, lambda one: one.changed), 2.0),
+        ("changed segments per edit, from scratch", mean_of(own, lambda one: one.changed), 2.0),
         ("times the parse over all", over_parse(own), 1.25),
     ):
         if value is not None:
