@@ -109,7 +109,6 @@ def pieces(received: Received) -> list[bytes]:
 
 
 def main() -> None:
-    """Print the table."""
     print("| task | protocol | calls | first request | grows by | total sent | as before | written |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as place:

@@ -115,7 +115,6 @@ def large() -> Repository:
 
 
 def cloned(source: Path, file: str | None = None) -> Repository:
-    """A clone of the repository at `source`, at its HEAD."""
     top = CACHE / "repositories" / f"clone-of-{source.resolve().name}"
     head = git(source, "rev-parse", "HEAD").strip()
     if not (top / ".git" / "benchmark").exists() or (top / ".git" / "benchmark").read_text() != head:

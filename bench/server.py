@@ -56,7 +56,6 @@ def text_of(content: Any) -> str:
 
 
 def events(answer: str) -> bytes:
-    """The answer as the API streams it."""
     message = {**_message(""), "content": []}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": message},

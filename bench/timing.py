@@ -99,5 +99,4 @@ def changed_at(path: Path) -> int:
 
 
 def medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each figure."""
     return {name: statistics.median(sample[name] for sample in samples) for name in samples[0]}

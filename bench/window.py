@@ -234,7 +234,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measured(name: str, runs: Sequence[tuple[Turn, ...]], context: int) -> Figures:
-    """The figures of one way over all runs."""
     usage, beside, checkpoints, calls, largest = Usage(), 0, 0, 0, 0
     for run in runs:
         sent = METHODS[name](run, context)

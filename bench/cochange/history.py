@@ -92,7 +92,6 @@ class MemoryView:
         self._folders: dict[bytes, dict[int, None]] = {}
 
     def add(self, change: Change) -> None:
-        """The next commit."""
         number = len(self.all)
         files = dict.fromkeys(self._identify(*entry) for entry in change.entries)
         for file in files:
@@ -155,7 +154,6 @@ class MemoryView:
 
 
 def _touch(groups: dict[bytes, dict[int, None]], key: bytes, file: int) -> None:
-    """Make it the newest of its group."""
     group = groups.setdefault(key, {})
     group.pop(file, None)
     group[file] = None

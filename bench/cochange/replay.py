@@ -16,8 +16,6 @@ SMALLEST, LARGEST = 2, 30  # files of a commit that is asked about
 
 @dataclass
 class Figures:
-    """Sums over the queries of one method."""
-
     queries: int = 0
     precision: float = 0.0
     rank: float = 0.0

@@ -30,26 +30,6 @@ from repoagent.llm.usage import Meter
 _FENCE = re.compile(r"^(`{3,})[^`\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Pasted:
-    """`files` is empty when the answer has no fence for each of them."""
-
-    question: str
-    answer: str
-    files: dict[str, bytes]
-    tokens_in: int
-    tokens_out: int
-
-
-def paste(task: Task, model: str) -> Pasted:
-    """Ask once. Raises what a model call raises."""
-    asked = question(task)
-    request = Request((), (Message("user", (Part(asked),)),), task.output_tokens)
-    reply = complete(open_model(load(None, flags={"model": model})), request, Meter())
-    usage = reply.usage
-    return Pasted(asked, reply.text, pasted(task, reply.text), usage.total - usage.output, usage.output)
-
-
 def question(task: Task) -> str:
     """The files in fences, then what is wanted."""
     shown = "".join(
@@ -81,19 +61,10 @@ def _text(task: Task, path: str) -> str:
 
 PASTE = "paste"  # the baseline
 OUTCOMES = ("solved", "refused", "failed", "wrong", "damaged", "error")
-_EXITS = {
-    Exit.NOTHING: "refused",
-    Exit.REFUSED: "refused",
-    Exit.NO_MODEL: "refused",
-    Exit.LIMIT: "refused",
-    Exit.CHECK_FAILED: "failed",
-}
-_OURS = (
-    "ANTHROPIC_",
-    "OPENAI_",
-    "REPOAGENT_",
-    "OMP_",
-)  # what a model may need; nothing of the person's own configuration
+_EXITS = dict.fromkeys((Exit.NOTHING, Exit.REFUSED, Exit.NO_MODEL, Exit.LIMIT), "refused")
+_EXITS[Exit.CHECK_FAILED] = "failed"
+# what a model may need; nothing of the user's own configuration
+_OURS = ("ANTHROPIC_", "OPENAI_", "REPOAGENT_", "OMP_")
 
 
 @dataclass(frozen=True)
@@ -191,25 +162,22 @@ def _by_edit(
 
 def _by_paste(task: Task, case: Case, model: str, top: Path) -> dict[str, Any]:
     """The baseline: one question in a chat, and what stands in the fences of the answer is written to the files."""
+    asked = question(task)
+    request = Request((), (Message("user", (Part(asked),)),), task.output_tokens)
     try:
-        pasted = paste(task, model)
+        reply = complete(open_model(load(None, flags={"model": model})), request, Meter())
     except RepoagentError as error:
-        return {"outcome": "error", "note": str(error)[:200], "exit": int(error.exit_code), **_no_use()}
+        failed = {"outcome": "error", "note": str(error)[:200], "exit": int(error.exit_code)}
+        return failed | {"calls": 0, "tokens_in": 0, "tokens_out": 0}
     (top / ".repoagent").mkdir(exist_ok=True)
-    (top / ".repoagent" / "conversation.md").write_text(
-        f"{pasted.question}\n\n=== answer ===\n\n{pasted.answer}\n"
-    )
-    for path, data in pasted.files.items():
+    (top / ".repoagent" / "conversation.md").write_text(f"{asked}\n\n=== answer ===\n\n{reply.text}\n")
+    files = pasted(task, reply.text)
+    for path, data in files.items():
         (top / path).write_bytes(data)
-    verdict = (
-        task.judge(top) if pasted.files else Verdict("refused", "no fenced answer for each of the files")
-    )
-    used = {"calls": 1, "tokens_in": pasted.tokens_in, "tokens_out": pasted.tokens_out}
+    verdict = task.judge(top) if files else Verdict("refused", "no fenced answer for each of the files")
+    usage = reply.usage
+    used = {"calls": 1, "tokens_in": usage.total - usage.output, "tokens_out": usage.output}
     return {"outcome": verdict.outcome, "note": verdict.note, "exit": 0, **used}
-
-
-def _no_use() -> dict[str, Any]:
-    return {"calls": 0, "tokens_in": 0, "tokens_out": 0}
 
 
 def _used(top: Path) -> tuple[int, int, int]:
@@ -243,19 +211,12 @@ def _make_repository(top: Path, env: Mapping[str, str]) -> None:
 
 
 def _environment(home: Path, task: Task) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_OURS) or name in ("LANG", "TMPDIR", "PYTHONPATH")
-    }
-    return {
-        **kept,
-        "PATH": environment()["PATH"],
-        "HOME": str(home),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CEILING_DIRECTORIES": str(home),
-    }
+    names = [
+        name for name in os.environ if name.startswith(_OURS) or name in ("LANG", "TMPDIR", "PYTHONPATH")
+    ]
+    kept = {name: os.environ[name] for name in names} | {"PATH": environment()["PATH"], "HOME": str(home)}
+    git = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CEILING_DIRECTORIES": str(home)}
+    return kept | git | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _keep(top: Path, folder: Path, env: Mapping[str, str]) -> None:
@@ -263,15 +224,9 @@ def _keep(top: Path, folder: Path, env: Mapping[str, str]) -> None:
     folder.mkdir(parents=True)
     if (top / ".repoagent").exists():
         shutil.copytree(top / ".repoagent", folder / "repoagent")
-    first = subprocess.run(
-        ["git", "rev-list", "--max-parents=0", "HEAD"],
-        cwd=top,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    diff = subprocess.run(
-        ["git", "diff", first.stdout.strip()], cwd=top, env=env, capture_output=True, check=False
-    )
-    (folder / "result.diff").write_bytes(diff.stdout)
+
+    def git(*args: str) -> bytes:
+        return subprocess.run(["git", *args], cwd=top, env=env, capture_output=True, check=False).stdout
+
+    first = git("rev-list", "--max-parents=0", "HEAD").decode().strip()
+    (folder / "result.diff").write_bytes(git("diff", first))

@@ -161,7 +161,6 @@ class Task:
 
     @property
     def lines(self) -> int:
-        """How many lines the files to edit have."""
         return sum(self.source[file].count(b"\n") for file in self.files)
 
     @property

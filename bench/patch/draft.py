@@ -194,7 +194,6 @@ def heading(file: File, row: int) -> str:
 
 
 def header(change: Change, git_head: bool) -> list[str]:
-    """The lines above a file's first hunk."""
     before, after = change.before, change.after
     old, new = (before or after).path, change.path
     head = [f"diff --git a/{old} b/{new}"]

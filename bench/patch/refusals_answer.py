@@ -74,7 +74,6 @@ def cut_deletion(made: Draft) -> str | None:
 
 @refusal("cut: files missing", files=2)
 def cut_files(made: Draft) -> str:
-    """The second file's diff stops after its names."""
     made.parts[1].hunks = []
     return _cut(made)
 
@@ -96,7 +95,6 @@ def either(made: Draft) -> str | None:
 
 @refusal("whole file, rest unchanged")
 def whole_elided(made: Draft) -> str | None:
-    """A file as a whole, of which most is "unchanged"."""
     change = made.changes[0]
     lines = list(map(shown, change.after.lines))
     if not 40 <= len(lines) <= 400 or "```" in "\n".join(lines):
@@ -208,7 +206,6 @@ def unknown(made: Draft) -> Case:
 
 @refusal("edit through a symbolic link")
 def link(made: Draft) -> Case:
-    """The path is a link to the file that the hunks are of."""
     target = made.changes[0].path
     alias = "link-to-" + target.rpartition("/")[2]
     answer = answered(made).replace(f"a/{target}", f"a/{alias}").replace(f"b/{target}", f"b/{alias}")

@@ -88,7 +88,6 @@ _miswritten("a word more", r"(?<=\w) (?=\w)", lambda made, match: " not ")
 
 @refusal("deleted line invented")
 def invented(made: Draft) -> str | None:
-    """Between deleted lines that are there, one that is not."""
     for hunk, line in _lines(made, DELETED, 8):
         hunk.lines.insert(hunk.lines.index(line) + 1, Line(DELETED, "    legacy_cleanup(self.handle)"))
         return answered(made)
@@ -108,7 +107,6 @@ def context_gone(made: Draft) -> str | None:
 
 @refusal("deleted lines of another file", files=2)
 def other_file(made: Draft) -> str | None:
-    """The hunks of one file under the other's name."""
     first, second = made.parts
     made.parts = [second]
     known = {shown(line).strip() for line in first.change.before.lines}
@@ -300,7 +298,6 @@ def indentation(made: Draft) -> str | None:
 
 @refusal("elision in added lines")
 def elided_addition(made: Draft) -> str | None:
-    """What is to come is not all there."""
     text = made.rng.choice(ELIDED)
     for hunk in made.hunks:
         rows = [n for n, line in enumerate(hunk.lines) if line.kind == ADDED]
@@ -348,7 +345,6 @@ def unclear(made: Draft) -> str | None:
 
 @refusal("taken back at the end")
 def taken_back(made: Draft) -> str | None:
-    """The only diff, and then words that take it back."""
     made.outro = made.rng.choice(WITHDRAWALS)
     return answered(made)
 

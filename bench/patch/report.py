@@ -201,7 +201,6 @@ def _times(found: Sequence[Measured]) -> str:
 
 
 def difference(one: Measured) -> str:
-    """What came against what was expected."""
     case = one.case
     if case.expected is None or one.ours.files is None:
         return one.ours.text

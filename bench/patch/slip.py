@@ -91,7 +91,6 @@ def refusal(name: str, files: int = 1) -> Callable[[Refusing], Refusing]:
 
 
 def answered(made: Draft) -> str:
-    """The draft's diffs as an answer."""
     made.blocks = []
     made.render()
     return made.text()

@@ -147,7 +147,6 @@ def mark(draft: Draft) -> bool:
 
 @slip("byte-order-mark-first-line", FILE, "bytes")
 def mark_first(draft: Draft) -> bool:
-    """The mark, and a hunk at the first line, which has none."""
     return any(change.edits and change.edits[0].start <= 3 for change in draft.changes) and mark(draft)
 
 
@@ -221,7 +220,6 @@ def odd_inside(draft: Draft) -> bool:
 
 @slip("form-feed-lines", FILE, "bytes")
 def form_feeds(draft: Draft) -> bool:
-    """Blank lines of the file that hold a form feed."""
     return _rewritten(draft, lambda lines: [line or "\x0c" for line in lines], lambda text: "\x0c" in text)
 
 
@@ -255,7 +253,6 @@ def decomposed(draft: Draft) -> bool:
 
 @slip("executable", FILE, "mode")
 def executable(draft: Draft) -> bool:
-    """An executable file stays one."""
     for change in draft.changes:
         change.both(mode="100755")
     return True
@@ -391,7 +388,6 @@ for _name, _lines, _above in (
 
 
 def _adding(draft: Draft, lines: Sequence[str]) -> bool:
-    """Such lines are added to the file."""
     change = draft.changes[0]
     if not change.before or not change.after or not change.edits:
         return False

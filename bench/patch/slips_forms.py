@@ -69,7 +69,6 @@ _form("envelope-fenced-patch")(partial(_enveloped, heads="@@ {}", info="patch"))
 
 @_form("envelope-no-first-at")
 def envelope_no_at(draft: Draft) -> bool:
-    """No `@@` above the first hunk of a file."""
     lines = _envelope(draft, "@@")
     starts = [n for n, line in enumerate(lines) if line == "@@" and lines[n - 1].startswith("*** Update")]
     return _bare(draft, [line for n, line in enumerate(lines) if n not in starts])
@@ -86,7 +85,6 @@ def envelope_moved(draft: Draft) -> bool:
 
 @_form("envelope-add-delete", WHOLE + " status bytes newlines mode", blur=0, files=2)
 def envelope_add_delete(draft: Draft) -> bool:
-    """One file added, one deleted."""
     if len(draft.parts) < 2:
         return False
     draft.parts = draft.parts[:2]
@@ -153,7 +151,6 @@ _form("search-replace-name-once")(partial(_replaced, prose="{path}", once=True))
 
 @_form("search-replace-one-fence")
 def one_fence(draft: Draft) -> bool:
-    """All blocks of a file in one fence."""
 
     def lines(part: Part) -> list[str]:
         return [line for hunk in part.hunks for line in (*_block(*sides(hunk)), "")][:-1]

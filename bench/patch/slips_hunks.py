@@ -42,7 +42,6 @@ def _old(hunk: Hunk) -> list[Line]:
 
 @hunk_slip("context-line-dropped", HUNKS, DRIFT, blur=3)
 def dropped(draft: Draft, hunk: Hunk) -> bool:
-    """A line is left out that has context on both sides."""
     inner = range(1, len(hunk.lines) - 1)
     picked = [n for n in inner if hunk.lines[n].text.strip() and not adjacent(hunk, n)]
     if picked:
@@ -90,7 +89,6 @@ hunk_slip("context-typo", HUNKS, DRIFT, blur=3)(partial(_altered, alter=_swap, l
 
 @hunk_slip("context-comment-changed", HUNKS, DRIFT, blur=3)
 def comment_changed(draft: Draft, hunk: Hunk) -> bool:
-    """A comment of the context retold in other words."""
     for number, line in enumerate(hunk.lines):
         match = re.match(r"(\s*(?:#|//|\*) )(\w.{20,})$", line.text)
         if match and len(_old(hunk)) >= 4 and not adjacent(hunk, number):
@@ -101,7 +99,6 @@ def comment_changed(draft: Draft, hunk: Hunk) -> bool:
 
 @slip("context-invented-at-edge", HUNKS, "context drift edge", blur=3)
 def invented(draft: Draft) -> bool:
-    """A line above or below a hunk that isn't in the file."""
     text = draft.rng.choice(["# end of block", "}", "    return result", "pass", "// TODO", "import os"])
     found = False
     for part in draft.parts:
@@ -119,7 +116,6 @@ def invented(draft: Draft) -> bool:
 
 @hunk_slip("blank-line-invented", HUNKS, DRIFT, blur=3)
 def blank_invented(draft: Draft, hunk: Hunk) -> bool:
-    """A blank line too many between two lines of context."""
     for number in range(1, len(hunk.lines) - 1):
         if hunk.lines[number].text.strip() and not adjacent(hunk, number):
             if hunk.lines[number - 1].text.strip():
@@ -131,7 +127,6 @@ def blank_invented(draft: Draft, hunk: Hunk) -> bool:
 
 @hunk_slip("blank-line-dropped", HUNKS, DRIFT + " blank", blur=3)
 def blank_dropped(draft: Draft, hunk: Hunk) -> bool:
-    """A blank line of context left out."""
     for number in range(1, len(hunk.lines) - 1):
         if not hunk.lines[number].text.strip() and not adjacent(hunk, number):
             del hunk.lines[number]
@@ -179,7 +174,6 @@ def rewritten(draft: Draft, hunk: Hunk) -> bool:
 
 @slip("swapped-hunks", HUNKS, "order-of-hunks", blur=1)
 def swapped(draft: Draft) -> bool:
-    """The hunks of a file out of order."""
     found = False
     for part in draft.parts:
         before = list(part.hunks)
@@ -196,7 +190,6 @@ def fused(draft: Draft) -> bool:
 
 @slip("elided-between", HUNKS, "fused elision order-of-hunks numbers context", blur=1)
 def elided_between(draft: Draft) -> bool:
-    """Two places in one hunk, with `...` between them."""
     return _joined(draft, [Line(CONTEXT, _elision(draft))])
 
 
@@ -528,7 +521,6 @@ def heading_only(draft: Draft) -> bool:
 
 @slip("same-numbers", NUMBERS, "numbers", blur=1)
 def same_numbers(draft: Draft) -> bool:
-    """All hunks with the numbers of the first."""
     for part in draft.parts:
         for hunk in part.hunks:
             hunk.number(*part.hunks[0].numbers())

@@ -31,7 +31,6 @@ def _replaced(lines: list[Line], alter: Callable[[str], str]) -> bool:
 
 @slip("blank-context-bare", RAW, "blank")
 def blank_bare(draft: Draft) -> bool:
-    """A blank line of context without its space."""
     found = [line for line in _lines(draft) if line.kind == CONTEXT and not line.text]
     for line in found:
         line.raw = ""
@@ -40,7 +39,6 @@ def blank_bare(draft: Draft) -> bool:
 
 @hunk_slip("blank-added-bare", RAW, "blank", blur=1)
 def blank_added_bare(draft: Draft, hunk: Hunk) -> bool:
-    """A blank line between added ones without its plus."""
     found = False
     for before, line, after in zip(hunk.lines, hunk.lines[1:], hunk.lines[2:], strict=False):
         if line.kind == before.kind == after.kind == ADDED and not line.text:
@@ -136,7 +134,6 @@ def _context(draft: Draft) -> list[Line]:
 
 @slip("smart-punctuation", LINES, "typography", blur=2)
 def smart(draft: Draft) -> bool:
-    """Typographic quotes and dashes in context."""
     quotes = re.compile(r'"([^"]*)"')
     return _replaced(_context(draft), lambda text: quotes.sub("\u201c\\1\u201d", text).translate(TYPOGRAPHY))
 
@@ -256,7 +253,6 @@ def _indent_slip(name: str) -> Callable[[Callable[[Draft], bool]], Callable[[Dra
 
 @_indent_slip("dedented")
 def dedented(draft: Draft) -> bool:
-    """Each hunk moved left until a line of it is at column 0."""
     found = False
     for hunk in draft.hunks:
         lines = _texts(hunk)
@@ -293,7 +289,6 @@ def _drawn(draft: Draft, widths: list[int], sign: int) -> bool:
 
 @_indent_slip("one-hunk-shifted")
 def one_shifted(draft: Draft) -> bool:
-    """One hunk is shifted, the others are as in the file."""
     if len(draft.hunks) < 2:
         return False
     hunk = draft.rng.choice(draft.hunks)
@@ -304,7 +299,6 @@ def one_shifted(draft: Draft) -> bool:
 
 @_indent_slip("tabs-to-spaces")
 def to_spaces(draft: Draft) -> bool:
-    """A file with tabs, a diff with spaces."""
     width = draft.rng.choice([2, 4, 4, 8])
     found = False
     for hunk in draft.hunks:
@@ -322,7 +316,6 @@ def to_spaces(draft: Draft) -> bool:
 
 @_indent_slip("spaces-to-tabs")
 def to_tabs(draft: Draft) -> bool:
-    """A file with spaces, a diff with tabs."""
     lines = [line for hunk in draft.hunks for line in _texts(hunk)]
     widths = {len(_indent(line)) for line in lines} - {0}
     if any(set(_indent(line)) - {" "} for line in lines) or not widths:

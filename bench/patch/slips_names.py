@@ -62,7 +62,6 @@ def no_header(draft: Draft) -> bool:
 
 @slip("name-in-prose", NAMES, "names prose", files=2)
 def in_prose(draft: Draft) -> bool:
-    """Two files, each named above its fence only."""
     form = draft.rng.choice(["In `{}`:", "**{}**", "### {}", "`{}`", "File: {}", "{}:"])
     for part in draft.parts:
         part.prose = [form.format(part.change.path)]
@@ -71,7 +70,6 @@ def in_prose(draft: Draft) -> bool:
 
 @slip("name-in-info", NAMES, "names prose fence", files=2)
 def in_info(draft: Draft) -> bool:
-    """Two files, each named in its fence's info string only."""
     if not _named(draft, "", "") or len(draft.parts) < 2:
         return False
     draft.separate = True
@@ -123,7 +121,6 @@ def old_null(draft: Draft) -> bool:
 
 @slip("names-twice", NAMES, "names")
 def twice(draft: Draft) -> bool:
-    """The names above every hunk, not only the first."""
     found = False
     for part in draft.parts:
         if not part.change.in_place:

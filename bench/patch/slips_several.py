@@ -154,7 +154,6 @@ def shown_twice(draft: Draft) -> bool:
 
 @slip("repeated-hunk", RAW, "gaps several rewrite")
 def repeated(draft: Draft) -> bool:
-    """One hunk twice in the same diff."""
     part = draft.rng.choice(draft.parts)
     if not part.hunks or not part.change.before or not part.change.after:
         return False
@@ -168,7 +167,6 @@ def repeated(draft: Draft) -> bool:
 
 @slip("piece-by-piece-then-whole", BLOCKS, EDITED)
 def pieces_then_whole(draft: Draft) -> bool:
-    """Each hunk explained, and at the end all of them together."""
     if not _plain(draft) or len(draft.hunks) < 2:
         return False
     draft.blocks = [
@@ -203,7 +201,6 @@ def each_hunk_shuffled(draft: Draft) -> bool:
 
 @slip("hunks-in-fences-names-once", BLOCKS, EDITED + " gaps")
 def fences_once(draft: Draft) -> bool:
-    """A fence for each hunk, the names only in the first."""
     if not _plain(draft) or len(draft.parts) > 1 or len(draft.hunks) < 2:
         return False
     draft.blocks = [Block("and further down", hunk.written()) for hunk in draft.hunks]
@@ -319,7 +316,6 @@ def begun_again(draft: Draft, first: list[Part] | None, words: str | None = None
 
 @slip("withdrawn-elsewhere", BLOCKS, WITHDRAWN)
 def elsewhere(draft: Draft) -> bool:
-    """The first diff changes other lines."""
     return begun_again(draft, decoys(draft))
 
 
@@ -337,7 +333,6 @@ def more(draft: Draft) -> bool:
 
 @slip("withdrawn-that-does-not-fit", BLOCKS, WITHDRAWN)
 def misfit(draft: Draft) -> bool:
-    """The first diff is for lines that no file has."""
     first = decoys(draft)
     for line in (line for part in first or [] for line in part.hunks[0].lines):
         line.text = f"{line.text} nowhere {draft.rng.randrange(10**6)}"

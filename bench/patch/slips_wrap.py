@@ -107,7 +107,6 @@ def prose_between(draft: Draft) -> bool:
 
 @slip("prose-between-unfenced", NAMES, "prose fence", files=2)
 def prose_between_unfenced(draft: Draft) -> bool:
-    """Files without a fence, prose between them."""
     for part in draft.parts:
         part.prose = [draft.rng.choice([text for text in PROSE if text[0].isalpha()])]
     return _marked(draft, "") and len(draft.parts) > 1
@@ -125,7 +124,6 @@ def above_hunks(draft: Draft, text: Callable[[], str]) -> bool:
 
 @slip("blank-lines-between-hunks", RAW, "gaps")
 def gaps(draft: Draft) -> bool:
-    """A blank line between hunks, which is none of the file's."""
     return above_hunks(draft, str)
 
 
@@ -163,7 +161,6 @@ slip("indented-answer", ANSWER, "wrap")(partial(_wrapped, wrap=lambda text: _pre
 
 @slip("in-a-list", ANSWER, "wrap")
 def in_list(draft: Draft) -> bool:
-    """Below an item of a list, indented with it; the fence too."""
     width = draft.rng.choice([2, 3, 4])
     head = {2: "- ", 3: "1. ", 4: "  - "}[width] + "Change the file:\n\n"
     return _wrapped(draft, lambda text: head + _prefixed(text.rstrip("\n"), " " * width))

@@ -104,7 +104,6 @@ def _plain(hit: Hit) -> str:
 
 
 def _first(found: Iterable[tuple[str, str]]) -> Shown:
-    """The first text of each file."""
     shown: Shown = {}
     for file, text in found:
         shown.setdefault(file, text)

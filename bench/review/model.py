@@ -115,7 +115,6 @@ _JUDGES: Mapping[str, Callable[[Claim, Views], tuple[int, int] | None]] = {
 
 
 def cases_of(change: Change, views: Views, rng: random.Random) -> Iterator[Case]:
-    """Made-up findings on each file of a change."""
     for view in views.values():
         added = [n for n in view.changed(old=False) if len(_WORD.findall(view.new[n])) >= 2]
         if not added:

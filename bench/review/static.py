@@ -114,7 +114,6 @@ def _check(worktree: WorkTree, change: Change) -> int:
 
 
 def _compile(worktree: WorkTree, change: Change) -> int:
-    """Files of Python that do not compile."""
     found = 0
     for file in change.files:
         if file.path.endswith(".py") and (text := change.read_new(file)) is not None:

@@ -50,7 +50,6 @@ def over_parse(results: Sequence[Result]) -> float | None:
 
 
 def middle_over_parse(results: Sequence[Result]) -> float | None:
-    """The median over the files of the ratio of one file."""
     ratios = [one.cpu / one.parse for one in results if one.parse]
     return statistics.median(ratios) if ratios else None
 
