@@ -35,7 +35,7 @@ def load(repository: Path) -> list[Change]:
     kept = CACHE / f"{sha256(bytes(repository.resolve()) + head).hexdigest()[:24]}.pickle"
     if kept.is_file():
         return [Change(*fields) for fields in pickle.loads(kept.read_bytes())]
-    log = (
+    log = [
         "log",
         "--no-merges",
         "--date-order",
@@ -44,7 +44,7 @@ def load(repository: Path) -> list[Change]:
         "--no-abbrev",
         "--no-ext-diff",
         "--no-show-signature",
-    )
+    ]
     form = ("--format=%x01%ct %ae", "HEAD")
     try:
         out = git(repository, *log, "-M", *form)

@@ -28,11 +28,8 @@ def row(result: Result) -> str:
         f"{result.task:20}{result.language:11}{result.lines:>6}  {result.format:8}{loop:5}{result.outcome:9}"
         f"{result.calls:>6}{tokens:>15}{result.seconds:>9.0f}"
     )
-    return (
-        line
-        if result.outcome == "solved" or not result.note
-        else f"{line}  {' '.join(result.note.split())[:90]}"
-    )
+    note = "" if result.outcome == "solved" else " ".join(result.note.split())[:90]
+    return f"{line}  {note}" if note else line
 
 
 def summary(results: Iterable[Result]) -> str:

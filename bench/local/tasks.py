@@ -178,15 +178,9 @@ class Task:
             subprocess.run(patch, cwd=top, env=outside, check=True)
 
     def passes_check(self, top: Path) -> bool:
-        done = subprocess.run(
-            self.check,
-            shell=True,
-            cwd=top,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=environment(),
-            check=False,
-        )
+        null = subprocess.DEVNULL
+        quiet = {"stdin": null, "stdout": null, "stderr": null}
+        done = subprocess.run(self.check, shell=True, cwd=top, env=environment(), check=False, **quiet)
         return done.returncode == 0
 
     def judge(self, top: Path, after: dict[str, bytes] | None = None) -> Verdict:
@@ -229,15 +223,8 @@ def load(folder: Path) -> Task:
         May(**{{"from": "start"}.get(name, name): value for name, value in may.items()})
         for may in data["may"]
     )
-    return Task(
-        folder,
-        data["language"],
-        data["instruction"],
-        tuple(data["files"]),
-        data["check"],
-        places,
-        tuple(data.get("keep", ())),
-    )
+    values = (data["language"], data["instruction"], tuple(data["files"]), data["check"])
+    return Task(folder, *values, places, tuple(data.get("keep", ())))
 
 
 def all_tasks() -> list[Task]:

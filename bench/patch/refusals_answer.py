@@ -249,11 +249,8 @@ def _mode(name: str, mode: str) -> None:
     def do(made: Draft) -> str:
         path, before = made.changes[0].path, made.changes[0].before
         if made.rng.random() < 0.5:
-            head = [
-                f"diff --git a/new-link b/new-link\nnew file mode {mode}",
-                "--- /dev/null",
-                "+++ b/new-link",
-            ]
+            mode_line = f"new file mode {mode}"
+            head = ["diff --git a/new-link b/new-link", mode_line, "--- /dev/null", "+++ b/new-link"]
             return _fenced([*head, "@@ -0,0 +1 @@", f"+{path}", "\\ No newline at end of file"])
         return _fenced([f"diff --git a/{path} b/{path}", f"old mode {before.mode}", f"new mode {mode}"])
 

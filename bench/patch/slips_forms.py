@@ -93,13 +93,8 @@ def envelope_add_delete(draft: Draft) -> bool:
         return False
     body, gone = [f"+{line}" for line in new.after.lines], old.path
     new.before, new.edits, old.after, old.edits = None, [], None, []
-    lines = [
-        "*** Begin Patch",
-        f"*** Add File: {new.path}",
-        *body,
-        f"*** Delete File: {gone}",
-        "*** End Patch",
-    ]
+    lines = ["*** Begin Patch", f"*** Add File: {new.path}", *body]
+    lines += [f"*** Delete File: {gone}", "*** End Patch"]
     return _bare(draft, lines) and not any("\r" in line for line in body)
 
 

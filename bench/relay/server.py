@@ -111,10 +111,8 @@ class _Http(ThreadingHTTPServer):
 
 def _readable(number: int, body: dict[str, Any], counts: dict[str, int]) -> str:
     settings = {name: value for name, value in body.items() if name not in {"tools", "system", "messages"}}
-    lines = [
-        f"request {number}: {counts['fresh']:,} tokens fresh, {counts['cached']:,} cached",
-        json.dumps(settings),
-    ]
+    head = f"request {number}: {counts['fresh']:,} tokens fresh, {counts['cached']:,} cached"
+    lines = [head, json.dumps(settings)]
     before = ""
     for role, block in blocks_of(body):
         if role != before or role == "tool":
@@ -208,18 +206,16 @@ class _Handler(Handler, BaseHTTPRequestHandler):
         run = re.sub(r"[^\w.-]", "", path.removesuffix("/v1/messages").strip("/").replace("/", "-")) or "run"
         began = time.monotonic()
         request, counts = self.server.take_in(run, body)
-        used = {
-            "input_tokens": counts["fresh"],
-            "cache_read_input_tokens": counts["cached"],
-            "output_tokens": 1,
-        }
-        message = {
-            "id": f"msg_{run}_{request.name[:3]}",
-            "type": "message",
-            "role": "assistant",
+        used = {"input_tokens": counts["fresh"], "cache_read_input_tokens": counts["cached"]}
+        used |= {"output_tokens": 1}
+        message = {"id": f"msg_{run}_{request.name[:3]}", "type": "message", "role": "assistant"}
+        message |= {
             "content": [],
+            "model": body.get("model", ""),
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": used,
         }
-        message |= {"model": body.get("model", ""), "stop_reason": None, "stop_sequence": None, "usage": used}
         streamed = bool(body.get("stream"))
         if streamed:
             self.send_response(200)
@@ -244,11 +240,8 @@ class _Handler(Handler, BaseHTTPRequestHandler):
             for event in _events(blocks, stop, sequence, out):
                 self._event(event)
         else:
-            stopped = {
-                "stop_reason": stop,
-                "stop_sequence": sequence,
-                "usage": {**used, "output_tokens": out},
-            }
+            used |= {"output_tokens": out}
+            stopped = {"stop_reason": stop, "stop_sequence": sequence, "usage": used}
             self._json({**message, "content": blocks, **stopped})
         return None
 

@@ -161,13 +161,9 @@ def shown(file: File, cut: int, about: str) -> str:
     line = data.count(b"\n", 0, cut) + 1
     before = data[max(0, cut - 1500) : cut].splitlines()[-3:]
     after = data[cut : cut + 1500].splitlines()[:3]
-    quoted = [
-        *(_quoted("  ", one) for one in before),
-        "  -------- cut",
-        *(_quoted("  ", one) for one in after),
-    ]
+    quoted = [*map(_quoted, before), "  -------- cut", *map(_quoted, after)]
     return f"{'=' * 20} {file.source.name}:{line} {about}\n" + "\n".join(quoted) + "\n"
 
 
-def _quoted(mark: str, line: bytes) -> str:
-    return mark + line[:150].decode(errors="replace")
+def _quoted(line: bytes) -> str:
+    return "  " + line[:150].decode(errors="replace")

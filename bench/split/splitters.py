@@ -72,12 +72,8 @@ def langchain(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
 
     text = data.decode()
     measure = len if text.isascii() else _bytes
-    options = {
-        "chunk_size": target,
-        "chunk_overlap": 0,
-        "length_function": measure,
-        "strip_whitespace": False,
-    }
+    options = {"chunk_size": target, "chunk_overlap": 0, "length_function": measure}
+    options["strip_whitespace"] = False
     if kind in _LANGCHAIN:
         splitter = RecursiveCharacterTextSplitter.from_language(Language(_LANGCHAIN[kind]), **options)
     else:
@@ -90,21 +86,17 @@ def semantic(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
     import semantic_text_splitter as package
 
     text = data.decode()
-    own = [] if text.isascii() else [_bytes]
+    grammars: list[object] = []
     if kind == "markdown":
         made = package.MarkdownSplitter
-        splitter = made.from_callback(_bytes, target, trim=False) if own else made(target, trim=False)
     elif kind in GRAMMARS:
-        code = package.CodeSplitter
-        language = grammar(kind)
-        splitter = (
-            code.from_callback(language, _bytes, target, trim=False)
-            if own
-            else code(language, target, trim=False)
-        )
+        made, grammars = package.CodeSplitter, [grammar(kind)]
     else:
-        plain = package.TextSplitter
-        splitter = plain.from_callback(_bytes, target, trim=False) if own else plain(target, trim=False)
+        made = package.TextSplitter
+    if text.isascii():
+        splitter = made(*grammars, target, trim=False)
+    else:
+        splitter = made.from_callback(*grammars, _bytes, target, trim=False)
     return [chunk.encode() for chunk in splitter.chunks(text)]
 
 

@@ -142,11 +142,9 @@ class _Judge:
                 items = [Item(start, end, "item") for start, end in pairs]
                 end = self._range(node)[1]
                 close = (end - 1, end) if self.text[end - 1 : end] in (b")", b"]", b"}") else None
-                opened = (
-                    self.text.rfind(b"(", 0, items[0].start)
-                    if isinstance(node, ast.Call)
-                    else self._range(node)[0]
-                )
+                opened = self._range(node)[0]
+                if isinstance(node, ast.Call):
+                    opened = self.text.rfind(b"(", 0, items[0].start)
                 head = self.text.rfind(b"\n", 0, opened) + 1  # the line that the bracket opens on
                 self.marks.container(
                     self._with_comments(items, self._range(node)[0], end), head, close, "display"
