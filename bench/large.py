@@ -25,7 +25,7 @@ from repoagent.syntax.outline.outline import outline
 LEAST_BYTES = 64 * 1024
 MOST_HUNKS, MOST_LINES = 6, 60
 SHARE = 0.4  # of the lines that the commit changed are those of the file, at least
-_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
+_OLD_LINES = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
 MOST_BODY = 1_500  # characters of a body
 _TRAILER = re.compile(r"^[A-Za-z][\w-]+: .*\n?", re.MULTILINE)
 _NO_REQUEST = re.compile(r"^(merge|revert|bump|release|version|update (changelog|version))\b", re.IGNORECASE)
@@ -82,7 +82,7 @@ def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
     if not listed or int(listed[3]) < LEAST_BYTES:
         return None
     diff = git(top, "diff-tree", "-p", "-U0", "--no-renames", f"{commit}^", commit, "--", path)
-    hunks = [(int(start), int(count or 1)) for start, count in _HUNK.findall(diff)]
+    hunks = [(int(start), int(count or 1)) for start, count in _OLD_LINES.findall(diff)]
     if not 0 < len(hunks) <= MOST_HUNKS:
         return None
     truth = frozenset(line for start, count in hunks for line in range(start, start + max(1, count)) if line)
@@ -91,7 +91,7 @@ def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
 
 WINDOW_LINES = 150  # as a small model is shown
 AROUND = 15  # lines on both sides of one that matches
-_HUNK = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_NEW_LINES = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _touched(case: Case) -> tuple[Touched, ...]:
     return tuple(
         (int(first), int(first) + max(0, int(count or 1) - 1), age)
         for age, patch in enumerate(text.split(b"\x01")[1:])
-        for first, count in _HUNK.findall(patch)
+        for first, count in _NEW_LINES.findall(patch)
     )
 
 
