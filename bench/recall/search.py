@@ -17,8 +17,15 @@ from pathlib import Path
 from statistics import median
 
 from bench.recall.corpus import Corpus, Question, write
-from repoagent.memory.search.index import asked, glance, index_file, look, open_index, sweep
-from repoagent.memory.search.ranking import Only, parse, ranked
+from repoagent.memory.search.index import (
+    index_file,
+    open_index,
+    query_index,
+    snapshot_files,
+    snapshot_folders,
+    take_snapshots,
+)
+from repoagent.memory.search.ranking import Filter, parse, ranked
 from repoagent.memory.search.search import Hit, Search, answer, search
 from repoagent.storage.layout import Layout
 
@@ -121,16 +128,18 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
         write(corpus, root)
         layout = Layout(root, root.parent / "git")
         time.sleep(3)  # what was written just now is looked at once more
-        built = _milliseconds(lambda: asked(layout, look(layout), lambda _: None, print))
+        built = _milliseconds(lambda: query_index(layout, take_snapshots(layout), lambda _: None, print))
         print(f"{memories:,} memories, {len(corpus.texts):,} texts, {_bytes(root / 'memory') / 1e6:.1f} MB")
         print(f"made in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
         plain = bare(connection)
         with closing(open_index(index_file(layout))) as index:
             parts: dict[str, Callable[[Question], object]] = {
                 "bare FTS5": plain,
-                "the index asked": lambda q: ranked(index, parse(q.text), Only(), date.fromisoformat(q.day)),
-                "looking at all files": lambda q: sweep(layout),
-                "looking at the folders": lambda q: glance(layout),
+                "the index asked": lambda q: ranked(
+                    index, parse(q.text), Filter(), date.fromisoformat(q.day)
+                ),
+                "looking at all files": lambda q: snapshot_files(layout),
+                "looking at the folders": lambda q: snapshot_folders(layout),
                 "a whole search": lambda q: answer(layout, q.text, Search(patient=False)),
             }
             figures = _in_turns(parts, corpus.questions)

@@ -73,7 +73,7 @@ def _line(rule: str, figure: Figures, commits: int) -> str:
     if not figure.found:
         return f"  {rule:22}        0{'':35}{left_out}"
     right = figure.right / figure.found
-    least, usual = lower(figure.right, figure.found), figure.usual / figure.found
+    least, usual = wilson_lower(figure.right, figure.found), figure.usual / figure.found
     shares = f"{figure.alarmed / max(1, commits):>9.1%}{right:>8.0%}{least:>10.0%}{usual:>8.0%}"
     return f"  {rule:22}{figure.found:>9,}{shares}{left_out}"
 

@@ -152,7 +152,7 @@ def _made(kind: str, number: int, view: FileView, views: Views, rng: random.Rand
     return _bad(kind, view, number, quote) if quote else None
 
 
-def _unchanged(kind: str, number: int, view: View, changed: set[int], rng: random.Random) -> Case | None:
+def _unchanged(kind: str, number: int, view: FileView, changed: set[int], rng: random.Random) -> Case | None:
     """A line that the change did not make; for a twin, one that reads as a changed one does."""
     texts = {" ".join(view.new[n].split()) for n in changed}
     twin = kind == "unchanged twin"
@@ -191,7 +191,7 @@ def _good(kind: str, number: int, view: FileView, rng: random.Random) -> Case | 
     return Case(kind, _claim(view, first, quote), right)
 
 
-def _bad(kind: str, view: View, number: int, quote: Sequence[str]) -> Case | None:
+def _bad(kind: str, view: FileView, number: int, quote: Sequence[str]) -> Case | None:
     """A bad finding, unless by chance it is a good one: its text is on changed lines after all."""
     texts = [" ".join(view.new[n].split()) for n in view.changed(old=False)]
     wanted = [" ".join(line.split()) for line in quote]
@@ -205,7 +205,7 @@ def _bad(kind: str, view: View, number: int, quote: Sequence[str]) -> Case | Non
     return Case(kind, _claim(view, number, quote), None)
 
 
-def _claim(view: View, number: int, quote: Sequence[str]) -> Claim:
+def _claim(view: FileView, number: int, quote: Sequence[str]) -> Claim:
     last = number + len(quote) - 1
     return Claim("correctness", view.path, number, last, "It is wrong", tuple(quote), "So it is.")
 

@@ -99,7 +99,7 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
     fixed_usually = sum(fixed_soon(history, at) for at in range(60, last)) / max(1, last - 60)
     for place_in_log in range(last - 1, 59, -1):
         commit = history[place_in_log]
-        change, _ = read_change(worktree, None, Wanted("commit", commit.id))
+        change, _ = read_change(worktree, None, ChangeSelector("commit", commit.id))
         if not change.base or not change.files:
             continue
         if habits is None or reviewed % EVERY == 0:
@@ -108,9 +108,9 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)
             # the commits that speak for a finding are not needed here
-            past = run._past(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
-            found = [finding for home in run._HOME.values() for finding in run._rule(home)(past)]
-            _hide(figures, past, change, source_of)
+            context = run.history_context(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
+            found = [finding for rule in levels for finding in run.load_check(rule)(context)]
+            _hide(figures, context, change, source_of)
         _judge(figures, found, history, place_in_log)
     everything = figures.pop(ANY)
     for rule in ("fix-prone", "unusual-size", "unusual-width"):

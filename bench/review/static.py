@@ -1,5 +1,5 @@
-"""How often the static rules of `repoagent review` speak on real commits, and how many injected faults they find:
-`python -m bench.review.static --repo PATH... [--commits 500] [--faults 40] [--examples 40]`
+"""How often the run rules of `repoagent review` speak on real commits, and how many injected faults they find:
+`python -m bench.review.run --repo PATH... [--commits 500] [--faults 40] [--examples 40]`
 
 alarms     findings on the last `--commits` commits (no merges) of each history. What is in a history has mostly passed
            its tests, so that nearly every finding is to be read (`--examples`) and judged.
@@ -169,10 +169,10 @@ def _inject(worktree: WorkTree, count: int) -> Counter[tuple[str, str]]:  # type
             done += 1
             target.write_text(new)
             git(worktree.top, "add", "--", path)
-            change, _ = read_change(worktree, head, Wanted("staged"))
+            change, _ = read_change(worktree, head, ChangeSelector("staged"))
             findings = static_findings(change, worktree, settings).findings
             found[rule, "faults"] += 1
-            found[rule, "found"] += any(one.rule == rule and one.place.path == path for one in findings)
+            found[rule, "found"] += any(one.rule == rule and one.location.path == path for one in findings)
             if rule in _BASELINES:
                 found[rule, "baseline"] += bool(_BASELINES[rule](worktree, change))
             target.write_text(text)
@@ -247,7 +247,7 @@ _DEFINITIONS = {
     "py": r"^(?:def|class) (\w{4,})",
     "js": r"^exports\.(\w{4,}) =",
     "go": r"^func (\w{4,})\(",
-    "c": r"^(?!static)\w[\w *]*?\b(\w{6,})\([^;]*$",
+    "c": r"^(?!run)\w[\w *]*?\b(\w{6,})\([^;]*$",
 }
 _FAULTS = {
     "conflict-marker": _conflict, "parse-error": _broken, "secret": _secret, "removed-symbol": _renamed,

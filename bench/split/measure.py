@@ -16,7 +16,7 @@ from itertools import accumulate
 from bench.split.corpus import File
 from bench.split.marks import Verdict, judged
 from bench.split.splitters import GRAMMARS, OURS, Splitter, grammar, ours
-from repoagent.syntax.parser import forget
+from repoagent.syntax.parser import clear_cache
 
 TINY = 8  # a segment below this part of the target is tiny
 LINES = 20  # at most so many are inserted, deleted or replaced by an edit
@@ -146,7 +146,7 @@ def parser(kind: str) -> Callable[[bytes], object]:
 
 
 def _spent(call: Callable[[], object]) -> float:
-    forget()
+    clear_cache()
     gc.collect()
     start = time.process_time()
     call()
