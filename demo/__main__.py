@@ -113,7 +113,7 @@ def main() -> int:
         else:
             shutil.rmtree(folder, ignore_errors=True)
     say(
-        f"Every step did what it should, in {time.monotonic() - started:.0f} s. Next: README.md, `Use it with a model`."
+        f"Every step did what it should, in {time.monotonic() - started:.0f} s. Next: README.md, `Install`."
     )
     return 0
 

@@ -193,7 +193,7 @@ def test_a_person_is_asked_before_one_is_put_away(talked: GitRepo) -> None:
     file = talked.top / ".repoagent/conversations/fast.md"
     for answer, code in (("n", 1), ("y", 0)):
         with Screen(command, talked.top) as window:
-            window.expect("Put fast away (5 turns) [y,n,?]? ")
+            window.expect("Delete fast (5 turns) [y,n,?]? ")
             window.send(f"{answer}\n")
             assert window.end() == code
         assert file.exists() == (answer == "n")
