@@ -112,9 +112,7 @@ def main() -> int:
             say(f"The repository is {folder / 'ledger'}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    say(
-        f"Every step did what it should, in {time.monotonic() - started:.0f} s. Next: README.md, `Install`."
-    )
+    say(f"Every step did what it should, in {time.monotonic() - started:.0f} s. Next: README.md, `Install`.")
     return 0
 
 
