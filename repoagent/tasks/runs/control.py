@@ -41,7 +41,7 @@ class StillRunning(Busy):
 def message(run: Run, text: str) -> Path:
     """Put `text` into the inbox of a run; the file. It is read before the next call, in a pause when that is over.
 
-    Raises UsageError for an empty or too long text, NotAlive, Refused.
+    Raises UsageError for an empty or too long text, NotRunning, Refused.
     """
     if not text.strip():
         raise UsageError("the message is empty")
@@ -58,7 +58,7 @@ def message(run: Run, text: str) -> Path:
 
 
 def stop(run: Run) -> list[Run]:
-    """Ask a run and all that it has delegated to stop; these. Raises NotAlive, Refused."""
+    """Ask a run and all that it has delegated to stop; these. Raises NotRunning, Refused."""
     _listening(run)
     asked = [run, *_living_below(run)]
     for each in asked:
@@ -67,7 +67,7 @@ def stop(run: Run) -> list[Run]:
 
 
 def pause(run: Run) -> list[Run]:
-    """Ask a run and all that it has delegated to stand still; these. Raises NotAlive, NothingDone when it was asked
+    """Ask a run and all that it has delegated to stand still; these. Raises NotRunning, NothingDone when it was asked
     already, Refused."""
     _listening(run)
     if inbox.is_there(run.run_dir.pause):
@@ -79,7 +79,7 @@ def pause(run: Run) -> list[Run]:
 
 
 def resume(run: Run) -> list[Run]:
-    """End the pause of a run and of all that it has delegated; these. Raises NotAlive, NothingDone when it is not
+    """End the pause of a run and of all that it has delegated; these. Raises NotRunning, NothingDone when it is not
     paused, or paused together with the run that delegated it, Refused."""
     _listening(run)
     parent = run.record.parent
@@ -97,7 +97,7 @@ def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and of all that it has delegated; those that got it.
 
     Only a process of this machine is sent it that holds the lock of the run, is the one that run.json names, and
-    began when that says: never one that has the number by now. Raises NotAlive, Refused when it may not be signalled.
+    began when that says: never one that has the number by now. Raises NotRunning, Refused when it may not be signalled.
     """
     _listening(run)
     ended = []
