@@ -94,3 +94,10 @@ def find_layout() -> Layout | None:
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
+
+
+def write_json(terminal: Terminal, content: Mapping[str, object]) -> None:
+    """Write the result of `--json`; its format has a version."""
+    import json
+
+    terminal.result(json.dumps({"version": 1, **content}, indent=2) + "\n")

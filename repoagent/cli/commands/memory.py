@@ -1,34 +1,32 @@
-"""`repoagent memory`: the group, what its commands share, and `note`, `relink` and `status`.
+"""`repoagent memory`: the group, what its commands share, and `note`, `edit`, `clear`, `relink` and `status`.
 
-The other commands are in memory_show (list, show), memory_edit (edit, clear) and memory_archive.
+The other commands are in memory_show (list, show) and memory_archive (export, import, gc, compact).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.repository import Repository, open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import plural
 from repoagent.cli.ui.sanitize import one_line, paint
-from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
+from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
-    from repoagent.git.worktree import WorkTree
+    from repoagent.memory.editing import Part
     from repoagent.memory.identity.record import Memory
-    from repoagent.memory.lookup import MemoryTarget, Totals
-    from repoagent.storage.layout import Layout
+    from repoagent.memory.lookup import MemoryTarget
 
 __all__ = ["command"]
 
@@ -37,12 +35,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("repoagent.cli.commands.memory_show:list_command", "List what is remembered, file by file."),
     "show": ("repoagent.cli.commands.memory_show:show_command", "Show what is remembered about a file."),
     "edit": (
-        "repoagent.cli.commands.memory_edit:edit_command",
+        "repoagent.cli.commands.memory:edit_command",
         "Change the notes or the conversation in an editor.",
     ),
     "note": ("repoagent.cli.commands.memory:note_command", "Add a note about a file."),
     "clear": (
-        "repoagent.cli.commands.memory_edit:clear_command",
+        "repoagent.cli.commands.memory:clear_command",
         "Clear what is remembered about files, or restore it.",
     ),
     "compact": (
@@ -84,40 +82,22 @@ def command() -> None:
     """Show, correct and clear what is remembered about files: notes, conversations, edits."""
 
 
-VERSION = 1
 _OFFERED = 500  # paths; a shell shows no more
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-class MemoryCommand(NamedTuple):
-    """The repository, settings and terminal of a command."""
+def find(repo: Repository, name: str, *, rekey: bool = False) -> MemoryTarget:
+    """The file or memory that `name` names; see `find_target`."""
+    from repoagent.memory.lookup import find_target
 
-    worktree: WorkTree
-    layout: Layout
-    settings: Settings
-    terminal: Terminal
-    cwd: Path
-
-    def named(self, name: str, *, rekey: bool = False) -> MemoryTarget:
-        """The memory that `name` names; see `find_target`."""
-        from repoagent.memory.lookup import find_target
-
-        return find_target(self.layout, self.worktree, name, self.cwd, warn=self.terminal.warn, rekey=rekey)
-
-    def shown(self, path: Path) -> str:
-        """The path of one of our files: relative to the current folder or, if shorter, absolute."""
-        near = os.path.relpath(path, self.cwd)
-        return near if len(near) < len(str(path)) else str(path)
+    return find_target(repo.layout, repo.worktree, name, repo.cwd, warn=repo.terminal.warn, rekey=rekey)
 
 
-def opened(session: Session, flags: Mapping[str, object] | None = None) -> MemoryCommand:
-    """Open the current repository. Raises UsageError outside one."""
-    from repoagent.git.worktree import layout, open_worktree
+def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = False) -> Memory:
+    """The memory of a file. Raises NothingDone if it has none."""
+    from repoagent.memory.lookup import require_memory
 
-    cwd = Path.cwd()
-    worktree = open_worktree(cwd)
-    place = layout(worktree)
-    return MemoryCommand(worktree, place, *session.open(place, flags), cwd)
+    target = find(repo, target, rekey=rekey) if isinstance(target, str) else target
+    return require_memory(repo.layout, repo.worktree, target, warn=repo.terminal.warn)
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -127,13 +107,13 @@ def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     """
     from click.shell_completion import CompletionItem
 
-    found: list[str] = []
+    paths: list[str] = []
     try:
-        found = _remembered(incomplete)
+        paths = _remembered(incomplete)
     except (RepoagentError, OSError):
-        pass  # no repository here, say
+        pass  # no repository
     taken = set(ctx.params.get(param.name or "") or ())
-    items = [CompletionItem(path) for path in found if path not in taken and path.isprintable()]
+    items = [CompletionItem(path) for path in paths if path not in taken and path.isprintable()]
     return items or [CompletionItem(incomplete, type="file")]
 
 
@@ -156,23 +136,16 @@ def _remembered(incomplete: str) -> list[str]:
 
 def amount(size: float) -> str:
     """A size in bytes as people read it: 812 B, 12.4 kB, 3.1 MB."""
-    for unit in _UNITS:
-        if size < 1000 or unit == _UNITS[-1]:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
         size /= 1000
-    return ""
+        units.pop(0)
+    return f"{size:.0f} {units[0]}" if units[0] == "B" or size >= 100 else f"{size:.1f} {units[0]}"
 
 
-def count(number: int, thing: str) -> str:
-    """How many of a thing: 1 note, 2,000 notes, 3 memories."""
-    if number == 1:
-        return f"1 {thing}"
-    return f"{number:,} {thing[:-1]}ies" if thing.endswith("y") else f"{number:,} {thing}s"
-
-
-def name(path: str) -> str:
-    """A path on one line of output."""
-    return one_line(path)
+def quoted_name(memory: Memory, path: str) -> str:
+    """How a command line names a memory: by its path or, if that is unprintable, its folder."""
+    return shlex.quote(path) if path.isprintable() else memory.folder.name
 
 
 NOTE_EXAMPLES = """\b
@@ -206,49 +179,48 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
     The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
     tokens in it are masked.
     """
-    from repoagent.git.worktree import open_at_head
-    from repoagent.memory.identity.store import remember
-    from repoagent.memory.lookup import require_memory
     from repoagent.memory.notes import add_user_notes, copy_notes
 
-    texts = _texts(text, source)
-    here = opened(session)
-    other = None
-    if source is not None:
-        other = require_memory(here.layout, here.worktree, here.named(source), warn=here.terminal.warn)
-    found = here.named(file, rekey=True)
-    if other is not None and found.memory is not None and other.folder == found.memory.folder:
+    texts = _note_texts(text, source)
+    repo = open_repository(session)
+    other = None if source is None else find_memory(repo, source)
+    target = find(repo, file, rekey=True)
+    memory = target.memory
+    if other is not None and memory is not None and other.folder == memory.folder:
         raise UsageError(f"{source} and FILE have the same memory; name another file")
-    memory = found.memory
     if memory is None or (
-        found.data is not None and memory.identity.path_in(str(here.worktree.top)) != found.path
+        target.data is not None and memory.identity.path_in(str(repo.worktree.top)) != target.path
     ):
-        head = open_at_head(here.cwd)[1]
-        memory = remember(
-            here.layout, here.worktree, found.path, found.data or b"", commit=head, warn=here.terminal.warn
-        )
-    noted = (
-        add_user_notes(memory, here.worktree, texts, found.data)
-        if other is None
-        else copy_notes(memory, other)
-    )
-    if noted.masked:
-        here.terminal.warn("masked what looks like a key or token in the note")
+        memory = _remember(repo, target)
+    if other is None:
+        added = add_user_notes(memory, repo.worktree, texts, target.data)
+    else:
+        added = copy_notes(memory, other)
+    if added.masked:
+        repo.terminal.warn("masked what looks like a key or token in the note")
     if as_json:
-        notes = [vars(note) for note in noted.notes]
-        content = {"version": VERSION, "notes": notes, "new": noted.new, "file": str(memory.notes)}
-        here.terminal.result(json.dumps({**content, "masked": noted.masked}, indent=2) + "\n")
-    elif noted.new:
-        where = here.shown(memory.notes)
-        here.terminal.note(f"{count(noted.new, 'note')} added to {where}", "dim")
-    if noted.new:
-        return Exit.DONE
-    if not as_json:
-        here.terminal.note(f"already noted: {one_line(noted.notes[0].text)}")
-    return Exit.NOTHING
+        notes = [vars(note) for note in added.notes]
+        content = {"notes": notes, "new": added.new, "file": str(memory.notes), "masked": added.masked}
+        write_json(repo.terminal, content)
+    elif added.new:
+        repo.terminal.note(f"{plural(added.new, 'note')} added to {repo.shown(memory.notes)}", "dim")
+    else:
+        repo.terminal.note(f"already noted: {one_line(added.notes[0].text)}")
+    return Exit.DONE if added.new else Exit.NOTHING
 
 
-def _texts(text: str | None, source: str | None) -> list[str]:
+def _remember(repo: Repository, target: MemoryTarget) -> Memory:
+    """A memory for a file that has none yet, or that was moved."""
+    from repoagent.git.worktree import open_at_head
+    from repoagent.memory.identity.store import remember
+
+    head = open_at_head(repo.cwd)[1]
+    return remember(
+        repo.layout, repo.worktree, target.path, target.data or b"", commit=head, warn=repo.terminal.warn
+    )
+
+
+def _note_texts(text: str | None, source: str | None) -> list[str]:
     """The words of the notes, none where they are to be copied. Raises UsageError."""
     from repoagent.memory.notes import check_notes, parse_notes
 
@@ -258,11 +230,208 @@ def _texts(text: str | None, source: str | None) -> list[str]:
         return []
     if text is None:
         raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
-    piped = text == "-"
-    given = sys.stdin.buffer.read().decode("utf-8", "replace") if piped else text
-    texts = parse_notes(given) if piped else [given]
+    texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace")) if text == "-" else [text]
     check_notes(texts)
     return texts
+
+
+_PROBLEMS = 5  # that are named
+_EMPTY = b"# Notes\n\n"
+EDIT_EXAMPLES = """\b
+Examples:
+  repoagent memory edit src/app.py
+  repoagent memory edit src/app.py --conversation
+  EDITOR="code --wait" repoagent memory edit src/app.py
+
+If a command writes to the file while you edit, both changes are merged; if
+they conflict, your text is saved in another file, which is named."""
+
+
+@click.command("edit", epilog=EDIT_EXAMPLES)
+@click.argument("file", metavar="FILE", shell_complete=complete)
+@click.option("--conversation", is_flag=True, help="Edit the conversation instead of the notes.")
+@json_option
+@pass_session
+def edit_command(session: Session, /, file: str, conversation: bool, as_json: bool) -> int:
+    """Edit the notes about FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
+
+    Each bullet and each paragraph is a note. The saved text is checked, with warnings about suspicious lines. An empty
+    text changes nothing; to remove everything, use `memory clear`.
+    """
+    from repoagent.memory.editing import keep_text, save_conversation, save_notes
+    from repoagent.storage.atomic import read_regular
+
+    repo = open_repository(session)
+    target = find(repo, file, rekey=True)
+    memory = target.memory
+    path = None if memory is None else memory.conversation if conversation else memory.notes
+    before = (read_regular(path) if path is not None else None) or b""
+    if conversation and not before:
+        raise NothingDone(f"no conversation about {target.path} yet")
+    _require_editor(repo, path)
+    after, problem = _edited(repo, before or _EMPTY, conversation=conversation)
+    if after is None:
+        raise NothingDone("the editor failed or saved an empty text; nothing was changed")
+    if after == (before or _EMPTY):
+        raise NothingDone("nothing was changed")
+    try:
+        if problem is not None:
+            raise problem
+        memory = memory or _remember(repo, target)
+        merged = (save_conversation if conversation else save_notes)(memory, repo.worktree, before, after)
+    except RepoagentError as error:
+        copy = keep_text(memory, "conversation.md" if conversation else "notes.md", after)
+        kind = Busy if isinstance(error, Busy) else Refused
+        raise kind(f"{error}; your text is saved in {repo.shown(copy)}") from error
+    path = memory.conversation if conversation else memory.notes
+    if as_json:
+        write_json(repo.terminal, {"file": str(path), "bytes": len(after), "merged": merged})
+    else:
+        more = "; merged with what was written while you edited" if merged else ""
+        repo.terminal.note(f"saved {repo.shown(path)}{more}", "dim")
+    return Exit.DONE
+
+
+def _require_editor(repo: Repository, path: Path | None) -> None:
+    """Raise UsageError if the editor would need a terminal and there is none."""
+    from repoagent.git.process import git_output
+
+    terminal = repo.terminal
+    if terminal.reads and (terminal.tells or terminal.shows):
+        return
+    if any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR")):
+        return
+    if git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip():
+        return
+    instead = f"edit {path}" if path is not None else "use `repoagent memory note`"
+    raise UsageError(
+        f"no terminal for an editor: set EDITOR to a program that does not need one, or {instead}"
+    )
+
+
+def _edited(repo: Repository, text: bytes, *, conversation: bool) -> tuple[bytes | None, Refused | None]:
+    """The edited text, None if the editor failed or saved nothing; and why it cannot be saved. Offers to reopen it."""
+    from repoagent.memory.editing import check_conversation, check_notes
+    from repoagent.storage.secrets import mask
+
+    terminal = repo.terminal
+    while True:
+        saved = terminal.edit_text(text.decode("utf-8", "surrogateescape"), ".md", cwd=repo.cwd)
+        if saved is None:
+            return None, None
+        masked = mask(saved)
+        if masked != saved:
+            terminal.warn("masked what looks like a key or token in the text")
+        text = masked.encode("utf-8", "surrogateescape")
+        try:
+            problems = check_conversation(text) if conversation else check_notes(text)
+        except Refused as error:
+            if not terminal.can_ask:
+                return text, error
+            terminal.warn(str(error))
+            choices = {"e": "edit it again", "k": "save it in another file and change nothing"}
+            if terminal.ask("Your text cannot be parsed", choices) == "k":
+                return text, error
+            continue
+        for problem in problems[:_PROBLEMS]:
+            terminal.warn(f"line {problem.line}: {problem.says}")
+        if len(problems) > _PROBLEMS:
+            terminal.warn(f"and {len(problems) - _PROBLEMS} more")
+        return text, None
+
+
+CLEAR_EXAMPLES = """\b
+Examples:
+  repoagent memory clear src/app.py
+  repoagent memory clear src/app.py --conversation --yes
+  repoagent memory clear --undo src/app.py
+
+Nothing is deleted: it moves to the archive/ folder of the memory, where
+prompts and searches ignore it, and --undo restores what was cleared last. To
+delete it for good, delete that folder. The memory stays attached to its
+file."""
+
+
+@click.command("clear", epilog=CLEAR_EXAMPLES)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete)
+@click.option("--notes", "parts", flag_value="notes", multiple=True, help="Clear the notes.")
+@click.option(
+    "--conversation", "parts", flag_value="conversation", multiple=True, help="Clear the conversation."
+)
+@click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear the list of edits.")
+@click.option("--all", "everything", is_flag=True, help="Clear all of these (the default).")
+@click.option("--undo", is_flag=True, help="Restore what was cleared last.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be cleared; do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+@pass_session
+def clear_command(
+    session: Session, /, files: tuple[str, ...], *, parts: tuple[Part, ...], everything: bool, undo: bool,
+    dry_run: bool, yes: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Clear what is remembered about FILES: move it to the archive."""
+    from repoagent.memory.editing import PARTS, archived_parts, clear, part_sizes, restore
+
+    if undo and (parts or everything):
+        raise UsageError(
+            "--undo restores everything that was cleared last; it cannot be combined with other options"
+        )
+    repo = open_repository(session)
+    note = (lambda *text: None) if as_json else repo.terminal.note
+    found = [find_memory(repo, file, rekey=not dry_run) for file in files]
+    memories = list({memory.folder: memory for memory in found}.values())
+    moved: list[
+        tuple[Memory, Path | None, Mapping[Part, int]]
+    ] = []  # each with its archive and what is in it
+    if undo:
+        for memory in memories:
+            if archived := archived_parts(memory):
+                last = archived[-1]
+                moved.append((memory, last.folder, last.parts))
+        if not moved:
+            raise NothingDone("nothing to restore: the archive has nothing that was cleared")
+        for memory, _, inside in moved:
+            if not dry_run:
+                restore(memory, archived_parts(memory)[-1])
+            verb = "would restore" if dry_run else "restored"
+            note(f"{one_line(memory.identity.path)}: {verb} {', '.join(inside)}")
+    else:
+        chosen: list[Part] = [part for part in PARTS if part in parts and not everything] or list(PARTS)
+        full = [(memory, None, sizes) for memory in memories if (sizes := part_sizes(memory, chosen))]
+        if not full:
+            raise NothingDone("nothing to clear")
+        for memory, _, sizes in full:
+            what = ", ".join(f"{part} ({amount(size)})" for part, size in sizes.items())
+            note(f"{one_line(memory.identity.path)}: {what}")
+        if dry_run:
+            moved += full
+        else:
+            if not yes:
+                refusal = "cannot ask for confirmation without a terminal; use --yes, or --dry-run to preview"
+                if as_json:
+                    raise UsageError(refusal)
+                choices = ("move it to the archive", "change nothing")
+                question = f"Clear this for {plural(len(full), 'file')}"
+                repo.confirm(question, choices, refusal=refusal, declined="nothing was cleared")
+            for memory, _, _ in full:
+                if (archive := clear(memory, chosen)) is not None:
+                    moved.append((memory, archive.folder, archive.parts))
+                    note(f"moved to {repo.shown(archive.folder)}", "dim")
+            names = " ".join(quoted_name(memory, memory.identity.path) for memory, _, _ in full)
+            if moved:
+                note(f"restore it with: repoagent memory clear --undo {names}", "dim")
+    if as_json:
+        rows = [
+            {
+                "path": memory.identity.path,
+                "memory": memory.folder.name,
+                "parts": dict(inside),
+                "archive": None if archive is None else str(archive),
+            }
+            for memory, archive, inside in moved
+        ]
+        write_json(repo.terminal, {"action": None if dry_run else "undo" if undo else "clear", "files": rows})
+    return Exit.DONE if moved else Exit.NOTHING
 
 
 RELINK_EXAMPLES = """\b
@@ -290,111 +459,82 @@ another text, older notes are marked as being about an older text."""
 @pass_session
 def relink_command(session: Session, /, file: str, **options: Any) -> int:
     """Attach a memory to FILE, or undo that. Without options, list the relinks of FILE."""
+    from repoagent.memory.identity.relink import is_swapped, last_step
+
     if options["undo"] and (options["source"] or options["swap"]):
         raise UsageError("--undo cannot be combined with --from or --swap")
     if options["swap"] and not options["source"]:
         raise UsageError("--swap needs --from")
-    here = opened(session)
+    repo = open_repository(session)
     if options["source"]:
-        return _link(here, file, options)
-    found = here.named(file)
-    return _take_back(here, found, options) if options["undo"] else _show(here, found, options)
-
-
-def _link(here: MemoryCommand, file: str, options: dict[str, Any]) -> int:
-    from repoagent.git.worktree import relative
-    from repoagent.memory.lookup import require_memory
-
-    memory = require_memory(
-        here.layout, here.worktree, here.named(options["source"]), warn=here.terminal.warn
-    )
-    path = relative(here.worktree, file, here.cwd)
-    if memory.identity.path_in(str(here.worktree.top)) == path and here.named(file).memory is not None:
-        raise NothingDone(f"{path} already has that memory")
-    return _relink(here, memory, path, options, swap=options["swap"])
-
-
-def _take_back(here: MemoryCommand, found: MemoryTarget, options: dict[str, Any]) -> int:
-    from repoagent.memory.identity.relink import is_swapped, last_step
-    from repoagent.memory.lookup import require_memory
-
-    memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
-    step = last_step(memory.identity, here.worktree)
+        memory = find_memory(repo, options["source"])
+        path = repo.relative(file)
+        if memory.identity.path_in(str(repo.worktree.top)) == path and find(repo, file).memory is not None:
+            raise NothingDone(f"{path} already has that memory")
+        return _relink(repo, memory, path, options, swap=options["swap"])
+    target = find(repo, file)
+    memory = find_memory(repo, target)
+    if not options["undo"]:
+        return _list_relinks(repo, target.path, memory, as_json=options["as_json"])
+    step = last_step(memory.identity, repo.worktree)
     if step is None:
-        raise NothingDone(f"nothing to undo: the memory of {found.path} was never relinked")
-    swap = is_swapped(here.layout, here.worktree, step, warn=here.terminal.warn)
-    return _relink(here, memory, step.before, options, swap=swap)
+        raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
+    swap = is_swapped(repo.layout, repo.worktree, step, warn=repo.terminal.warn)
+    return _relink(repo, memory, step.before, options, swap=swap)
 
 
-def _relink(here: MemoryCommand, memory: Memory, path: str, options: dict[str, Any], *, swap: bool) -> int:
+def _relink(repo: Repository, memory: Memory, path: str, options: dict[str, Any], *, swap: bool) -> int:
     from repoagent.memory.identity.relink import relink
 
-    before = memory.identity.path_in(str(here.worktree.top))
-    linked = relink(
-        here.layout, here.worktree, memory, path,
-        swap=swap, dry_run=options["dry_run"], warn=here.terminal.warn,
-    )  # fmt: skip
-    reason = linked.reason
-    content = {
-        "version": VERSION,
-        "memory": memory.folder.name,
-        "before": before,
-        "path": path,
-        "reason": reason,
-        "swapped": swap,
-        "done": not options["dry_run"],
-    }
+    before = memory.identity.path_in(str(repo.worktree.top))
+    dry_run = options["dry_run"]
+    reason = relink(
+        repo.layout, repo.worktree, memory, path, swap=swap, dry_run=dry_run, warn=repo.terminal.warn
+    ).reason
     if options["as_json"]:
-        here.terminal.result(json.dumps(content, indent=2) + "\n")
+        content = {"memory": memory.folder.name, "before": before, "path": path, "reason": reason}
+        write_json(repo.terminal, {**content, "swapped": swap, "done": not dry_run})
         return Exit.DONE
-    verb = "would attach" if options["dry_run"] else "attached"
-    here.terminal.result(f"{verb} the memory of {name(before)} to {name(path)}\n")
-    if swap:
-        here.terminal.result(f"{verb} the memory of {name(path)} to {name(before)}\n")
+    verb = "would attach" if dry_run else "attached"
+    for old, new in ((before, path), (path, before))[: 1 + swap]:
+        repo.terminal.result(f"{verb} the memory of {one_line(old)} to {one_line(new)}\n")
     if reason.startswith("linked by hand to another text"):
-        here.terminal.note("the file has another text, so older notes are marked", "dim")
-    if not options["dry_run"]:
-        word = shlex.quote(path) if path.isprintable() else memory.folder.name
-        here.terminal.note(f"undo it with: repoagent memory relink --undo {word}", "dim")
+        repo.terminal.note("the file has another text, so older notes are marked", "dim")
+    if not dry_run:
+        repo.terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
     return Exit.DONE
 
 
-def _show(here: MemoryCommand, found: MemoryTarget, options: dict[str, Any]) -> int:
+def _list_relinks(repo: Repository, path: str, memory: Memory, *, as_json: bool) -> int:
     """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.relink import last_step, steps
-    from repoagent.memory.lookup import require_memory
 
-    memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
-    known, last = steps(memory.identity), last_step(memory.identity, here.worktree)
-    if options["as_json"]:
+    relinks, last = steps(memory.identity), last_step(memory.identity, repo.worktree)
+    if as_json:
         content = {
-            "version": VERSION,
             "memory": memory.folder.name,
-            "path": memory.identity.path_in(str(here.worktree.top)),
-            "rekeyings": [vars(one) for one in memory.identity.rekeyings],
-            "can_be_taken_back": None if last is None else {"before": last.before, **vars(last.rekeying)},
+            "path": memory.identity.path_in(str(repo.worktree.top)),
+            "rekeyings": [vars(step) for step in memory.identity.rekeyings],
+            "undoable": None if last is None else {"before": last.before, **vars(last.rekeying)},
         }
-        here.terminal.result(json.dumps(content, indent=2) + "\n")
+        write_json(repo.terminal, content)
         return Exit.DONE
-    if not known:
-        here.terminal.note(f"the memory of {name(found.path)} was never relinked")
+    if not relinks:
+        repo.terminal.note(f"the memory of {one_line(path)} was never relinked")
         return Exit.NOTHING
-    for step in known:
-        mark = "*" if step == last else " "
-        one = step.rekeying
-        here.terminal.result(
-            f"{mark} {one.time[:16]}  {name(step.before)} to {name(step.after)}: {name(one.reason)}\n"
-        )
+    for step in relinks:
+        mark, cause = "*" if step == last else " ", step.rekeying
+        paths = f"{one_line(step.before)} to {one_line(step.after)}"
+        repo.terminal.result(f"{mark} {cause.time[:16]}  {paths}: {one_line(cause.reason)}\n")
     if last is not None:
-        here.terminal.note(
-            f"--undo undoes the marked one, back to {name(last.before)}; preview it with --dry-run",
-            "dim",
+        before = one_line(last.before)
+        repo.terminal.note(
+            f"--undo undoes the marked one, back to {before}; preview it with --dry-run", "dim"
         )
     return Exit.DONE
 
 
-_ASIDE = 10  # files that are named
-_OPTIONS = ("memory.", "sent.")
+_FILES = 10  # that are named
 STATUS_EXAMPLES = """\b
 Examples:
   repoagent memory status
@@ -411,69 +551,55 @@ def status_command(session: Session, /, as_json: bool) -> None:
     """Show the number, states and size of memories, the files that are set aside, and whether locks work."""
     from repoagent.memory.lookup import totals
 
-    here = opened(session)
-    with here.terminal.working("reading all memories") as working:
-        found = totals(here.layout, here.worktree, here.terminal.warn)
+    repo = open_repository(session)
+    with repo.terminal.working("reading all memories") as working:
+        total = totals(repo.layout, repo.worktree, repo.terminal.warn)
         working.quiet()
+    options = {
+        option.key: option.shown for option in repo.settings if option.key.startswith(("memory.", "sent."))
+    }
     if as_json:
-        here.terminal.result(json.dumps(_as_object(found, here), indent=2) + "\n")
+        content = {
+            "folder": str(repo.layout.memory),
+            "memories": total.count,
+            "states": {state: total.states[state] for state in ("live", "moved", "orphaned")},
+            "unusable": list(total.lacking),
+            "notes": total.notes,
+            "edits": total.edits,
+            "size": total.size,
+            "sent_size": total.sent,
+            "index": total.index,
+            "options": options,
+            "set_aside": [str(path) for path in total.set_aside],
+            "locks": [{"lock": str(lock), "by": who} for lock, who in total.held],
+            "lock_problem": total.locks or None,
+        }
+        write_json(repo.terminal, content)
         return
-    bold = ("bold",) if here.terminal.color else ()
-    for title, lines in _parts(found, here):
-        first, *rest = lines or ["none"]
-        here.terminal.styled(f"{paint(f'{title:<11}', *bold)}{first}\n")
-        here.terminal.styled("".join(f"{'':11}{line}\n" for line in rest))
-    if found.locks:
-        here.terminal.warn(found.locks)
 
+    def shown(path: Path) -> str:
+        return one_line(repo.shown(path))
 
-def _parts(found: Totals, here: MemoryCommand) -> list[tuple[str, list[str]]]:
-    """(title, its lines), clean."""
-    states = ", ".join(f"{number:,} {state}" for state, number in sorted(found.states.items()))
-    held = [f"{name(here.shown(lock))}: {name(who)}" for lock, who in found.held]
-    parts = [
-        ("memories", [f"{found.count:,}" + (f": {states}" if states else "")]),
-        ("hold", [f"{count(found.notes, 'note')}, {count(found.edits, 'edit')}"]),
-        ("size", [f"{amount(found.size)}, and {amount(found.sent)} of sent requests"]),
-        ("where", [name(here.shown(here.layout.memory))]),
-        ("index", [found.index]),
-        ("kept", [f"{key} = {value}" for key, value in _options(here)]),
-        ("set aside", _few([name(here.shown(path)) for path in found.set_aside])),
-        ("locks", held or ["none held" + ("" if found.locks else "; locking works here")]),
-    ]
-    if found.lacking:
-        parts.insert(
-            1,
-            (
-                "unusable",
-                _few([f"{name(one)} has no readable identity.json" for one in found.lacking]),
-            ),
-        )
-    return parts
+    states = ", ".join(f"{number:,} {state}" for state, number in sorted(total.states.items()))
+    locks = [f"{shown(lock)}: {one_line(who)}" for lock, who in total.held]
+    rows = {
+        "memories": [f"{total.count:,}" + (f": {states}" if states else "")],
+        "unusable": _few([f"{one_line(folder)} has no readable identity.json" for folder in total.lacking]),
+        "contents": [f"{plural(total.notes, 'note')}, {plural(total.edits, 'edit')}"],
+        "size": [f"{amount(total.size)}, and {amount(total.sent)} of sent requests"],
+        "folder": [shown(repo.layout.memory)],
+        "index": [total.index],
+        "options": [f"{key} = {value}" for key, value in options.items()],
+        "set aside": _few([shown(path) for path in total.set_aside]) or ["none"],
+        "locks": locks or ["none held" + ("" if total.locks else "; locking works here")],
+    }
+    for title, lines in rows.items():
+        for number, line in enumerate(lines):
+            head = f"{'' if number else title:<11}"
+            repo.terminal.styled(f"{paint(head, 'bold') if repo.terminal.color else head}{line}\n")
+    if total.locks:
+        repo.terminal.warn(total.locks)
 
 
 def _few(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= _ASIDE else [*lines[:_ASIDE], f"and {len(lines) - _ASIDE:,} more"]
-
-
-def _options(here: MemoryCommand) -> list[tuple[str, object]]:
-    return [(one.key, one.shown) for one in here.settings if one.key.startswith(_OPTIONS)]
-
-
-def _as_object(found: Totals, here: MemoryCommand) -> dict[str, object]:
-    return {
-        "version": VERSION,
-        "folder": str(here.layout.memory),
-        "memories": found.count,
-        "states": {state: found.states[state] for state in ("live", "moved", "orphaned")},
-        "unusable": list(found.lacking),
-        "notes": found.notes,
-        "edits": found.edits,
-        "size": found.size,
-        "sent_size": found.sent,
-        "index": found.index,
-        "options": dict(_options(here)),
-        "set_aside": [str(path) for path in found.set_aside],
-        "held": [{"lock": str(lock), "by": who} for lock, who in found.held],
-        "locks": found.locks or None,
-    }
+    return lines if len(lines) <= _FILES else [*lines[:_FILES], f"and {len(lines) - _FILES:,} more"]

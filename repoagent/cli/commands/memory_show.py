@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from itertools import groupby, islice
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands.memory import VERSION, amount, complete, count, name, opened
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.progress import Fold
-from repoagent.cli.ui.sanitize import clean, display_width, one_line, paint
-from repoagent.cli.ui.table import ago, columns, shorten
-from repoagent.cli.ui.terminal import has_utf8
+from repoagent.cli.commands.memory import amount, complete, find, find_memory, quoted_name
+from repoagent.cli.repository import Repository, open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page, plural
+from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.table import Cell, Column, ago
 from repoagent.errors import Exit, NothingDone, UsageError
-from repoagent.memory.identity.record import came_along
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from repoagent.cli.commands.memory import MemoryCommand
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.memory.edit_records import EditRecord
     from repoagent.memory.lookup import FileMemory, NoteStatus, Row
 
@@ -50,218 +43,183 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
 
     This changes nothing: it does not attach the memory to a file that was moved.
     """
-    from repoagent.memory.lookup import load_file_memory, require_memory
+    from repoagent.memory.lookup import load_file_memory
 
-    here = opened(session)
-    found = here.named(file)
-    memory = require_memory(here.layout, here.worktree, found, warn=here.terminal.warn)
-    told = load_file_memory(here.layout, here.worktree, memory, found.data, warn=here.terminal.warn)
+    repo = open_repository(session)
+    target = find(repo, file)
+    memory = find_memory(repo, target)
+    known = load_file_memory(repo.layout, repo.worktree, memory, target.data, warn=repo.terminal.warn)
     if as_json:
-        here.terminal.result(json.dumps(_as_object(told, here, turns=conversation), indent=2) + "\n")
+        write_json(repo.terminal, _as_object(known, repo, turns=conversation))
         return
-    if told.broken:
-        here.terminal.warn(told.broken)
-    here.terminal.styled(conversation_text(told, here.terminal) if conversation else page(told, here))
+    if known.broken:
+        repo.terminal.warn(known.broken)
+    page = Page.of(repo.terminal, most=120)
+    if not conversation:
+        text = "".join(f"{line}\n" for line in _lines(known, repo, page))
+        repo.terminal.styled(text.replace("…", "...").replace("→", "->") if page.ascii else text)
+        return
+    turns = []
+    for turn in known.turns:
+        meta = " · ".join(
+            f"{key} {turn.meta[key]}" for key in ("time", "model", "kind", "state") if key in turn.meta
+        )
+        head = page.paint(f"{turn.role}  {one_line(meta)}".rstrip(), "bold")
+        turns.append(f"{head}\n{clean(turn.text)}\n")
+    repo.terminal.styled("\n".join(turns))
 
 
-def _as_object(told: FileMemory, here: MemoryCommand, *, turns: bool) -> dict[str, object]:
+def _as_object(known: FileMemory, repo: Repository, *, turns: bool) -> dict[str, object]:
+    from repoagent.memory.identity.record import came_along
     from repoagent.memory.lookup import Row
 
-    memory, identity = told.memory, told.memory.identity
-    row = as_object(Row(memory.folder.name, told.measure, told.standing), here)
-    notes = [{**vars(one.note), "gone": list(one.gone), "about_older_text": one.older} for one in told.notes]
+    memory, identity = known.memory, known.memory.identity
     conversation: dict[str, object] = {
         "file": str(memory.conversation),
-        "turns": len(told.turns),
-        "exchanges": told.exchanges,
-        "broken": told.broken or None,
+        "turns": len(known.turns),
+        "exchanges": known.exchanges,
+        "broken": known.broken or None,
     }
     if turns:
         conversation["content"] = [
-            {"role": turn.role, "text": turn.text, "meta": dict(turn.meta)} for turn in told.turns
+            {"role": turn.role, "text": turn.text, "meta": dict(turn.meta)} for turn in known.turns
         ]
     return {
-        "version": VERSION,
-        **row,
-        "notes": notes,
-        "edits": [edit.to_dict() for edit in told.edits],
+        **_row_object(Row(memory.folder.name, known.measure, known.standing), repo),
+        "notes": [
+            {**vars(each.note), "missing_names": list(each.gone), "about_older_text": each.older}
+            for each in known.notes
+        ],
+        "edits": [edit.to_dict() for edit in known.edits],
         "keys": dict(identity.keys),
-        "places": {place: vars(seen) for place, seen in identity.places.items()},
+        "worktrees": {top: vars(seen) for top, seen in identity.places.items()},
         "earlier_paths": list(identity.earlier_paths),
-        "strangers": list(identity.strangers),
-        "rekeyings": [vars(one) for one in identity.rekeyings],
+        "excluded_paths": list(identity.strangers),
+        "rekeyings": [vars(step) for step in identity.rekeyings],
         "came_with_repository": came_along(memory.folder),
-        "can_be_taken_back": None if told.undo is None else told.undo.before,
+        "undoable": None if known.undo is None else known.undo.before,
         "conversation": conversation,
-        "cleared": [{"folder": str(put.folder), "parts": list(put.parts)} for put in told.cleared],
-        "archived": [str(path) for path in told.archived],
+        "cleared": [{"folder": str(put.folder), "parts": list(put.parts)} for put in known.cleared],
+        "archived": [str(path) for path in known.archived],
     }
 
 
-_LEAST, _MOST = 40, 120
-_KEPT = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
-_STATES = {"committed": "green", "written": "green", "redone": "green", "failed": "red", "refused": "red"}
+_FILES = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
+_EDIT_STYLES = {
+    "committed": "green",
+    "written": "green",
+    "redone": "green",
+    "failed": "red",
+    "refused": "red",
+}
 
 
-def page(told: FileMemory, here: MemoryCommand) -> str:
-    """The whole page, painted as the terminal says."""
-    lines = [*_Page(told, here).lines()]
-    text = "".join(f"{line}\n" for line in lines)
-    return text if has_utf8(os.environ) else text.replace("…", "...").replace("→", "->")
+def _lines(known: FileMemory, repo: Repository, page: Page) -> Iterator[str]:
+    """The page of a file."""
+
+    def item(text: str, *styles: str) -> list[str]:
+        return page.wrap(text, "  ", "  ", *styles)
+
+    def section(title: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
+        yield from ("", page.paint(title, "bold"))
+        for lines in items:
+            yield from lines
+
+    standing = known.standing
+    name = quoted_name(known.memory, standing.path if standing.state == "live" else "\n")
+    yield from _head(known, page)
+    if known.notes:
+        yield from section(f"notes ({len(known.notes):,})", (item(*_note(each)) for each in known.notes))
+    if known.edits:
+        yield from section(f"edits ({len(known.edits):,})", (_edit(edit, page) for edit in known.edits))
+    if known.turns or known.broken:
+        size = f"{plural(known.exchanges, 'exchange')} of {plural(len(known.turns), 'turn')}"
+        text = f"{size}; print it with --conversation"
+        if known.broken:
+            text = "unreadable: repair it with `repoagent memory edit --conversation`"
+        yield from section("conversation", [item(text)])
+    recognized = map(item, _recognition(known, name, verbose=repo.terminal.verbose))
+    yield from section("how it was recognized", recognized)
+    files = []
+    for file in (*(known.memory.folder / each for each in _FILES), *known.archived):
+        if file.is_symlink() or file.exists():
+            files.append([f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}"])
+    for put in known.cleared:
+        files.append([f"  {'':>7}  {one_line(repo.shown(put.folder))}  cleared: {', '.join(put.parts)}"])
+    if known.cleared:
+        files.append(item(f"restore the last one with: repoagent memory clear --undo {name}"))
+    yield from section("files", files)
 
 
-def conversation_text(told: FileMemory, terminal: Terminal) -> str:
-    """The conversation, turn by turn, without terminal control characters."""
-    parts = []
-    for turn in told.turns:
-        about = " · ".join(
-            f"{key} {turn.meta[key]}" for key in ("time", "model", "kind", "state") if key in turn.meta
-        )
-        head = f"{turn.role}  {one_line(about)}".rstrip()
-        parts.append(f"{paint(head, 'bold') if terminal.color else head}\n{clean(turn.text)}\n")
-    return "\n".join(parts)
+def _head(known: FileMemory, page: Page) -> Iterator[str]:
+    from repoagent.memory.identity.record import came_along
+
+    standing = known.standing
+    yield page.paint(one_line(standing.path), "bold")
+    if standing.state == "moved":
+        at = one_line(standing.at)
+        state = f"moved: its content is now at {at}; the next edit or note there moves the memory"
+    elif standing.at:
+        state = f"live, in another work tree: {one_line(standing.at)}"
+    else:
+        state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory remains"
+    used = ago(max(0.0, time.time() - known.measure.used))
+    yield from page.wrap(f"{state}; {amount(known.measure.size)}, last used {used}", "  ", "  ")
+    if came_along(known.memory.folder):
+        origin = "tracked by git: it came with the repository, and others may have written it"
+        yield from page.wrap(origin, "  ", "  ")
 
 
-class _Page:
-    def __init__(self, told: FileMemory, here: MemoryCommand) -> None:
-        self._told, self._here = told, here
-        terminal = here.terminal
-        self._wide = max(_LEAST, min(_MOST, terminal.width)) if terminal.shows else None
-        self._color = terminal.color
-
-    def lines(self) -> Iterator[str]:
-        yield from self._head()
-        yield from self._section("notes", len(self._told.notes), map(self._note, self._told.notes))
-        yield from self._section("edits", len(self._told.edits), map(self._edit, self._told.edits))
-        yield from self._conversation()
-        yield from self._identity()
-        yield from self._files()
-
-    def _head(self) -> Iterator[str]:
-        told, standing = self._told, self._told.standing
-        yield self._paint(name(standing.path), "bold")
-        if standing.state == "moved":
-            state = f"moved: its content is now at {name(standing.at)}; the next edit or note there moves the memory"
-        elif standing.at:
-            state = f"live, in another work tree: {name(standing.at)}"
-        else:
-            state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory remains"
-        used = ago(max(0.0, time.time() - told.measure.used))
-        yield from self._wrapped(f"{state}; {amount(told.measure.size)}, last used {used}")
-        if came_along(told.memory.folder):
-            yield from self._wrapped(
-                "tracked by git: it came with the repository, and others may have written it"
-            )
-
-    def _section(self, title: str, number: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
-        if number:
-            yield ""
-            yield self._paint(f"{title} ({number:,})", "bold")
-            for item in items:
-                yield from item
-
-    def _note(self, one: NoteStatus) -> Iterator[str]:
-        note = one.note
-        by = f" by {note.source}" if note.source else ""
-        stamp = f"{note.day}{by}: " if note.day else ""
-        stale = f" [gone: {', '.join(one.gone)}]" if one.gone else ""
-        older = " [about an older text]" if one.older else ""
-        styles = ("dim",) if stale or older else ()
-        yield from self._wrapped(one_line(f"- {stamp}{note.text}{stale}{older}"), "  ", *styles)
-
-    def _edit(self, edit: EditRecord) -> Iterator[str]:
-        commit = f" {edit.commit[:12]}" if edit.commit else ""
-        state = f"{edit.state}{commit}"
-        model = f" ({edit.model})" if edit.model else ""
-        request = " ".join(edit.request.split())
-        line = one_line(f"{edit.time[:10]} {state}: {request}{model}")
-        first, *rest = self._wrapped(line, "  ")
-        style = _STATES.get(edit.state)
-        yield first.replace(state, paint(state, style), 1) if self._color and style else first
-        yield from rest
-
-    def _conversation(self) -> Iterator[str]:
-        told = self._told
-        if told.turns or told.broken:
-            yield ""
-            yield self._paint("conversation", "bold")
-            size = f"{count(told.exchanges, 'exchange')} of {count(len(told.turns), 'turn')}"
-            yield from self._wrapped(
-                "unreadable: repair it with `repoagent memory edit --conversation`"
-                if told.broken
-                else f"{size}; print it with --conversation"
-            )
-
-    def _identity(self) -> Iterator[str]:
-        identity, told = self._told.memory.identity, self._told
-        yield ""
-        yield self._paint("how it was recognized", "bold")
-        for (reason, path), found in groupby(identity.rekeyings, lambda one: (one.reason, one.path)):
-            if reason == "another inode" and not self._here.terminal.verbose:
-                continue  # each save of an editor, and each edit, may be one
-            several = [*found]
-            often = f", {len(several):,} times" if len(several) > 1 else ""
-            yield from self._wrapped(f"{several[-1].time[:10]} {one_line(reason)}{often}: {name(path)}")
-        for place, seen in identity.places.items():
-            blob = f", blob {one_line(seen.blob[:12])}" if self._here.terminal.verbose else ""
-            yield from self._wrapped(f"last seen as {name(place)}/{name(seen.path)}{blob}")
-        for key, place in identity.keys.items() if self._here.terminal.verbose else ():
-            yield from self._wrapped(f"device and inode {one_line(key)} in {name(place)}")
-        if identity.strangers:
-            yield from self._wrapped(f"not its file: {', '.join(map(name, identity.strangers))}")
-        if told.undo is not None:
-            yield from self._wrapped(
-                f"undo back to {name(told.undo.before)} with: repoagent memory relink --undo {_word(told)}"
-            )
-
-    def _files(self) -> Iterator[str]:
-        told, memory = self._told, self._told.memory
-        yield ""
-        yield self._paint("files", "bold")
-        for file in (*(memory.folder / kept for kept in _KEPT), *told.archived):
-            if (line := self._file(file)) is not None:
-                yield line
-        for put in told.cleared:
-            yield f"  {'':>7}  {name(self._here.shown(put.folder))}  cleared: {', '.join(put.parts)}"
-        if told.cleared:
-            yield from self._wrapped(
-                f"restore the last one with: repoagent memory clear --undo {_word(told)}"
-            )
-
-    def _file(self, file: Path) -> str | None:
-        try:
-            size = file.lstat().st_size
-        except OSError:
-            return None
-        return f"  {amount(size):>7}  {name(self._here.shown(file))}"
-
-    def _wrapped(self, text: str, indent: str = "  ", *styles: str) -> list[str]:
-        if self._wide is None or display_width(text) + len(indent) <= self._wide:
-            return [indent + self._paint(text, *styles)]
-        fold = Fold(self._wide - len(indent) - 2)  # a path that is longer stays whole
-        lines = (fold.feed(text) + fold.rest()).split("\n")
-        first, *rest = [self._paint(line, *styles) for line in lines]
-        return [indent + first, *(f"{indent}  {line}" for line in rest)]
-
-    def _paint(self, text: str, *styles: str) -> str:
-        return paint(text, *styles) if self._color else text
+def _note(status: NoteStatus) -> tuple[str, ...]:
+    """The text of a note and its style."""
+    note = status.note
+    stamp = f"{note.day}{f' by {note.source}' if note.source else ''}: " if note.day else ""
+    stale = f" [gone: {', '.join(status.gone)}]" if status.gone else ""
+    stale += " [about an older text]" if status.older else ""
+    return one_line(f"- {stamp}{note.text}{stale}"), *(["dim"] if stale else [])
 
 
-def _word(told: FileMemory) -> str:
-    """The name of this memory for a command."""
-    import shlex
+def _edit(edit: EditRecord, page: Page) -> list[str]:
+    state = f"{edit.state}{f' {edit.commit[:12]}' if edit.commit else ''}"
+    model = f" ({edit.model})" if edit.model else ""
+    text = one_line(f"{edit.time[:10]} {state}: {' '.join(edit.request.split())}{model}")
+    first, *rest = page.wrap(text, "  ", "  ")
+    if style := _EDIT_STYLES.get(edit.state):
+        first = first.replace(state, page.paint(state, style), 1)
+    return [first, *rest]
 
-    path = told.standing.path
-    return (
-        shlex.quote(path) if told.standing.state == "live" and path.isprintable() else told.memory.folder.name
-    )
+
+def _recognition(known: FileMemory, name: str, *, verbose: bool) -> Iterator[str]:
+    identity = known.memory.identity
+    for (reason, path), steps in groupby(identity.rekeyings, lambda step: (step.reason, step.path)):
+        if reason == "another inode" and not verbose:
+            continue  # each save of an editor, and each edit, may be one
+        several = [*steps]
+        often = f", {len(several):,} times" if len(several) > 1 else ""
+        yield f"{several[-1].time[:10]} {one_line(reason)}{often}: {one_line(path)}"
+    for top, seen in identity.places.items():
+        blob = f", blob {one_line(seen.blob[:12])}" if verbose else ""
+        yield f"last seen as {one_line(top)}/{one_line(seen.path)}{blob}"
+    for key, top in identity.keys.items() if verbose else ():
+        yield f"device and inode {one_line(key)} in {one_line(top)}"
+    if identity.strangers:
+        yield f"not its file: {', '.join(map(one_line, identity.strangers))}"
+    if known.undo is not None:
+        before = one_line(known.undo.before)
+        yield f"undo back to {before} with: repoagent memory relink --undo {name}"
 
 
 ON_A_TERMINAL = 2_000  # rows; more take long to list
-_LEAST_WIDTH = 40  # columns
-_NARROW = 76
-_PATH = 12  # columns at least for a path
+_NARROW = 76  # columns, below which it says "2h", not "2 hours ago"
 _STYLES = {"live": "green", "moved": "yellow", "orphaned": "red"}
+_COLUMNS = (
+    Column("size", right=True),
+    Column("edits", right=True),
+    Column("notes", right=True, dropped=1),
+    Column("last use"),
+    Column("state"),
+    Column("path", cut="middle", least=26),
+)
 LIST_EXAMPLES = """\b
 Examples:
   repoagent memory list
@@ -297,130 +255,84 @@ Columns:
 @pass_session
 def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """List what is remembered, file by file; with PATH, only for these files and folders."""
-    from repoagent.git.worktree import relative
     from repoagent.memory.lookup import RowFilter, rows
 
     states = _states(options["states"])
     if options["nul"] and options["as_json"]:
         raise UsageError("-z cannot be combined with --json")
-    here = opened(session)
-    terminal = here.terminal
-    limit = options["limit"] or (
-        ON_A_TERMINAL if options["limit"] is None and terminal.shows and not options["as_json"] else None
-    )
-    wanted = RowFilter(
-        [relative(here.worktree, path, here.cwd) for path in paths],
+    repo = open_repository(session)
+    terminal = repo.terminal
+    limit = options["limit"]
+    if limit is None and terminal.shows and not options["as_json"]:
+        limit = ON_A_TERMINAL
+    limit = limit or None
+    query = RowFilter(
+        [repo.relative(path) for path in paths],
         states,
         options["order"],
         None if limit is None else limit + 1,
     )
-    found = rows(here.layout, here.worktree, wanted, terminal.warn)
+    found = list(rows(repo.layout, repo.worktree, query, terminal.warn))
+    listed = found[:limit]
     if options["as_json"]:
-        listed = list(islice(found, limit))
-        content = {"version": VERSION, "memories": [as_object(row, here) for row in listed]}
-        terminal.result(json.dumps(content, indent=2) + "\n")
-        return Exit.DONE if listed else Exit.NOTHING
-    shown = _names(found, terminal, limit) if options["nul"] else _table(found, terminal, limit)
-    if shown:
-        return Exit.DONE
-    if paths or states:
+        write_json(terminal, {"memories": [_row_object(row, repo) for row in listed]})
+    elif options["nul"]:
+        terminal.result("".join(f"{row.standing.path}\0" for row in listed))
+    elif listed:
+        page = Page.of(terminal)
+        page.write(page.table(_COLUMNS, [_cells(row, page) for row in listed]), terminal)
+        if len(found) > len(listed):
+            more = "see more with -n N, or narrow the list with a folder or --state"
+            terminal.note(f"showing the first {len(listed):,}; {more}", "dim")
+    if not listed and not options["as_json"]:
+        if not (paths or states):
+            raise NothingDone(
+                "nothing is remembered in this repository yet; the first edit or note creates a memory"
+            )
         about = f" of {', '.join(paths)}" if paths else ""
         kind = f" as {' or '.join(states)}" if states else ""
         terminal.note(f"nothing is remembered{about}{kind}")
-        return Exit.NOTHING
-    raise NothingDone("nothing is remembered in this repository yet; the first edit or note creates a memory")
+    return Exit.DONE if listed else Exit.NOTHING
 
 
-def as_object(row: Row, here: MemoryCommand) -> dict[str, object]:
-    """A row as JSON data."""
+def _row_object(row: Row, repo: Repository) -> dict[str, object]:
     measure, standing = row.measure, row.standing
     return {
         "path": standing.path,
         "memory": row.name,
-        "folder": str(here.layout.memory / row.name),
+        "folder": str(repo.layout.memory / row.name),
         "size": measure.size,
         "edits": measure.edits,
         "notes": measure.notes,
         "last_used": datetime.fromtimestamp(measure.used, timezone.utc).isoformat(timespec="seconds"),
         "state": standing.state,
-        "at": standing.at or None,
+        "current_path": standing.at or None,
     }
 
 
-def _states(given: tuple[str, ...]) -> list[Any]:
+def _states(options: tuple[str, ...]) -> list[Any]:
     from repoagent.memory.file_state import STATES
 
-    states = [state.strip() for each in given for state in each.split(",") if state.strip()]
+    states = [state.strip() for option in options for state in option.split(",") if state.strip()]
     for state in states:
         if state not in STATES:
             raise UsageError(f"unknown state '{state}': use {', '.join(STATES[:-1])} or {STATES[-1]}")
     return states
 
 
-def _names(found: Iterator[Row], terminal: Terminal, limit: int | None) -> int:
-    shown = 0
-    for row in islice(found, limit):
-        terminal.result(row.standing.path + "\0")
-        shown += 1
-    return shown
-
-
-def _table(found: Iterator[Row], terminal: Terminal, limit: int | None) -> int:
-    """Write the rows as they come, and return their number."""
-    wide = max(_LEAST_WIDTH, terminal.width) if terminal.shows else None
-    form = _Form(wide, terminal.color, has_utf8(os.environ), time.time())
-    shown, lines = 0, [form.head()]
-    for row in found:
-        if shown == limit:
-            terminal.styled("".join(lines))
-            terminal.note(
-                f"showing the first {shown:,}; see more with -n N, or narrow the list with a folder or --state",
-                "dim",
-            )
-            return shown
-        lines.append(form.line(row))
-        shown += 1
-        if shown < 20 or shown % 100 == 0:  # the first ones at once
-            terminal.styled("".join(lines))
-            lines.clear()
-    if shown:
-        terminal.styled("".join(lines))
-    return shown
-
-
-class _Form:
-    """A line for each row, in `wide` columns (None for as many as it takes); the path comes last, so that no line has
-    to wait for the others."""
-
-    def __init__(self, wide: int | None, color: bool, utf8: bool, now: float) -> None:
-        self._wide, self._color, self._now = wide, color, now
-        self._short = wide is not None and wide < _NARROW
-        self._ellipsis, self._arrow = ("…", "→") if utf8 else ("...", "->")
-        self._used = 4 if self._short else 14
-
-    def head(self) -> str:
-        used = "used" if self._short else "last use"
-        line = self._front("size", "edits", "notes", used) + f"{'state':8}  path"
-        return (paint(line, "dim") if self._color else line) + "\n"
-
-    def line(self, row: Row) -> str:
-        measure, standing = row.measure, row.standing
-        used = ago(max(0.0, self._now - measure.used), short=self._short)
-        front = self._front(amount(measure.size), f"{measure.edits:,}", f"{measure.notes:,}", used)
-        path, state = name(standing.path), f"{standing.state:8}"
-        at = f" {self._arrow} {name(standing.at)}" if standing.at else ""
-        if self._wide is not None:
-            room = self._wide - columns(front) - 10
-            if columns(path + at) > room:
-                half = max((room - 3) // 2, _PATH) if at else max(room, _PATH)
-                path = shorten(path, half, self._ellipsis)
-                at = f" {self._arrow} {shorten(name(standing.at), half, self._ellipsis)}" if at else ""
-        if self._color:
-            state = paint(state, _STYLES[standing.state])
-            folder, slash, base = path.rpartition("/")
-            path = paint(folder + slash, "dim") + base
-        return f"{front}{state}  {path}{at}\n"
-
-    def _front(self, size: str, edits: str, notes: str, used: str) -> str:
-        more = "" if self._short else f"{notes:>5}  "
-        return f"{size:>7}  {edits:>5}  {more}{used:{self._used}}  "
+def _cells(row: Row, page: Page) -> tuple[Cell, ...]:
+    measure, standing = row.measure, row.standing
+    path = one_line(standing.path)
+    if standing.at:
+        half = None if page.width is None else max(12, (page.width - 46) // 2)
+        arrow = "->" if page.ascii else "→"
+        path = f"{page.shorten(path, half)} {arrow} {page.shorten(one_line(standing.at), half)}"
+    short = page.width is not None and page.width < _NARROW
+    return (
+        (amount(measure.size),),
+        (f"{measure.edits:,}",),
+        (f"{measure.notes:,}",),
+        (ago(max(0.0, time.time() - measure.used), short=short),),
+        (standing.state, _STYLES[standing.state]),
+        (path, *([] if standing.at else ["path"])),
+    )

@@ -45,7 +45,7 @@ def test_a_team_shares_what_it_learned(remembered: GitRepo, tmp_path: Path) -> N
     code, out, err = run(two, "import", "-", "--json", stdin=(tmp_path / "team.tar.gz").read_bytes())
     value = json.loads(out)
     assert code == 0 and value["version"] == 1 and err == ""
-    assert {(one["at"], one["outcome"], one["notes"]) for one in value["memories"]} == {
+    assert {(one["current_path"], one["outcome"], one["notes"]) for one in value["memories"]} == {
         ("a.txt", "new", 1), ("src/b.py", "new", 1)
     }  # fmt: skip
     code, out, err = run(two, "import", "../team.tar.gz")
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_one_sentence(remembered: GitRepo, tmp_path: Path) -> N
         found, _, err = run(top, *args)
         assert (found, err.count("\n")) == (code, 1) and words in err
     code, out, _ = run(top, "export", "--json")
-    assert code == 2 and "say where to write" in json.loads(out)["error"]["message"]
+    assert code == 2 and "no file for the archive" in json.loads(out)["error"]["message"]
     assert sorted(top.rglob("*")) == before
 
 
@@ -79,7 +79,7 @@ def test_gc_says_what_it_would_do_then_does_it_and_it_comes_back(remembered: Git
     for path in (top / ".repoagent/memory").rglob("*"):
         os.utime(path, (time.time() - 9e6,) * 2)
     code, out, err = run(top, "gc")
-    assert code == 0 and b"orphan" in out and "to be put away: `repoagent memory gc --apply`" in err
+    assert code == 0 and b"orphan" in out and "do it with `repoagent memory gc --apply`" in err
     code, out, _ = run(top, "gc", "--apply", "--json")
     one = json.loads(out)["memories"][0]
     assert code == 0 and one["verdict"] == "put away" and one["path"] == "src/b.py"

@@ -36,7 +36,7 @@ def files(context: Desk) -> dict[str, bytes]:
 
 def test_nobody_to_ask_and_nothing_to_do(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     done = ask("clear", "src/a.py")
-    assert done.code == 2 and "use --yes to clear it" in done.err and files(context) == full
+    assert done.code == 2 and "use --yes, or --dry-run" in done.err and files(context) == full
     done = ask("clear", "src/a.py", "--dry-run")
     assert done.code == 0 and "notes (" in done.err and "edits (" in done.err and files(context) == full
     for arguments in (["src/b.py", "--yes"], ["--undo", "src/a.py"]):
@@ -59,7 +59,7 @@ def test_all_of_it_goes_and_comes_back_byte_for_byte(ask: Ask, context: Desk, fu
 
 def test_parts_and_the_last_one_comes_back_first(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     value = json.loads(ask("clear", "src/a.py", "--notes", "--edits", "-y", "--json").out)
-    assert value["files"][0]["parts"].keys() == {"notes", "edits"} and value["did"] == "clear"
+    assert value["files"][0]["parts"].keys() == {"notes", "edits"} and value["action"] == "clear"
     assert files(context).keys() == {"conversation.md"}
     add_note(known(context, "src/a.py").notes, "two")
     assert ask("clear", "src/a.py", "-y").code == 0

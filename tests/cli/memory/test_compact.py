@@ -67,7 +67,7 @@ def test_with_a_model_what_is_worth_keeping_is_noted(
 ) -> None:
     done = ask("compact", "src/a.py", "--model", model, "--json")
     value = json.loads(done.out)
-    assert done.code == 0 and value["asked"]["calls"] == 1 and value["files"][0]["exchanges"] == 2
+    assert done.code == 0 and value["spent"]["calls"] == 1 and value["files"][0]["exchanges"] == 2
     notes = read_notes(known(long, "src/a.py").notes)
     assert (notes[0].text, notes[0].source) == ("answer 1 was `not` liked", "command:sh") and len(notes) == 3
     assert (

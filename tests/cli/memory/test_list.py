@@ -24,7 +24,7 @@ ODD = os.fsdecode(b"odd\n\xff\x1b[31m.py")
 
 def states(ask: Ask, *arguments: str) -> dict[str, tuple[str, str | None]]:
     listed = json.loads(ask("list", "--json", *arguments).out)["memories"]
-    return {row["path"]: (row["state"], row["at"]) for row in listed}
+    return {row["path"]: (row["state"], row["current_path"]) for row in listed}
 
 
 def test_nothing_is_there(repo: GitRepo, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_path_that_another_file_has_by_now(ask: Ask, context: Desk) -> None:
     (top / "src/a.py").write_bytes(text("nothing alike"))
     context.remember("src/a.py")
     listed = json.loads(ask("list", "--json").out)["memories"]
-    mine = [(row["state"], row["at"]) for row in listed if row["path"] == "src/a.py"]
+    mine = [(row["state"], row["current_path"]) for row in listed if row["path"] == "src/a.py"]
     assert sorted(mine) == [("live", None), ("moved", "moved.py")]
 
 

@@ -71,7 +71,7 @@ def test_a_file_that_is_gone_can_be_noted_by_path_and_by_id(ask: Ask, context: D
 def test_standard_input_has_several_and_secrets_are_masked(context: Desk) -> None:
     given = f"# Notes\n\n- one is one\n- two\n  goes on\n\n#3 is a ticket\nthe token is {TOKEN}\n".encode()
     done = program(context.worktree.top, "memory", "note", "src/a.py", "-", stdin=given)
-    assert done.code == 0 and "what looks like a key or a token: that is masked" in done.err
+    assert done.code == 0 and "masked what looks like a key or token" in done.err
     texts = [note.text for note in read_notes(known(context, "src/a.py").notes)]
     assert texts[:2] == ["one is one", "two goes on"] and texts[2].startswith(
         "#3 is a ticket the token is <<secret"

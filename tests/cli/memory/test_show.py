@@ -52,7 +52,7 @@ def test_as_data_and_the_turns(ask: Ask, context: Desk) -> None:
     assert (value["version"], value["state"], value["edits"][0]["id"]) == (1, "live", "e1")
     assert value["conversation"]["exchanges"] == 1
     assert [turn["text"] for turn in value["conversation"]["content"]] == ["request 1", "answer 1\x1b[31m"]
-    assert value["rekeyings"][0]["reason"] == "first seen" and value["can_be_taken_back"] is None
+    assert value["rekeyings"][0]["reason"] == "first seen" and value["undoable"] is None
     told = ask("show", "src/a.py", "--conversation").out
     assert told == ("user  time 2026-11-01T10:00:00+00:00\nrequest 1\n\nassistant  model m\nanswer 1^[[31m\n")
 

@@ -37,8 +37,8 @@ def test_all_that_is_there(ask: Ask, context: Desk) -> None:
     for line in (
         "memories   2: 1 live, 1 orphaned",
         "unusable   empty-00000000 has no readable identity.json",
-        "hold       1 note, 1 edit",
-        "kept       memory.enabled = true",
+        "contents   1 note, 1 edit",
+        "options    memory.enabled = true",
         "sent.keep_days = 30",
         "identity.json.broken-1",
         "notes.md.lock: process ",
@@ -47,7 +47,11 @@ def test_all_that_is_there(ask: Ask, context: Desk) -> None:
     assert value["states"] == {"live": 1, "moved": 0, "orphaned": 1} and value["unusable"] == [
         "empty-00000000"
     ]
-    assert len(value["set_aside"]) == 2 and value["held"][0]["lock"] == str(lock) and value["locks"] is None
+    assert (
+        len(value["set_aside"]) == 2
+        and value["locks"][0]["lock"] == str(lock)
+        and value["lock_problem"] is None
+    )
     assert "none held; locking works here" in ask("status").out
     assert [path.name for path in context.layout.memory.glob(".lock-test*")] == []
 
@@ -61,12 +65,12 @@ def test_a_file_system_without_locks_says_so(
     monkeypatch.setattr(fcntl, "flock", refuse)
     done = ask("status")
     assert done.code == 0 and "has no file locks (NFS without a lock service?)" in done.err
-    assert "they work" not in done.out
+    assert "locking works" not in done.out
     notes = next(context.layout.memory.glob("a-py-*")) / "notes.md"
     done = ask("note", "src/a.py", "x is y")
     assert done.code == 3 and "has no file locks" in done.err and "clone on a local disk" in done.err
     assert not notes.exists()
-    assert "has no file locks" in json.loads(ask("status", "--json").out)["locks"]
+    assert "has no file locks" in json.loads(ask("status", "--json").out)["lock_problem"]
 
 
 def test_locks_that_two_have_at_once_are_none(

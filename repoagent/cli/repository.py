@@ -1,0 +1,66 @@
+"""What a command works with: the repository of the current folder, its settings, the terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.errors import NothingDone, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.session import Session
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.git.worktree import WorkTree
+    from repoagent.storage.layout import Layout
+
+
+class Repository(NamedTuple):
+    """The repository, the settings and the terminal of a command."""
+
+    worktree: WorkTree
+    layout: Layout
+    settings: Settings
+    terminal: Terminal
+    cwd: Path
+
+    def relative(self, path: str | Path) -> str:
+        """A path of the command line, relative to the top. Raises UsageError for one outside the repository."""
+        from repoagent.git.worktree import relative
+
+        return relative(self.worktree, path, self.cwd)
+
+    def shown(self, path: Path) -> str:
+        """The path of one of our files: relative to the current folder or, if shorter, absolute."""
+        near = os.path.relpath(path, self.cwd)
+        return near if len(near) < len(str(path)) else str(path)
+
+    def confirm(self, question: str, choices: tuple[str, str], *, refusal: str, declined: str) -> None:
+        """Ask yes or no; `choices` says what they do. Raises UsageError(`refusal`) without a terminal, NothingDone(
+        `declined`) for a no."""
+        if not self.terminal.can_ask:
+            raise UsageError(refusal)
+        if self.terminal.ask(question, dict(zip("yn", choices, strict=True))) == "n":
+            raise NothingDone(declined)
+
+
+def open_repository(session: Session, flags: Mapping[str, object] | None = None) -> Repository:
+    """The repository of the current folder, with the settings that `flags` override. Raises UsageError outside one."""
+    from repoagent.git.worktree import layout, open_worktree
+
+    cwd = Path.cwd()
+    worktree = open_worktree(cwd)
+    place = layout(worktree)
+    return Repository(worktree, place, *session.open(place, flags), cwd)
+
+
+def find_worktree() -> WorkTree | None:
+    """The work tree of the current folder, None outside one."""
+    from repoagent.git.worktree import NoWorkTree, open_worktree
+
+    try:
+        return open_worktree(Path.cwd())
+    except NoWorkTree:
+        return None

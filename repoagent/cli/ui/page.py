@@ -1,0 +1,83 @@
+"""The layout of a result on a terminal or in a pipe: how wide it is, whether it has colors and more than ASCII."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.cli.ui.sanitize import fold, paint
+from repoagent.cli.ui.table import Cell, Column, columns, folded, front, shorten, table
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+
+
+class Page(NamedTuple):
+    """`width` is in columns, None for as many as it takes. All texts are clean."""
+
+    width: int | None
+    color: bool = False
+    ascii: bool = False
+
+    @classmethod
+    def of(cls, terminal: Terminal, *, least: int = 40, most: int | None = None) -> Page:
+        """The page of a terminal, `least` to `most` columns wide, or of a pipe."""
+        from repoagent.cli.ui.terminal import has_utf8
+
+        width = max(least, min(most or terminal.width, terminal.width)) if terminal.shows else None
+        return cls(width, terminal.color, not has_utf8(os.environ))
+
+    @property
+    def dots(self) -> str:
+        """What shows that a text was cut."""
+        return "..." if self.ascii else "…"
+
+    def paint(self, text: str, *styles: str) -> str:
+        return paint(text, *styles) if self.color else text
+
+    def cut(self, text: str, room: int | None = None) -> str:
+        """The beginning of a line, in at most `room` columns, by default the page's."""
+        room = self.width if room is None else room
+        if room is None or columns(text) <= room:
+            return text
+        return front(text, max(0, room - len(self.dots))).rstrip() + self.dots
+
+    def shorten(self, path: str, room: int | None) -> str:
+        """A path in at most `room` columns, cut in its middle."""
+        return path if room is None else shorten(path, room, self.dots)
+
+    def wrap(self, text: str, indent: str = "", hang: str = "", *styles: str) -> list[str]:
+        """Lines of whole words that begin with `indent`, all but the first also with `hang`."""
+        if self.width is None or columns(indent + text) <= self.width:
+            return [indent + self.paint(text, *styles)]
+        first, *rest = fold(text, self.width - len(indent) - len(hang)).split("\n")
+        return [
+            indent + self.paint(first, *styles),
+            *(indent + hang + self.paint(line, *styles) for line in rest),
+        ]
+
+    def sentence(self, text: str, *styles: str) -> Iterator[str]:
+        """Lines of words that all fit: a longer word is cut in its middle."""
+        for line in folded(text, self.width, self.dots):
+            yield self.paint(line, *styles)
+
+    def table(
+        self,
+        heads: Sequence[Column],
+        rows: Sequence[Sequence[Cell]],
+        below: Mapping[int, Sequence[str]] | None = None,
+    ) -> Iterator[str]:
+        """The lines of a table; see `ui.table`."""
+        return table(heads, rows, self.width, color=self.color, ellipsis=self.dots, below=below)
+
+    def write(self, lines: Iterable[str], terminal: Terminal) -> None:
+        """Write the lines as (a part of) the result."""
+        terminal.styled("".join(f"{line}\n" for line in lines))
+
+
+def plural(number: int, noun: str) -> str:
+    """How many of a thing: 1 note, 2,000 notes, 3 memories."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"
