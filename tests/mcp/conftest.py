@@ -10,32 +10,32 @@ from typing import Any
 import jsonschema
 import pytest
 
-from repoagent.mcp.schema import Call, Service, Told
-from repoagent.mcp.server import offers, performed
+from repoagent.mcp.server import make_tools, perform
+from repoagent.mcp.tool import Service, ToolResult
 from tests.conftest import GitRepo
 
 
 @dataclass
 class Tools:
-    """`cancelled` holds for every call; `said` is the progress of all."""
+    """`cancelled` is that of every call; `messages` has the progress of all."""
 
     service: Service
     cancelled: threading.Event
-    said: list[str]
+    messages: list[str]
 
-    def told(self, name: str, /, **arguments: Any) -> Told:
-        """The answer, whose data is as the tool's own schema has it."""
+    def call(self, name: str, /, **arguments: Any) -> ToolResult:
+        """The result, validated against the schema of the tool."""
 
         def progress(message: str, done: float | None = None, total: float | None = None) -> None:
-            self.said.append(message)
+            self.messages.append(message)
 
-        offer = offers(self.service)[name]
-        told = performed(offer, Call(self.service, arguments, self.cancelled, progress))
-        jsonschema.validate(told.data, offer.gives)
-        return told
+        tool = make_tools(self.service)[name]
+        result = perform(tool, self.service, arguments, self.cancelled, progress)
+        jsonschema.validate(result.data, tool.result)
+        return result
 
     def data(self, name: str, /, **arguments: Any) -> Any:
-        return self.told(name, **arguments).data
+        return self.call(name, **arguments).data
 
 
 Use = Callable[..., Tools]

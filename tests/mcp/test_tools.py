@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentError, UsageError
-from repoagent.mcp.schema import Service
-from repoagent.mcp.server import offers
+from repoagent.mcp.server import make_tools
+from repoagent.mcp.tool import Service
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.mcp.conftest import Use
@@ -46,17 +46,17 @@ def blob(use: Use, path: str) -> str:
 
 def test_what_looks_gives_what_is_there(repo: GitRepo, use: Use) -> None:
     repo.commit("greet louder", a="1")
-    found = use()
-    near = found.data("neighbors", paths=["src/app.py", "README.md"])
+    tools = use()
+    near = tools.data("neighbors", paths=["src/app.py", "README.md"])
     assert {row["path"] for row in near["neighbors"]} >= {"a.txt"}
-    past = found.data("history", path="src/app.py")
+    past = tools.data("history", path="src/app.py")
     assert [one["subject"] for one in past["commits"]] == ["first commit"]
-    assert found.data("history", path=".", limit=1)["commits"][0]["subject"] == "greet louder"
-    told = found.told("outline", path="src/app.py")
-    assert "def greet(name)" in told.text
-    assert [one["name"] for one in told.data["symbols"]] == ["greet", "main"]
-    assert found.data("outline", path="src/app.py", limit=1)["left_out"] == 1
-    text = found.data("read", path="src/app.py", first_line=5, last_line=6)
+    assert tools.data("history", path=".", limit=1)["commits"][0]["subject"] == "greet louder"
+    result = tools.call("outline", path="src/app.py")
+    assert "def greet(name)" in result.text
+    assert [one["name"] for one in result.data["symbols"]] == ["greet", "main"]
+    assert tools.data("outline", path="src/app.py", limit=1)["left_out"] == 1
+    text = tools.data("read", path="src/app.py", first_line=5, last_line=6)
     assert text["text"].splitlines()[0] == "def main():"
     assert (text["first_line"], text["last_line"], text["lines"]) == (5, 6, 6)
     assert text["blob"] == repo.git("hash-object", "src/app.py").strip()
@@ -66,73 +66,73 @@ def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
     repo.write("cli.py", "from src.app import greet\n\n\ndef hello():\n    greet('x')\n")
     repo.write("secret.py", "from src.app import greet\n")
     repo.write(".repoagentignore", "secret.py\n")
-    found = use()
-    told = found.told("uses", symbol="greet")
-    assert "cli.py: 2 lines: 1, 5, in hello" in told.text and "secret.py" not in told.text
-    assert {row["path"]: row["lines"] for row in told.data["symbols"][0]["files"]} == {
+    tools = use()
+    result = tools.call("uses", symbol="greet")
+    assert "cli.py: 2 lines: 1, 5, in hello" in result.text and "secret.py" not in result.text
+    assert {row["path"]: row["lines"] for row in result.data["symbols"][0]["files"]} == {
         "src/app.py": [6],
         "cli.py": [1, 5],
     }
-    whole = found.data("uses", path="src/app.py", limit=1)
+    whole = tools.data("uses", path="src/app.py", limit=1)
     assert [one["symbol"] for one in whole["symbols"]] == ["greet"] and whole["unused"] == ["main"]
     with pytest.raises(Refused, match="repoagentignore"):
-        found.told("uses", path="secret.py", symbol="greet")
+        tools.call("uses", path="secret.py", symbol="greet")
     with pytest.raises(UsageError, match="name a symbol"):
-        found.told("uses")
+        tools.call("uses")
 
 
 def test_files_lists_what_there_is(repo: GitRepo, use: Use) -> None:
     repo.write("src/new.py", "x = 1\n")
     repo.write("src/.env", "KEY=1\n")
-    found = use().data("files")
-    assert {"path": "src", "files": 2} in found["folders"] and found["left_out"] == 0
-    told = use().told("files", path="src", pattern="*.py")
-    assert [(row["path"], row["bytes"], row["tracked"]) for row in told.data["files"]] == [
+    listing = use().data("files")
+    assert {"path": "src", "files": 2} in listing["folders"] and listing["left_out"] == 0
+    result = use().call("files", path="src", pattern="*.py")
+    assert [(row["path"], row["bytes"], row["tracked"]) for row in result.data["files"]] == [
         ("src/app.py", len(repo.read("src/app.py")), True),
         ("src/new.py", 6, False),
     ]
-    assert "1 file withheld" in use().told("files", path="src").text
+    assert "1 file withheld" in use().call("files", path="src").text
     assert use().data("files", limit=1)["left_out"] > 0
     with pytest.raises(UsageError, match="there is no folder nowhere"):
-        use().told("files", path="nowhere")
+        use().call("files", path="nowhere")
 
 
 def test_an_image_is_given_as_one(repo: GitRepo, use: Use) -> None:
     for name, data in {"shot.png": png(), "large.png": png(noise=4_000_000), "paper.pdf": pdf()}.items():
         repo.write(name, data)
-    told = use().told("read", path="shot.png")
-    assert told.text == "shot.png is a PNG of 30x20, 1 KB; it follows."
-    assert told.image is not None and told.image.data == png()
-    assert told.data["blob"] == repo.git("hash-object", "shot.png").strip()
+    result = use().call("read", path="shot.png")
+    assert result.text == "shot.png is a PNG of 30x20, 1 KB; it follows."
+    assert result.image is not None and result.image.data == png()
+    assert result.data["blob"] == repo.git("hash-object", "shot.png").strip()
     with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):
-        use().told("read", path="large.png")
+        use().call("read", path="large.png")
     with pytest.raises(UsageError, match=r"cannot send paper\.pdf .*pdftotext"):
-        use().told("read", path="paper.pdf")
+        use().call("read", path="paper.pdf")
 
 
 def test_segments_are_the_file(repo: GitRepo, use: Use) -> None:
     text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
     repo.write("long.py", text)
-    found = use()
-    listed = found.data("segments", path="long.py", target_bytes=512)
+    tools = use()
+    listed = tools.data("segments", path="long.py", target_bytes=512)
     assert listed["count"] == len(listed["segments"]) > 3
     parts = [
-        found.data("segments", path="long.py", target_bytes=512, segment=n + 1)["text"]
+        tools.data("segments", path="long.py", target_bytes=512, segment=n + 1)["text"]
         for n in range(listed["count"])
     ]
     assert "\n".join(parts).split() == text.split()
     with pytest.raises(UsageError, match="no segment 99"):
-        found.told("segments", path="long.py", segment=99)
+        tools.call("segments", path="long.py", segment=99)
 
 
 def test_a_long_file_comes_in_parts(repo: GitRepo, use: Use) -> None:
     lines = [f"line {n} {'x' * 90}" for n in range(1000)]
     repo.write("long.txt", "\n".join(lines) + "\n")
-    found = use()
+    tools = use()
     seen: list[str] = []
     first = 1
     while len(seen) < len(lines):
-        part = found.data("read", path="long.txt", first_line=first)
+        part = tools.data("read", path="long.txt", first_line=first)
         assert len(part["text"]) <= 24 * 1024
         seen += part["text"].split("\n")
         first = part["last_line"] + 1
@@ -142,25 +142,25 @@ def test_a_long_file_comes_in_parts(repo: GitRepo, use: Use) -> None:
 
 @pytest.mark.soak
 def test_recall_and_review(repo: GitRepo, use: Use) -> None:
-    found = use()
-    assert found.data("recall", query="why is the greeting so")["hits"] == []
+    tools = use()
+    assert tools.data("recall", query="why is the greeting so")["hits"] == []
     with pytest.raises(UsageError, match="no word"):
-        found.told("recall", query="...")
+        tools.call("recall", query="...")
     for number in range(8):
         repo.commit(f"both {number}", **{"a.txt": f"{number}\n", "README.md": f"{number}\n"})
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
-    report = found.data("review")
+    report = tools.data("review")
     assert [(one["rule"], one["path"]) for one in report["findings"]] == [("partner-missing", "a.txt")]
-    assert found.data("review", paths=["README.md"])["findings"] == []
+    assert tools.data("review", paths=["README.md"])["findings"] == []
     repo.write(".repoagentignore", "a.txt\n")
-    assert found.data("review")["findings"] == []
-    with pytest.raises(UsageError, match="two changes"):
-        found.told("review", base="HEAD~1", commit="HEAD")
+    assert tools.data("review")["findings"] == []
+    with pytest.raises(UsageError, match="cannot be combined"):
+        tools.call("review", base="HEAD~1", commit="HEAD")
     with pytest.raises(UsageError, match="nowhere"):
-        found.told("review", commit="nowhere")
-    assert "ask" not in offers(Service(repo.top))["review"].takes["properties"]
-    assert "ask" in offers(Service(repo.top, model="manual"))["review"].takes["properties"]
+        tools.call("review", commit="nowhere")
+    assert "ask" not in make_tools(Service(repo.top))["review"].arguments["properties"]
+    assert "ask" in make_tools(Service(repo.top, model="manual"))["review"].arguments["properties"]
 
 
 def test_review_asks_the_model_that_the_server_was_started_with(
@@ -175,7 +175,7 @@ def test_review_asks_the_model_that_the_server_was_started_with(
     assert str(tools.data("review", ask=True)["model"]).startswith("command:")
     assert "changed" in (tmp_path / "asked").read_text()
     with pytest.raises(UsageError, match="'ask' was unexpected"):
-        use().told("review", ask=True)
+        use().call("review", ask=True)
 
 
 @pytest.mark.soak
@@ -204,12 +204,12 @@ def test_a_path_that_leads_elsewhere_is_refused(repo: GitRepo, use: Use, path: s
     before = snapshot(repo.top)
     for name in ("read", "outline", "segments"):
         with pytest.raises(RepoagentError) as error:
-            use().told(name, path=path)
+            use().call(name, path=path)
         assert "secret of the house" not in str(error.value)
     new = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+owned\n"
     for sources in ({}, {path: "0" * 40}):
         with pytest.raises(RepoagentError):
-            use(write=True).told("apply", patch=new, sources=sources)
+            use(write=True).call("apply", patch=new, sources=sources)
     assert snapshot(repo.top) == before
     assert (repo.top.parent / "outside.txt").read_text() == "secret of the house\n"
 
@@ -217,12 +217,12 @@ def test_a_path_that_leads_elsewhere_is_refused(repo: GitRepo, use: Use, path: s
 def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> None:
     repo.commit(**{"conf.py": f'TOKEN = "{TOKEN}"\nlimit = 1\n'})
     tools = use(write=True)
-    shown = tools.told("read", path="conf.py")
+    shown = tools.call("read", path="conf.py")
     assert TOKEN not in json.dumps(shown.data) + shown.text
     line = shown.data["text"].split("\n")[0]
     assert "<<secret " in line
     patch = f"--- a/conf.py\n+++ b/conf.py\n@@ -1,2 +1,2 @@\n {line}\n-limit = 1\n+limit = 2\n"
-    done = tools.told("apply", patch=patch, sources={"conf.py": shown.data["blob"]})
+    done = tools.call("apply", patch=patch, sources={"conf.py": shown.data["blob"]})
     assert done.data["outcome"] == "committed"
     assert repo.read("conf.py").decode() == f'TOKEN = "{TOKEN}"\nlimit = 2\n'
     assert TOKEN not in json.dumps(done.data) + done.text
@@ -230,17 +230,17 @@ def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> No
         assert TOKEN not in json.dumps(tools.data(other, path="conf.py"))
     made_up = patch.replace("limit = 1", "limit = 2").replace("+limit = 2", "+limit = '<<secret 0123abcd>>'")
     with pytest.raises(Refused, match="unknown placeholder <<secret 0123abcd>>"):
-        tools.told("apply", patch=made_up, sources={"conf.py": blob(use, "conf.py")})
+        tools.call("apply", patch=made_up, sources={"conf.py": blob(use, "conf.py")})
 
 
 def test_a_check_writes_nothing(repo: GitRepo, use: Use) -> None:
     source = blob(use, "src/app.py")
     before = snapshot(repo.top)
     for tools in (use(), use(write=True)):
-        told = tools.told("apply", patch=PATCH, sources={"src/app.py": source}, check_only=True)
-        assert told.data["outcome"] == "fits"
-        assert told.data["placements"][0]["line"] == 1
-        assert "+    return 'hello, ' + name" in told.data["diff"]
+        result = tools.call("apply", patch=PATCH, sources={"src/app.py": source}, check_only=True)
+        assert result.data["outcome"] == "fits"
+        assert result.data["placements"][0]["line"] == 1
+        assert "+    return 'hello, ' + name" in result.data["diff"]
     # without --write there is no argument that makes it write
     assert (
         use().data("apply", patch=PATCH, sources={"src/app.py": source}, check_only=False)["outcome"]
@@ -253,15 +253,15 @@ def test_a_patch_is_bound_to_what_was_read(repo: GitRepo, use: Use) -> None:
     tools = use(write=True)
     head = repo.head()
     with pytest.raises(UsageError, match=r"changes src/app\.py, which is missing in sources"):
-        tools.told("apply", patch=PATCH, sources={})
+        tools.call("apply", patch=PATCH, sources={})
     with pytest.raises(Refused, match="git does not have that blob"):
-        tools.told("apply", patch=PATCH, sources={"src/app.py": "0" * 40})
+        tools.call("apply", patch=PATCH, sources={"src/app.py": "0" * 40})
     with pytest.raises(UsageError, match="does not change that file"):
         source = {"src/app.py": blob(use, "src/app.py"), "a.txt": blob(use, "a.txt")}
-        tools.told("apply", patch=PATCH, sources=source)
+        tools.call("apply", patch=PATCH, sources=source)
     with pytest.raises(Refused):
         wrong = PATCH.replace("'hello '", "'bye '")
-        tools.told("apply", patch=wrong, sources={"src/app.py": blob(use, "src/app.py")})
+        tools.call("apply", patch=wrong, sources={"src/app.py": blob(use, "src/app.py")})
     assert repo.head() == head
     assert repo.status() == ""
 
@@ -275,7 +275,7 @@ def test_apply_commits_as_the_person(repo: GitRepo, use: Use) -> None:
     assert repo.git("log", "-1", "--format=%an %s").strip() == "Ada Tester Greet with a comma"
     assert repo.status() == " M a.txt\n"
     with pytest.raises(NothingDone, match="already"):
-        tools.told("apply", patch=PATCH, sources=source)
+        tools.call("apply", patch=PATCH, sources=source)
     back = PATCH.replace("-    return 'hello '", "-    return 'hello, '").replace(
         "+    return 'hello, '", "+    return 'hi '"
     )
@@ -301,14 +301,14 @@ def test_a_hook_that_says_no_leaves_everything(repo: GitRepo, use: Use) -> None:
     repo.hook("pre-commit", "echo not like this; exit 1\n")
     source = {"src/app.py": blob(use, "src/app.py")}
     with pytest.raises(CheckFailed, match="not like this"):
-        use(write=True).told("apply", patch=PATCH, sources=source)
+        use(write=True).call("apply", patch=PATCH, sources=source)
     assert repo.status() == ""
 
 
 def test_what_makes_programs_run_is_refused(repo: GitRepo, use: Use) -> None:
     patch = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n"
     with pytest.raises(Refused, match="which you did not request"):
-        use(write=True).told("apply", patch=patch, sources={})
+        use(write=True).call("apply", patch=patch, sources={})
     assert repo.status() == ""
 
 
@@ -317,14 +317,14 @@ def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> N
     source = {"src/app.py": blob(use, "src/app.py")}
     tools.cancelled.set()
     with pytest.raises(NothingDone, match="cancelled"):
-        tools.told("apply", patch=PATCH, sources=source)
+        tools.call("apply", patch=PATCH, sources=source)
     tools.cancelled.clear()
     with tools.service.writing:  # another call is at it
         timer = threading.Timer(0.2, tools.cancelled.set)
         timer.start()
         began = time.monotonic()
         with pytest.raises(NothingDone, match="cancelled"):
-            tools.told("apply", patch=PATCH, sources=source)
+            tools.call("apply", patch=PATCH, sources=source)
         assert time.monotonic() - began < 5
         timer.join()
     assert repo.status() == ""
@@ -337,7 +337,7 @@ def test_outside_of_a_repository_it_says_so(tmp_path: Path, use: Use) -> None:
     tools = use()
     tools.service = replace(tools.service, cwd=tmp_path)
     with pytest.raises(UsageError, match="not in a git work tree"):
-        tools.told("neighbors", paths=["a"])
+        tools.call("neighbors", paths=["a"])
 
 
 def test_bytes_that_are_no_utf8_can_be_sent(repo: GitRepo, use: Use) -> None:
@@ -346,9 +346,9 @@ def test_bytes_that_are_no_utf8_can_be_sent(repo: GitRepo, use: Use) -> None:
     repo.write("latin.txt", b"na\xefve\n")
     repo.git("add", "-A")
     repo.git("commit", "-qm", "latin")
-    for told in (use().told("neighbors", paths=["latin.txt"]), use().told("read", path="latin.txt")):
-        assert json.dumps(told.data, ensure_ascii=False).encode()
-        assert told.text.encode()
+    for result in (use().call("neighbors", paths=["latin.txt"]), use().call("read", path="latin.txt")):
+        assert json.dumps(result.data, ensure_ascii=False).encode()
+        assert result.text.encode()
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -380,7 +380,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 def test_wrong_arguments_are_told_in_a_sentence(use: Use) -> None:
     for name, arguments, words in WRONG:
         with pytest.raises(RepoagentError) as error:
-            use(write=True).told(name, **arguments)
+            use(write=True).call(name, **arguments)
         assert words in str(error.value), (name, arguments, str(error.value))
         assert len(str(error.value)) < 700
 
@@ -397,13 +397,13 @@ def test_whatever_is_given_there_is_an_answer_or_a_sentence(
     repo: GitRepo, use: Use, data: st.DataObject
 ) -> None:
     tools = use()
-    offer = data.draw(st.sampled_from(sorted(offers(tools.service).values(), key=lambda one: one.name)))
-    names = st.sampled_from([*offer.takes["properties"], "other"])
+    tool = data.draw(st.sampled_from(sorted(make_tools(tools.service).values(), key=lambda one: one.name)))
+    names = st.sampled_from([*tool.arguments["properties"], "other"])
     arguments = data.draw(st.dictionaries(names, _VALUES, max_size=3))
-    for name in offer.takes["required"]:
+    for name in tool.arguments["required"]:
         arguments.setdefault(name, data.draw(_VALUES))
     try:
-        tools.told(offer.name, **arguments)
+        tools.call(tool.name, **arguments)
     except RepoagentError as error:
         assert not isinstance(error, Busy)
         assert str(error)
@@ -432,14 +432,14 @@ def test_whatever_is_given_in_earnest(repo: GitRepo, use: Use, data: st.DataObje
         },
     }  # fmt: skip
     name = data.draw(st.sampled_from(sorted(drawn)))
-    required = offers(tools.service)[name].takes["required"]
+    required = make_tools(tools.service)[name].arguments["required"]
     arguments = {
         key: data.draw(kind)
         for key, kind in drawn[name].items()
         if key in required or data.draw(st.booleans())
     }
     try:
-        tools.told(name, **arguments)
+        tools.call(name, **arguments)
     except RepoagentError as error:
         assert str(error)
     assert snapshot(repo.top).keys() == before.keys()

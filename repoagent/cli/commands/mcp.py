@@ -48,8 +48,8 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
             "waiting for a client on standard input; stop with ^C, or see `repoagent help docs/mcp.md`"
         )
     from repoagent.cli import die
-    from repoagent.mcp.schema import Service
     from repoagent.mcp.server import serve
+    from repoagent.mcp.tool import Service
 
     serve(Service(Path.cwd(), write, model, max_cost), die)
     return Exit.DONE
