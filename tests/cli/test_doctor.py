@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.reports.doctor import guarded, halves, without_bytecode
+from repoagent.reports.doctor import halves, run_check, without_bytecode
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -30,7 +30,7 @@ def doctor(cwd: Path, *more: str, **env: str) -> tuple[int, dict[str, list[dict[
 
 def only(found: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, str]:
     (check,) = found[name]
-    return check["level"], check["found"], check["advice"] or ""
+    return check["level"], check["result"], check["advice"] or ""
 
 
 def test_a_healthy_repository(repo: GitRepo) -> None:
@@ -43,7 +43,7 @@ def test_a_healthy_repository(repo: GitRepo) -> None:
     }  # fmt: skip
     assert wanted <= found.keys()
     assert {check["level"] for checks in found.values() for check in checks} == {"ok"}
-    assert "2.31 is the oldest" in only(found, "git")[1]
+    assert "needs 2.31 or newer" in only(found, "git")[1]
     assert only(found, "model")[1].endswith("key in the environment variable ANTHROPIC_API_KEY")
     assert repo.status() == before and not (repo.top / ".repoagent").exists()
 
@@ -105,14 +105,14 @@ def test_what_git_takes_for_no_repository_but_looks_like_one_is_an_error(repo: G
     repo.write(".git/HEAD", "garbage\n")
     code, found = doctor(repo.top / "src")
     level, said, advice = only(found, "repository")
-    assert (code, level, said.startswith(f"{repo.top}/.git is there")) == (1, "error", True)
+    assert (code, level, said.startswith(f"{repo.top}/.git exists")) == (1, "error", True)
     assert "HEAD" in advice
 
 
 def test_one_cause_is_said_once(repo: GitRepo) -> None:
     repo.write(".repoagent/config.toml", "x\n")
     code, found = doctor(repo.top)
-    said = [check["found"] for checks in found.values() for check in checks if check["level"] == "error"]
+    said = [check["result"] for checks in found.values() for check in checks if check["level"] == "error"]
     assert code == 1 and len(said) == 1 and "is not valid TOML: " in said[0]
 
 
@@ -152,7 +152,7 @@ def test_what_is_wrong_with_the_folder(repo: GitRepo) -> None:
     repo.write(".repoagent/memory/said.md", "x")
     repo.git("add", "-f", ".repoagent/memory/said.md")
     level, said, advice = only(doctor(repo.top)[1], ".repoagent")
-    assert (level, "tracked by git" in said, "git rm --cached" in advice) == ("warning", True, True)
+    assert (level, "git tracks" in said, "git rm --cached" in advice) == ("warning", True, True)
     repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
     (folder / ".gitignore").unlink()
     assert "not ignored" in only(doctor(repo.top)[1], ".repoagent")[1]
@@ -184,7 +184,7 @@ def test_hooks_locks_and_clock(repo: GitRepo) -> None:
     code, found = doctor(repo.top)
     assert code == 0
     assert [check["level"] for check in found["hooks"]] == ["warning", "ok"]
-    assert "repoagent in pre-commit" in found["hooks"][1]["found"]
+    assert "repoagent in pre-commit" in found["hooks"][1]["result"]
     assert only(found, "index.lock")[0] == only(found, "clock")[0] == "warning"
 
 
@@ -207,19 +207,19 @@ def test_a_sentence_has_what_is_wrong_and_what_to_do() -> None:
     assert halves("a can't be read: mend it\nmore") == ("a can't be read", "mend it")
     assert halves("a is no TOML: Expected it") == (
         "a is no TOML: Expected it",
-        "put that right and look again",
+        "fix this and run `repoagent doctor` again",
     )
-    assert halves("odd") == ("odd", "put that right and look again")
+    assert halves("odd") == ("odd", "fix this and run `repoagent doctor` again")
 
     def denied() -> Any:
         raise PermissionError(13, "Permission denied", "/a/b")
 
-    assert guarded("x", denied)[0].advice == "chown it to you, or chmod u+rwX /a/b"
+    assert run_check("x", denied)[0].advice == "chown it to you, or chmod u+rwX /a/b"
 
     def fails() -> Any:
         raise Refused("the folder is a link: remove it")
 
-    assert [(check.level, check.advice) for check in guarded("x", fails)] == [("error", "remove it")]
+    assert [(check.level, check.advice) for check in run_check("x", fails)] == [("error", "remove it")]
 
 
 def test_a_package_without_bytecode_is_named_with_the_remedy(

@@ -47,7 +47,7 @@ def command(session: Session, online: bool, as_json: bool) -> Exit:
     levels = {level: sum(check.level == level for check in found) for level in STYLES}
     if as_json:
         checks = [
-            {"name": one.name, "level": one.level, "found": one.found, "advice": one.advice or None}
+            {"name": one.name, "level": one.level, "result": one.result, "advice": one.advice or None}
             for one in found
         ]
         terminal.result(json.dumps({"version": VERSION, "checks": checks, "count": levels}, indent=2) + "\n")
@@ -74,7 +74,7 @@ def _entry(check: Check, wide: int, terminal: Terminal) -> str:
     head = f"{level}{' ' * (9 - len(check.level))}{check.name}{' ' * (wide - display_width(check.name) + 2)}"
     room = max(_LEAST, terminal.width - len(indent)) if terminal.shows else None
     lines = [
-        *_folded(one_line(check.found), room),
+        *_folded(one_line(check.result), room),
         *_folded(f"-> {one_line(check.advice)}" * bool(check.advice), room),
     ]
     return head + f"\n{indent}".join(lines) + "\n"
