@@ -107,9 +107,9 @@ class LazyGroup(click.Group):
             raise TypeError(f"{module}:{name} is not a click command")
         add_global_options(command)
         if ctx.resilient_parsing:
-            from repoagent.cli.completion import equip
+            from repoagent.cli.completion import add_completion
 
-            equip(command)
+            add_completion(command)
         return command
 
     def resolve_command(

@@ -1,18 +1,9 @@
-"""`repoagent completion`: the script that teaches a shell our commands, options and what they take.
+"""`repoagent completion`, and the completion itself: `answer` reads the line that the shell sends, has click find the
+parameter at the cursor, and prints the candidates in the form of the shell.
 
-The candidates of each kind: (value, what it is). All that fit what is typed so far, quick, and none on a failure.
-
-Each looks at as little as it can: one call of git, or one file. They are imported by their name in kinds.py, and load
-what they need when they are asked.
-
-Which parameter takes what, told by how it is named: a command need not say it again.
-
-The word in capitals in the help (FILE, REV, SPEC ...) decides, or the name of the parameter; TABLE is for the few where
-neither tells.
-
-A command line that is being typed, as bash, zsh and fish take it: pure functions.
-
-From the line that a shell has, to the candidates for its last word.
+PARAMETERS tells from the word in the help (FILE, REV, SPEC) which function finds the values of a parameter. Such a
+function gives (value, description) for what is typed so far; it runs at most one git command or reads one file, and
+gives nothing on an error.
 """
 
 from __future__ import annotations
@@ -22,16 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from repoagent.cli.session import Session
+from repoagent.cli.session import Session, find_layout
 from repoagent.errors import RepoagentError
-
-if TYPE_CHECKING:
-    from repoagent.storage.layout import Layout
 
 EPILOG = """\b
 Examples:
@@ -44,8 +32,8 @@ Examples:
   set folder ~/.config/fish/completions; mkdir -p $folder
   repoagent completion fish | tee $folder/{,git-}repoagent.fish > /dev/null
 
-Then `repoagent` and `git repoagent` are completed alike: commands, options, files, revisions, models, what is
-remembered, conversations, keys of options. Nothing is asked over the network for it."""
+Completes commands, options, files, revisions, models, runs and keys of options after `repoagent` and
+`git repoagent`. It does not use the network."""
 
 
 @click.command(epilog=EPILOG)
@@ -56,17 +44,18 @@ def command(ctx: click.Context, shell: str) -> None:
     ctx.ensure_object(Session).terminal().styled(script(shell))
 
 
-Found = Iterator[tuple[str, str]]
-GOES_ON = ("/", ":", "=", "..")  # a value that ends so is not whole yet
-MOST = 500  # names of branches and tags: nobody reads more
+Candidates = Iterator[tuple[str, str]]
+INCOMPLETE_ENDS = ("/", ":", "=", "..")  # after which the shell adds no space
+MAX_NAMES = 500  # of branches, tags and runs
 _HEADS = ("HEAD", "HEAD~", "HEAD^", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD")
 
 
 def files(incomplete: str, *, folders_only: bool = False) -> Iterator[tuple[str, bool]]:
-    """Names of files below this folder, and whether more has to follow: that of a folder ends with a slash."""
+    """Names of files in a folder, and whether more may follow: after the slash of a folder."""
     folder, slash, begin = incomplete.rpartition("/")
     try:
-        entries = sorted(os.scandir(Path(folder + slash).expanduser() if folder + slash else "."), key=_name)
+        names = os.scandir(Path(folder + slash).expanduser() if folder + slash else ".")
+        entries = sorted(names, key=lambda entry: entry.name)
     except OSError:
         return
     for entry in entries:
@@ -79,8 +68,10 @@ def files(incomplete: str, *, folders_only: bool = False) -> Iterator[tuple[str,
             yield f"{folder}{slash}{entry.name}", False
 
 
-def revisions(incomplete: str) -> Found:
-    """Branches, tags, remote branches and HEAD; also after the dots of a range."""
+def revisions(incomplete: str) -> Candidates:
+    """HEAD, branches, tags and remote branches; also after the dots of a range."""
+    from repoagent.git.process import git
+
     if ":" in incomplete:
         return
     before, dots, begin = incomplete.rpartition("..")
@@ -92,29 +83,23 @@ def revisions(incomplete: str) -> Found:
     for name in _HEADS[:3] if not begin else _HEADS:
         if name.startswith(begin):
             yield f"{head}{name}", ""
-    for name, kind in _refs(begin):
-        yield f"{head}{name}", kind
-
-
-def _refs(begin: str) -> Found:
-    from repoagent.git.process import git
-
     escaped = "".join(f"\\{character}" if character in "*?[\\" else character for character in begin)
     kinds = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote branch"}
-    if begin.startswith("refs/"):
-        patterns = [f"{escaped}*", f"{escaped}*/**"]
-    else:
-        patterns = [f"{kind}{escaped}{end}" for kind in kinds for end in ("*", "*/**")]
-    said = git(Path.cwd(), "for-each-ref", f"--count={MOST}", "--format=%(refname)", *patterns)
-    for ref in os.fsdecode(said).splitlines():
-        if begin.startswith("refs/"):
-            yield ref, ""
+    is_full = begin.startswith("refs/")
+    patterns = [f"{kind}{escaped}{end}" for kind in ([""] if is_full else kinds) for end in ("*", "*/**")]
+    refs = git(Path.cwd(), "for-each-ref", f"--count={MAX_NAMES}", "--format=%(refname)", *patterns)
+    for ref in os.fsdecode(refs).splitlines():
+        if is_full:
+            yield f"{head}{ref}", ""
         elif not ref.endswith("/HEAD"):
-            yield next((ref.removeprefix(kind), name) for kind, name in kinds.items() if ref.startswith(kind))
+            kind = next(kind for kind in kinds if ref.startswith(kind))
+            yield f"{head}{ref.removeprefix(kind)}", kinds[kind]
 
 
-def models(incomplete: str) -> Found:
-    """Aliases, what is configured, models that we know of, and the other ways to name one."""
+def models(incomplete: str) -> Candidates:
+    """Aliases, configured and known models, and prefixes such as `command:`."""
+    from repoagent.config.layers import load
+    from repoagent.llm.catalog import names
     from repoagent.llm.provider import PROVIDERS, parse_spec
 
     provider, name, path = parse_spec(incomplete)
@@ -122,112 +107,89 @@ def models(incomplete: str) -> Found:
         begin = f"{name}{provider.separator}"
         yield from ((f"{begin}{file}", "") for file, _ in files(path))
         return
-    from repoagent.config.layers import load
-    from repoagent.errors import RepoagentError
-    from repoagent.llm.catalog import names
-
-    found = names()
-    found |= {f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary}
+    known = names()
+    known |= {f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary}
     try:
-        settings = load(None)  # to find what the repository itself says would take as long as all the rest
-        found |= dict.fromkeys(settings.family("models"), "yours")
-        found |= settings.names("alias")
+        settings = load(None)  # finding the repository's configuration would double the time
+        known |= dict.fromkeys(settings.family("models"), "configured")
+        known |= settings.names("alias")
     except RepoagentError:  # a broken configuration has no aliases
         pass
-    yield from ((name, what) for name, what in found.items() if name.startswith(incomplete))
+    yield from _starting(incomplete, known.items())
 
 
-def keys(incomplete: str) -> Found:
+def _starting(incomplete: str, candidates: Iterable[tuple[str, str]]) -> Candidates:
+    return ((value, line) for value, line in candidates if value.startswith(incomplete))
+
+
+def keys(incomplete: str) -> Candidates:
     """Keys of options."""
     from repoagent.config.options import OPTIONS
 
-    for option in OPTIONS:
-        if option.key.startswith(incomplete):
-            yield option.key, option.doc
+    return _starting(incomplete, ((option.key, option.doc) for option in OPTIONS))
 
 
-def rules(incomplete: str) -> Found:
+def rules(incomplete: str) -> Candidates:
     """Rules of the review."""
     from repoagent.review.rules import RULES
 
-    for name, rule in RULES.items():
-        if name.startswith(incomplete):
-            yield name, rule.line
+    return _starting(incomplete, ((name, rule.line) for name, rule in RULES.items()))
 
 
-def edits(incomplete: str) -> Found:
-    """The edits of this work tree, by the id that undo takes, the newest first."""
+def edits(incomplete: str) -> Candidates:
+    """The edits of this work tree, newest first, by the id that undo takes."""
     import json
 
-    found = _layout()
+    layout = find_layout()
     try:
-        lines = [] if found is None else found.edits.read_bytes().splitlines()
+        lines = [] if layout is None else layout.edits.read_bytes().splitlines()
         entries = [json.loads(line) for line in reversed(lines)]
     except (OSError, ValueError):
         return
-    told = set()
+    by_id: dict[str, str] = {}
     for entry in entries:
-        name = str(entry["id"]) if isinstance(entry, dict) and "id" in entry else ""
-        if name and name not in told and name.startswith(incomplete):
-            told.add(name)
-            yield name, " ".join(map(str, entry.get("paths", ())))
+        if isinstance(entry, dict) and "id" in entry:
+            by_id.setdefault(str(entry["id"]), " ".join(map(str, entry.get("paths", ()))))
+    yield from _starting(incomplete, by_id.items())
 
 
-def runs(incomplete: str) -> Found:
-    """The runs of tasks by name, the newest first; and by the last part of a name, where that is what is typed."""
+def runs(incomplete: str) -> Candidates:
+    """The runs, newest first, by name or by its last part."""
     from repoagent.tasks.runs.list import runs as all_runs
 
-    layout = _layout()
-    found = [] if layout is None else all_runs(layout, warn=None)
-    for run in found[:MOST]:
+    layout = find_layout()
+    recent = [] if layout is None else all_runs(layout, warn=None)
+    for run in recent[:MAX_NAMES]:
         if run.name.startswith(incomplete):
             yield run.name, run.record.prompt
         elif run.short.startswith(incomplete):
             yield run.short, run.record.prompt
-    if found and "last".startswith(incomplete):
+    if recent and "last".startswith(incomplete):
         yield "last", "the newest"
 
 
-def languages(incomplete: str) -> Found:
-    """Languages that there is a grammar for."""
+def languages(incomplete: str) -> Candidates:
+    """Languages with a grammar."""
     from repoagent.syntax.languages import LANGUAGES
 
-    yield from ((name, "") for name in sorted(LANGUAGES) if name.startswith(incomplete))
+    return _starting(incomplete, ((name, "") for name in sorted(LANGUAGES)))
 
 
-def symbol_kinds(incomplete: str) -> Found:
+def symbol_kinds(incomplete: str) -> Candidates:
     """Kinds of definitions."""
     from repoagent.cli.commands.outline import KINDS
 
-    yield from ((name, "") for name in KINDS if name.startswith(incomplete))
-
-
-def _layout() -> Layout | None:
-    from repoagent.cli.session import find_layout
-
-    return find_layout()
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
+    return _starting(incomplete, ((name, "") for name in KINDS))
 
 
 Find = Callable[[str], Iterable[tuple[str, str]]]
 
-# The word in the help, or the parameter's name, in capitals: what to look among; "file" and "dir" are the shell's own.
-WORDS: Mapping[str, Find | str] = {
-    "FILE": "file",
-    "PATH": "file",
-    "INDEX": "file",
-    "ARCHIVE": "file",
-    "DIR": "dir",
-    "FOLDER": "dir",
-    "REV": revisions,
-    "REF": revisions,
-    "RANGE": revisions,
-    "COMMIT": revisions,
-    "SPEC": models,
-    "MODEL": models,
+# by the word in the help, or the name of the parameter in capitals; "file" and "dir" are completed by the shell
+PARAMETERS: Mapping[str, Find | str] = {
+    **dict.fromkeys(("FILE", "PATH", "INDEX", "ARCHIVE"), "file"),
+    **dict.fromkeys(("DIR", "FOLDER"), "dir"),
+    **dict.fromkeys(("REV", "REF", "RANGE", "COMMIT"), revisions),
+    **dict.fromkeys(("SPEC", "MODEL"), models),
     "RULE": rules,
     "LANGUAGE": languages,
     "KIND": symbol_kinds,
@@ -235,8 +197,8 @@ WORDS: Mapping[str, Find | str] = {
     "EDIT": edits,
     "RUN": runs,
 }
-# (command, parameter): where a word of the help means another thing than it does elsewhere
-TABLE: Mapping[tuple[str, str], Find | str | None] = {
+# (command, parameter) where the word would mislead
+EXCEPTIONS: Mapping[tuple[str, str], Find | str | None] = {
     ("test", "name"): models,
     ("outline", "language"): languages,
     ("split", "language"): languages,
@@ -247,7 +209,7 @@ _WORD = re.compile(r"[A-Z]{2,}")
 
 
 class Completed(click.types.StringParamType):
-    """A parameter whose values are found by `find`; it takes any value."""
+    """A parameter that takes any text and is completed by `find`."""
 
     def __init__(self, find: Find | str) -> None:
         self.find = find
@@ -258,62 +220,62 @@ class Completed(click.types.StringParamType):
         if isinstance(self.find, str):
             return [CompletionItem(incomplete, type=self.find)]
         return [
-            CompletionItem(value, "part" if value.endswith(GOES_ON) else "plain", help)
-            for value, help in self.find(incomplete)
+            CompletionItem(value, "part" if value.endswith(INCOMPLETE_ENDS) else "plain", line)
+            for value, line in self.find(incomplete)
         ]
 
 
-def equip(command: click.Command) -> None:
-    """Let every parameter of `command`, and of those in it, know its values. What it says itself stays."""
+def add_completion(command: click.Command) -> None:
+    """Complete the parameters of `command` and of its subcommands."""
     for param in command.params:
-        find = kind_of(param, command.name or "")
+        find = finder_of(param, command.name or "")
         if find is not None:
             param.type = Completed(find)
     if isinstance(command, click.Group):
         for inner in command.commands.values():
-            equip(inner)
+            add_completion(inner)
 
 
-def kind_of(param: click.Parameter, command: str = "") -> Find | str | None:
-    """What `param` takes; None where its type knows that (a choice, a number), or nobody does (a message)."""
+def finder_of(param: click.Parameter, command: str = "") -> Find | str | None:
+    """What finds the values of `param`; None where its type does (a choice) and for free text."""
     if isinstance(param, click.Option) and (param.is_flag or param.count):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
         return None
-    if (command, param.name) in TABLE:
-        return TABLE[command, param.name or ""]
-    named = _WORD.findall(param.metavar or "") or [(param.name or "").upper()]
-    for word in (*named, (param.name or "").upper().rstrip("S")):
-        if word in WORDS:
-            return WORDS[word]
+    name = param.name or ""
+    if (command, name) in EXCEPTIONS:
+        return EXCEPTIONS[command, name]
+    words = _WORD.findall(param.metavar or "") or [name.upper()]
+    for word in (*words, name.upper().rstrip("S")):
+        if word in PARAMETERS:
+            return PARAMETERS[word]
     return "file" if isinstance(param.type, click.Path) else None
 
 
-_KEPT_BY_BACKSLASH = '$`"\\'  # inside of double quotes; before anything else a backslash is itself
-_PLAIN = frozenset("_./@%+,:=^{}~-")  # beside letters, digits and all that is not ASCII
+_ESCAPABLE = '$`"\\'  # in double quotes; before another character a backslash is literal
+_PLAIN = frozenset("_./@%+,:=^{}~-")  # with letters, digits and what is not ASCII
 
 
 class Typed(NamedTuple):
-    """`words` are the whole ones before the cursor, without their quotes; `incomplete` is the one at the cursor.
-
-    `quote` is the quotation mark that it is inside of, or "". `kept` says how many of its characters stand before what
-    the shell will replace: bash begins anew after each of COMP_WORDBREAKS.
+    """The `words` before the one at the cursor (`incomplete`), all unquoted; `quote` is the open quotation mark, or "".
+    `prefix` is how many characters of `incomplete` the shell keeps: bash replaces only what follows the last of
+    COMP_WORDBREAKS.
     """
 
     words: list[str]
     incomplete: str
     quote: str = ""
-    kept: int = 0
+    prefix: int = 0
 
 
 def read(line: str, breaks: str = "") -> Typed:
-    """`line` up to the cursor; `breaks` are the characters at which bash begins a word anew."""
+    """Parse `line` up to the cursor as a shell does; `breaks` are the COMP_WORDBREAKS of bash."""
     words: list[str] = []
     word: list[str] = []
-    quote, kept, inside, escaped = "", 0, False, False
+    quote, prefix, inside, escaped = "", 0, False, False
     for character in line:
         if escaped:
-            if quote and character not in _KEPT_BY_BACKSLASH:
+            if quote and character not in _ESCAPABLE:
                 word.append("\\")
             word.append(character)
             escaped = False
@@ -325,59 +287,50 @@ def read(line: str, breaks: str = "") -> Typed:
             else:
                 word.append(character)
         elif character in "'\"":
-            quote, kept, inside = character, len(word), True
+            quote, prefix, inside = character, len(word), True
         elif character in " \t\n":
             if inside:
                 words.append("".join(word))
-            word, kept, inside = [], 0, False
+            word, prefix, inside = [], 0, False
         else:
             word.append(character)
             inside = True
             if character in breaks:
-                kept = len(word)
-    return Typed(words, "".join(word), quote, kept)
+                prefix = len(word)
+    return Typed(words, "".join(word), quote, prefix)
 
 
 def quoted(text: str, quote: str = "") -> str:
-    """`text` as bash reads it inside of `quote`, which stays open, or outside of quotes."""
+    """`text` escaped for bash, inside the open `quote` or outside quotes."""
     if quote == "'":
         return text.replace("'", "'\\''")
     if quote:
-        return "".join(f"\\{one}" if one in _KEPT_BY_BACKSLASH else one for one in text)
-    shown = "".join(one if one.isalnum() or one > "\x7f" or one in _PLAIN else f"\\{one}" for one in text)
-    return f"\\{shown}" if shown.startswith("~") else shown
+        return "".join(f"\\{c}" if c in _ESCAPABLE else c for c in text)
+    escaped = "".join(c if c.isalnum() or c > "\x7f" or c in _PLAIN else f"\\{c}" for c in text)
+    return f"\\{escaped}" if escaped.startswith("~") else escaped
 
 
 SHELLS = ("bash", "zsh", "fish")
-_GIT_S = (
-    "-C",
-    "-c",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--exec-path",
-    "--super-prefix",
-    "--config-env",
-)
+_GIT_OPTIONS = (  # of git itself, with a value in the next word
+    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env",
+)  # fmt: skip
 
 
 class Line(NamedTuple):
-    """What is typed after the program's name, and the folders that a -C before it leads into."""
+    """The arguments of repoagent, and the folders of all -C options, git's included."""
 
     arguments: list[str]
     folders: tuple[str, ...] = ()
 
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:
-    """Do what `instruction` says: `bash_source` prints the script of that shell, `bash_complete` the candidates for
-    COMP_WORDS, the line up to the cursor. The exit code is 2 for an instruction that means nothing.
-
-    A line that means nothing, or something that fails (there is no repository here), gives no candidate.
-    """
-    shell, _, what = instruction.partition("_")
-    if shell not in SHELLS or what not in ("source", "complete"):
+    """Do what the shell asks: `bash_source` prints the script of that shell, `bash_complete` the candidates for the
+    line in COMP_WORDS. Returns the exit code, 2 for an unknown instruction. An invalid line, and an error such as a
+    missing repository, give no candidates."""
+    shell, _, task = instruction.partition("_")
+    if shell not in SHELLS or task not in ("source", "complete"):
         return 2
-    if what == "source":
+    if task == "source":
         sys.stdout.write(script(shell))
         return 0
     breaks = os.environ.get("COMP_WORDBREAKS", "") if shell == "bash" else ""
@@ -388,89 +341,82 @@ def answer(cli: click.Command, name: str, instruction: str) -> int:
     try:
         for folder in line.folders:
             os.chdir(folder or ".")
-        # fish would not see names behind an open quote
-        found = list(
-            candidates(cli, name, line, typed.incomplete, named=shell == "fish" or bool(line.folders))
-        )
+        # the shell looks for files in its own folder; and fish does not find names after an open quote
+        list_files = shell == "fish" or bool(line.folders)
+        items = list(candidates(cli, name, line, typed.incomplete, list_files=list_files))
     except (RepoagentError, OSError, click.ClickException):
         return 0
-    lines = _FORMS[shell](found, typed)
-    sys.stdout.write("".join(f"{one}\n" for one in lines))
+    sys.stdout.write("".join(f"{output}\n" for output in _FORMATS[shell](items, typed)))
     return 0
 
 
 def script(shell: str) -> str:
-    """The script that teaches `shell` to ask us."""
+    """The completion script of `shell`."""
     return Path(__file__).parent.joinpath("completions", f"repoagent.{shell}").read_text(encoding="utf-8")
 
 
 def after_program(words: list[str]) -> Line | None:
-    """What stands after `repoagent`, or after `git [OPTION...] repoagent`; None where that is not what is typed."""
+    """What follows `repoagent`, or `git [OPTION...] repoagent`; None for another command of git."""
     if not words:
         return None
-    if words[0].rpartition("/")[2] != "git":
-        return _with_folders(words[1:], ())
     folders: list[str] = []
-    place = 1
-    while place < len(words) and words[place].startswith("-"):
-        if words[place] == "-C" and place + 1 < len(words):
-            folders.append(words[place + 1])
-        place += 2 if words[place] in _GIT_S else 1
-    if place >= len(words) or words[place] != "repoagent":
-        return None
-    return _with_folders(words[place + 1 :], tuple(folders))
-
-
-def _with_folders(arguments: list[str], folders: tuple[str, ...]) -> Line:
-    """Our own -C, before the command or after it, is obeyed before anything is looked up."""
+    at = 0
+    if words[0].rpartition("/")[2] == "git":
+        at = 1
+        while at < len(words) and words[at].startswith("-"):
+            if words[at] == "-C":
+                folders += words[at + 1 : at + 2]
+            at += 2 if words[at] in _GIT_OPTIONS else 1
+        if at >= len(words) or words[at] != "repoagent":
+            return None
+    arguments = words[at + 1 :]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    for place, word in enumerate(options):
+    for number, word in enumerate(options):
         if word == "-C":
-            folders = (*folders, *options[place + 1 : place + 2])
+            folders += options[number + 1 : number + 2]
         elif word.startswith("-C"):
-            folders = (*folders, word[2:])
-    return Line(arguments, folders)
+            folders.append(word[2:])
+    return Line(arguments, tuple(folders))
 
 
 def candidates(
-    cli: click.Command, name: str, line: Line, incomplete: str, *, named: bool
+    cli: click.Command, name: str, line: Line, incomplete: str, *, list_files: bool
 ) -> Iterator[CompletionItem[str]]:
-    """The candidates for `incomplete`, each in whole, with what stands before a `=` in it too. One of the type "part"
-    has more to come; one of the type "file" or "dir" asks the shell for names of its own, unless they are to be
-    `named`: it looks where it stands itself."""
+    """The candidates for `incomplete`, with what is before a `=` in it. More may follow one of the type "part"; for
+    the types "file" and "dir" the shell lists names itself, unless we `list_files`."""
     arguments = ["--" if word == "--end-of-options" else word for word in line.arguments]
     option, equals, _ = incomplete.partition("=")
     head = f"{option}=" if equals and option.startswith("--") and "--" not in arguments else ""
     for item in ShellComplete(cli, {}, name, "").get_completions(arguments, incomplete):
-        if item.type in ("file", "dir") and named:
+        if item.type not in ("file", "dir"):
+            yield CompletionItem(head + item.value, item.type, item.help)
+        elif list_files:
             for value, more in files(incomplete[len(head) :], folders_only=item.type == "dir"):
                 yield CompletionItem(head + value, "part" if more else "plain")
-        elif item.type in ("file", "dir"):
-            yield item
         else:
-            yield CompletionItem(head + item.value, item.type, item.help)
+            yield item
 
 
-def _for_bash(found: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
-    for item in found:
+def _for_bash(items: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
+    for item in items:
         if item.type in ("file", "dir"):
             yield f"{item.type},"
         elif item.value.isprintable():
-            yield f"{item.type},{quoted(item.value[typed.kept :], typed.quote)}"
+            yield f"{item.type},{quoted(item.value[typed.prefix :], typed.quote)}"
 
 
-def _for_zsh(found: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
+def _for_zsh(items: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
     option = typed.incomplete.partition("=")[0]
     cut = len(option) + 1 if typed.incomplete.startswith("--") and "=" in typed.incomplete else 0
-    for item in found:
+    for item in items:
         if item.type in ("file", "dir"):
             yield from (item.type, "", "")
         elif item.value.isprintable():
             yield from (item.type, item.value[cut:], _line(item.help))
 
 
-def _for_fish(found: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
-    for item in found:
+def _for_fish(items: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
+    for item in items:
         if item.value.isprintable():
             yield f"{item.value}\t{_line(item.help)}".rstrip("\t")
 
@@ -479,7 +425,7 @@ def _line(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-_FORMS: Mapping[str, Callable[[list[CompletionItem[str]], Typed], Iterator[str]]] = {
+_FORMATS: Mapping[str, Callable[[list[CompletionItem[str]], Typed], Iterator[str]]] = {
     "bash": _for_bash,
     "zsh": _for_zsh,
     "fish": _for_fish,

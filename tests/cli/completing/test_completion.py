@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.cli.completion import Typed, after_program, kind_of, quoted, read
+from repoagent.cli.completion import Typed, after_program, finder_of, quoted, read
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -178,7 +178,7 @@ def test_every_command_s_files_revisions_and_models_are_completed() -> None:
         for param in command.params:
             words = {*re.findall(r"\b[A-Z]{2,}\b", param.metavar or "")}
             if words & {"FILE", "PATH", "DIR", "REV", "REF", "SPEC"} and not param._custom_shell_complete:
-                assert kind_of(param, command.name or ""), (ctx.command_path, param.name, param.metavar)
+                assert finder_of(param, command.name or ""), (ctx.command_path, param.name, param.metavar)
                 found.update(words)
         if isinstance(command, click.Group):
             for name in command.list_commands(ctx):
