@@ -10,15 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from repoagent.api.queries import (
-    Queries,
-    from_top,
-    log,
-    model_override,
-    open_model,
-    patch_bytes,
-    path_list,
-)
+from repoagent.api.queries import Queries, from_top, log, model_override, open_model, patch_bytes, path_list
 from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import layout

@@ -190,18 +190,8 @@ OPTIONS: tuple[Option, ...] = (
         (),
         "models to fall back to, in this order, when one is overloaded or unreachable",
     ),
-    _own(
-        "summary.model",
-        or_none(_MODEL),
-        None,
-        "the model that writes summaries; none: the default model",
-    ),
-    _own(
-        "summary.share",
-        switch(),
-        False,
-        "share commit summaries with others through git notes",
-    ),
+    _own("summary.model", or_none(_MODEL), None, "the model that writes summaries; none: the default model"),
+    _own("summary.share", switch(), False, "share commit summaries with others through git notes"),
     _own("effort", or_none(_EFFORT), None, "how much a model thinks, where the provider supports it"),
     _own("temperature", or_none(number()), None, "sampling temperature, where the provider supports it"),
     _own("stop", texts(), (), "stop sequences, where the provider supports them"),
@@ -220,10 +210,7 @@ OPTIONS: tuple[Option, ...] = (
     _limit("timeout", number(), 600.0, "seconds to wait for a model that sends nothing"),
     _own("check", _COMMAND, None, "a command that must succeed before an edit is committed"),
     _own(
-        "check.timeout",
-        or_none(number()),
-        1800.0,
-        "seconds until a check is stopped, and fails; none: never",
+        "check.timeout", or_none(number()), 1800.0, "seconds until a check is stopped, and fails; none: never"
     ),
     _own(
         "check.unconfined",
@@ -284,10 +271,7 @@ OPTIONS: tuple[Option, ...] = (
         "the model that reviews each change; none: only the rules on history",
     ),
     _limit(
-        "review.context_limit",
-        whole(1),
-        24_000,
-        "maximum tokens of the change in one model call of a review",
+        "review.context_limit", whole(1), 24_000, "maximum tokens of the change in one model call of a review"
     ),
     _limit("review.max_calls", whole(1), 20, "maximum model calls per review"),
     _limit("review.max_seconds", number(), 300.0, "maximum seconds of model calls per review"),
@@ -314,10 +298,7 @@ OPTIONS: tuple[Option, ...] = (
         "patterns of commands to run without asking; see `repoagent help docs/approvals.md`",
     ),
     _own(
-        "run.deny",
-        texts(),
-        (),
-        "patterns of commands never to run; see `repoagent help docs/approvals.md`",
+        "run.deny", texts(), (), "patterns of commands never to run; see `repoagent help docs/approvals.md`"
     ),
     _own("run.network", switch(), False, "let commands in the sandbox use the network"),
     _own("run.browse", switch(), False, "let a run fetch public web pages, after asking for each host"),

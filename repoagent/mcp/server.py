@@ -43,11 +43,7 @@ def make_tools(service: Service) -> dict[str, Tool]:
 
 
 def perform(
-    tool: Tool,
-    service: Service,
-    arguments: Mapping[str, Any],
-    cancelled: threading.Event,
-    progress: Progress,
+    tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> ToolResult:
     """Run a tool. Raises UsageError for arguments that do not match its schema and outside a work tree, and what the
     tool raises."""
@@ -178,11 +174,7 @@ class _Server:
 
 
 def _answer(
-    tool: Tool,
-    service: Service,
-    arguments: Mapping[str, Any],
-    cancelled: threading.Event,
-    progress: Progress,
+    tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> types.CallToolResult:
     """The result, or the error message; only the log gets the traceback of an internal error."""
     try:

@@ -30,10 +30,7 @@ def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path, clean_environ
         (["--unset", "modle"], "did you mean model?"),
         (["max_turns", "many"], "invalid value 'many' for max_turns"),
         (["max_turns", "1", "2"], "max_turns takes one value"),
-        (
-            ["--shared", "check", "make"],
-            "only you can set check: omit --shared",
-        ),
+        (["--shared", "check", "make"], "only you can set check: omit --shared"),
         (["--shared", "max_turns"], "--shared needs a KEY and a VALUE"),
         (["--unset", "max_turns", "3"], "--unset takes one KEY"),
         (["--unset"], "--unset takes one KEY"),

@@ -143,10 +143,7 @@ def _words(*words: str) -> Callable[[Chat, str], Found]:
 TABLE: dict[str, Slash] = {
     "help": Slash("[COMMAND]", "Show the commands.", _help, lambda chat, typed: ((n, "") for n in TABLE)),
     "undo": Slash(
-        "[let-go|whole]",
-        "Undo the last change.",
-        slash_conversation.undo,
-        _words("let-go", "whole"),
+        "[let-go|whole]", "Undo the last change.", slash_conversation.undo, _words("let-go", "whole")
     ),
     "redo": Slash("", "Redo the edit that you undid.", slash_conversation.redo),
     "diff": Slash(
@@ -160,11 +157,7 @@ TABLE: dict[str, Slash] = {
     "files": Slash("", "Show which files the model has seen.", files),
     "cost": Slash("", "Show tokens and cost, of this session and of today.", slash_conversation.cost),
     "model": Slash(
-        "[SPEC]",
-        "Show the model, or switch to another one.",
-        slash_conversation.model,
-        _models,
-        typed=True,
+        "[SPEC]", "Show the model, or switch to another one.", slash_conversation.model, _models, typed=True
     ),
     "mode": Slash(
         "[MODE]", "Show the approval mode, or change it.", slash_conversation.mode, _modes, typed=True

@@ -144,7 +144,7 @@ def compact(chat: Chat, words: str) -> None:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
         before, after = checkpoint(chat.worktree, request(chat, ""), chat.settings, ui, chat.model_setup)
     chat.terminal.note(
-        f"compacted: {after:,} tokens are sent from now on, instead of {before:,}; the file keeps every turn",
+        f"compacted: {after:,} tokens are sent from now on, instead of {before:,}; the file keeps every turn"
     )
 
 

@@ -406,10 +406,6 @@ def as_object(ready: ModelSetup) -> dict[str, object]:
     usage = ready.meter.usage
     return {
         "calls": ready.meter.attempts,
-        "usage": {
-            "input": usage.total - usage.output,
-            "output": usage.output,
-            "estimated": usage.estimated,
-        },
+        "usage": {"input": usage.total - usage.output, "output": usage.output, "estimated": usage.estimated},
         "cost": ready.meter.cost,
     }

@@ -47,8 +47,7 @@ def test_outside_of_a_repository_it_is_said_in_a_sentence(run: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")],
+    ("line", "said"), [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")]
 )
 def test_what_a_pipe_can_t_mean_ends_the_chat(repo: GitRepo, script: Script, line: str, said: str) -> None:
     script.replies("never")
