@@ -14,15 +14,6 @@ from repoagent.edit.apply_patch import ApplySession, commit_change, user_error, 
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, SentBack, compose, new_edit_id
 from repoagent.edit.guards.scope import gate
-from repoagent.edit.join_merge import (
-    JoinClash,
-    MergeResult,
-    SegmentEdit,
-    SegmentEdits,
-    breaking_segments,
-    merge_edits,
-    read_segment_edits,
-)
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.review_and_commit import agreed
 from repoagent.edit.ui import UserInterface
@@ -36,8 +27,18 @@ from repoagent.patch.render import differing
 from repoagent.split.folder import missing_source_message, wide_encoding, worktree_of
 from repoagent.split.folder_index import Index, display_path, lock_split, quoted_path, read_index
 from repoagent.split.folder_writer import finish
-from repoagent.split.join import How, SegmentConflict
-from repoagent.split.rebase import lines_of
+from repoagent.split.join import (
+    How,
+    JoinConflict,
+    MergeResult,
+    SegmentConflict,
+    SegmentEdit,
+    SegmentEdits,
+    breaking_segments,
+    lines_of,
+    merge_edits,
+    read_segment_edits,
+)
 from repoagent.split.refresh import refresh
 from repoagent.storage.atomic import write_whole
 from repoagent.syntax.outline.symbol import Symbol
@@ -181,7 +182,7 @@ class JoinOutcome:
     source: str
     index: Path
     segments: tuple[JoinedSegment, ...]
-    strangers: tuple[str, ...]
+    other_files: tuple[str, ...]
     diff: Path | None
     fresh: bool
     seconds: float
@@ -231,7 +232,7 @@ def join(
     segments = tuple(_segment(edit, job.merged) for edit in segment_edits.edits)
     return JoinOutcome(
         edit_id, landed, segment_edits.index.source.path, segment_edits.index.path, segments,
-        segment_edits.strangers, diff, fresh, time.monotonic() - started - ui.waited,
+        segment_edits.other_files, diff, fresh, time.monotonic() - started - ui.waited,
     )  # fmt: skip
 
 
@@ -281,14 +282,13 @@ def _job(segment_edits: SegmentEdits, cwd: Path, request: EditRequest, discards:
             refuse_operation(worktree)
         refuse_untracked(worktree, request, Draft({path: source}))
     present = source.data or b""
-    found = merge_edits(worktree, segment_edits, source.path, present)
-    if found.clashes:
+    found = merge_edits(worktree, segment_edits, present)
+    if found.conflicts:
         if discards is None:
-            raise JoinClash(path, found.clashes)
-        found = merge_edits(worktree, segment_edits, source.path, present, last_word=True)
-        if not discards(path, found.clashes, found.lost):
+            raise JoinConflict(path, found.conflicts)
+        if not discards(path, found.conflicts, found.discarded):
             raise NothingDone("cancelled: nothing was changed.")
-    reason = parses_worse(path, present, found.data or b"") if request.parse_check else None
+    reason = parses_worse(path, present, found.data) if request.parse_check else None
     if reason:
         files = ", ".join(breaking_segments(segment_edits)) or "the segments"
         raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
@@ -343,18 +343,18 @@ def _remarks(job: _Job) -> tuple[str, ...]:
             f"{path} has changed since the split, also in {', '.join(both)}; both changes are merged"
         )
     elif job.source.data != job.segment_edits.base:
-        other = "other " if job.merged.lost else ""
+        other = "other " if job.merged.discarded else ""
         remarks.append(f"{path} has changed since the split; its {other}changes are kept")
     if already:
         remarks.append(f"already in {path}: {', '.join(already)}")
-    if job.merged.lost:
+    if job.merged.discarded:
         back = "`repoagent undo` restores them" if job.worktree else "the diff of the join contains them"
-        remarks.append(f"changes of {path} were discarded for {', '.join(_clashing(job))}; {back}")
+        remarks.append(f"changes of {path} were discarded for {', '.join(_conflicting(job))}; {back}")
     return tuple(remarks)
 
 
-def _clashing(job: _Job) -> list[str]:
-    return list(dict.fromkeys(file for clash in job.merged.clashes for file in clash.files))
+def _conflicting(job: _Job) -> list[str]:
+    return list(dict.fromkeys(file for conflict in job.merged.conflicts for file in conflict.files))
 
 
 def _segment(edit: SegmentEdit, found: MergeResult) -> JoinedSegment:

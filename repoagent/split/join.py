@@ -1,40 +1,91 @@
-"""Join edited segments with their source: a three-way merge per segment, or per group of inseparable neighbors.
+"""Read the edited segments of a split, and merge them with the current source.
 
-`normalize_segment` first restores the encoding, line endings and end of a saved segment file.
+The merge is git's three-way merge of the text that was split, the joined segments, and the source. A segment that was
+edited before a refresh is first merged, in the same way, with its part of the refreshed text.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+import io
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
-from repoagent.split.encodings import (
-    MergeForm,
-    encoding_of,
-    endings,
-    with_own_encoding,
-    with_own_end,
-    with_own_endings,
+from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.merge import Conflict, merge
+from repoagent.git.worktree import WorkTree
+from repoagent.patch.render import canonical_diff, differing
+from repoagent.split.folder import current_source
+from repoagent.split.folder_index import (
+    BASE,
+    LOCK,
+    NAME,
+    STAGED,
+    Index,
+    IndexedSegment,
+    base_bytes,
+    digest,
+    display_path,
+    edited_segments,
+    quoted_path,
+    segment_base,
+    segment_bytes,
 )
-from repoagent.split.rebase import Differing, Range, Zone, change_zones, edge_edit, lines_of, rebase_cuts
-from repoagent.syntax.parser import UTF8_MARK
+from repoagent.split.normalize import line_endings, normalize_segment, source_facts, with_ending
 
-# (version, before, after, `after` wins) -> the merge; None if both changed the same lines
-Merge = Callable[[bytes, bytes, bytes, bool], bytes | None]
-How = Literal["applied", "merged", "already", "clash", "unchanged"]
+_LISTED_FILES = 3  # in a sentence
+_LISTED_CONFLICTS = 4
+How = Literal["applied", "merged", "already", "conflict", "unchanged"]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A segment: its file, its part of the text that was split, and its edited content."""
+class SegmentEdit:
+    """An edited segment: the text that was edited, the new text, the hash of its file, and notes on corrections."""
 
-    file: str
+    segment: IndexedSegment
     before: bytes
     after: bytes
+    file_hash: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        return self.segment.file
+
+    def counts(self) -> tuple[int, int]:
+        """The number of lines added and removed."""
+        ranges = differing(lines_of(self.before), lines_of(self.after))
+        return sum(j2 - j1 for _, _, j1, j2 in ranges), sum(i2 - i1 for i1, i2, _, _ in ranges)
+
+
+@dataclass(frozen=True)
+class SegmentEdits:
+    """The edits in a split's folder, in source order; the text that was split; and unrelated files in the folder."""
+
+    index: Index
+    base: bytes
+    edits: tuple[SegmentEdit, ...]
+    other_files: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        notes = [note for edit in self.edits for note in edit.notes]
+        notes += [
+            f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are deleted"
+            for edit in self.edits
+            if edit.before and not edit.after
+        ]
+        if self.other_files:
+            more = len(self.other_files) - _LISTED_FILES
+            names = ", ".join(self.other_files[:_LISTED_FILES]) + (f" and {more} more" if more > 0 else "")
+            notes.append(f"ignored files that are not part of this split: {names}")
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -49,253 +100,250 @@ class ConflictLines:
 
 @dataclass(frozen=True)
 class SegmentConflict:
-    """Segments that conflict with changes of the source. `places` is empty for a binary source, and if there is more
-    than one possible merge."""
+    """Segments that conflict with changes of the source. `places` is empty if no single lines are to blame, as in a
+    binary source."""
 
     files: tuple[str, ...]
     places: tuple[ConflictLines, ...] = ()
 
 
 @dataclass(frozen=True)
-class JoinResult:
-    """The result of a join; `data` is None if there are conflicts and the segments do not win.
-
-    `how` has the outcome for each edited file: "applied" to an unchanged source, "merged" with a change of the source,
-    or "already" in the source. `kept` is the source without its own changes that the winning segments overwrite; None
-    if there are none.
-    """
-
-    data: bytes | None
-    how: Mapping[str, How]
-    clashes: tuple[SegmentConflict, ...] = ()
-    kept: bytes | None = None
-
-
-@dataclass
-class _Group:
-    """Neighboring segments that are merged as one. `start` is their first line in the present source."""
-
-    parts: list[Part]
-    present: bytes
-    start: int
-    merged: bytes | None = None
-    clash: SegmentConflict | None = None
-    kept: bytes = field(default=b"", repr=False)
-
-    @property
-    def before(self) -> bytes:
-        return b"".join(part.before for part in self.parts)
-
-    @property
-    def after(self) -> bytes:
-        return b"".join(part.after for part in self.parts)
-
-    @property
-    def edited(self) -> list[str]:
-        return [part.file for part in self.parts if part.before != part.after]
-
-
-def join_parts(
-    parts: Sequence[Part],
-    present: bytes,
-    *,
-    merge: Merge,
-    differing: Differing,
-    last_word: bool = False,
-) -> JoinResult:
-    """Join the parts, all segments in order, with the `present` source.
-
-    If the source is unchanged, they are concatenated. Else each edited one is merged into its region of the source,
-    found by a diff; neighbors between which the source has changed are merged as one. The whole text is also merged:
-    a different result is ambiguous, and so a conflict. With `last_word` the segments win all conflicts.
-    """
-    base, wanted = b"".join(part.before for part in parts), b"".join(part.after for part in parts)
-    edited = [part.file for part in parts if part.before != part.after]
-    if present == base:
-        return JoinResult(wanted, dict.fromkeys(edited, "applied"))
-    if present == wanted:
-        return JoinResult(present, dict.fromkeys(edited, "already"))
-    form = MergeForm(base, present)
-    olds = form.given([part.before for part in parts])
-    news = form.given([part.after for part in parts])
-    inner = [Part(part.file, old, new) for part, old, new in zip(parts, olds, news, strict=True)]
-    groups = _groups(inner, form.present, differing)
-    how: dict[str, How] = {}
-    for group in groups:
-        how |= dict.fromkeys(group.edited, _merge(group, merge, differing, last_word))
-    clashes = [group.clash for group in groups if group.clash is not None]
-    if not clashes and set(how.values()) - {"already"}:
-        clashes = _second_opinion(inner, groups, merge, differing, last_word)
-    if clashes and not last_word:
-        how |= {file: "clash" for clash in clashes for file in clash.files}
-        return JoinResult(None, how, tuple(clashes))
-    data = form.back(b"".join(group.merged or b"" for group in groups))
-    kept = form.back(b"".join(group.kept for group in groups)) if clashes else None
-    return JoinResult(data, how, tuple(clashes), kept)
-
-
-def _groups(parts: Sequence[Part], present: bytes, differing: Differing) -> list[_Group]:
-    """Group the parts at the boundaries that are unambiguous in the present source."""
-    cuts, at = [], 0
-    for number, part in enumerate(parts[:-1]):
-        at += len(part.before)
-        end = edge_edit(part.before, part.after, differing, at_end=True)
-        following = parts[number + 1]
-        start = edge_edit(following.before, following.after, differing, at_end=False)
-        cuts.append((at, end | start))
-    places = rebase_cuts(b"".join(part.before for part in parts), present, cuts, differing)
-    groups, first, begin, line = [], 0, 0, 1
-    for number, place in enumerate([*places, len(present)], 1):
-        if place is not None:
-            groups.append(_Group(list(parts[first:number]), present[begin:place], line))
-            line += present.count(b"\n", begin, place)
-            first, begin = number, place
-    return groups
-
-
-def _merge(group: _Group, merge: Merge, differing: Differing, last_word: bool) -> How:
-    """Merge the group and return the outcome."""
-    before, after, present = group.before, group.after, group.present
-    group.merged = group.kept = present
-    if after in (present, before):
-        return "already"
-    if present == before:
-        group.merged = after
-        return "applied"
-    group.merged = merge(present, before, after, False)
-    if group.merged is not None:
-        return "already" if group.merged == present else "merged"
-    if _holds(present, before, after, differing):
-        group.merged = present
-        return "already"
-    group.clash, group.kept = _clash(group, differing)
-    if last_word:
-        group.merged = merge(present, before, after, True)
-        if group.merged is None:  # no text: then it is one or the other
-            group.merged, group.kept = after, before
-    return "clash"
-
-
-def _holds(present: bytes, before: bytes, after: bytes, differing: Differing) -> bool:
-    """Whether the present text contains all edits of `after`, apart from its other changes."""
-    old, new, now = lines_of(before), lines_of(after), lines_of(present)
-    edits = change_zones(new, old, [(j1, j2, i1, i2) for i1, i2, j1, j2 in differing(old, new)])
-    others = change_zones(new, now, differing(new, now))
-    return all(_are_apart(edit, other) for edit in edits for other in others)
-
-
-def _are_apart(edit: Zone, other: Zone) -> bool:
-    """Whether a line separates them; not needed if the other change replaces line by line."""
-    if other.steady and edit.low < edit.high:
-        return other.high <= edit.low or other.low >= edit.high
-    return other.high < edit.low or other.low > edit.high
-
-
-def _clash(group: _Group, differing: Differing) -> tuple[SegmentConflict, bytes]:
-    """The conflict, and the present text without its changes there."""
-    old, now = lines_of(group.before), lines_of(group.present)
-    ours, theirs = differing(old, lines_of(group.after)), differing(old, now)
-    places: list[ConflictLines] = []
-    lost: list[Range] = []
-    for one in ours:
-        meeting = [other for other in theirs if one[0] <= other[1] and other[0] <= one[1]]
-        if meeting:
-            source = group.start + meeting[0][2], group.start + meeting[-1][3] - 1
-            places.append(_place(group, one[2], one[3], source))
-            lost += [other for other in meeting if other not in lost]
-    kept = list(now)
-    for i1, i2, j1, j2 in reversed(lost or theirs):
-        kept[j1:j2] = old[i1:i2]
-    return SegmentConflict(tuple(group.edited), tuple(places)), b"".join(kept)
-
-
-def _place(group: _Group, first: int, end: int, source: tuple[int, int]) -> ConflictLines:
-    """Convert lines of the group to lines of one of its files."""
-    for part in group.parts:
-        count = len(lines_of(part.after))
-        if first < count or part is group.parts[-1]:
-            return ConflictLines(part.file, (first + 1, min(end, count)), source)
-        first, end = first - count, end - count
-    raise ValueError("a group without segments")
-
-
-def _second_opinion(
-    parts: Sequence[Part], groups: Sequence[_Group], merge: Merge, differing: Differing, last_word: bool
-) -> list[SegmentConflict]:
-    """The conflicts where git merges the whole text to another result, or reports a conflict that is more than two
-    adjacent lines, one of each side."""
-    base, wanted = b"".join(part.before for part in parts), b"".join(part.after for part in parts)
-    whole = merge(b"".join(group.present for group in groups), base, wanted, False)
-    if whole == b"".join(group.merged or b"" for group in groups):
-        return []
-    edited = [group for group in groups if group.edited and group.merged != group.present]
-    if whole is None:
-        doubtful = [group for group in edited if _is_open(group, differing)]
-    else:
-        doubtful = [group for group in edited if group.present != group.before] or edited
-    if last_word:
-        for group in doubtful:
-            group.merged, group.kept = group.after, group.before
-    return [SegmentConflict(tuple(group.edited)) for group in doubtful]
-
-
-def _is_open(group: _Group, differing: Differing) -> bool:
-    """Whether lines are inserted or deleted at one of its ends: the source may already have the same edit beyond it."""
-    ends = [edge_edit(group.before, group.after, differing, at_end=at_end) for at_end in (False, True)]
-    return any(end.lines and not end.steady for end in ends)
-
-
-BINARY = "binary"
-_CONFLICT = re.compile(rb"^(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) .*", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class SourceFacts:
-    """The encoding of a source ("utf-8", "binary", or "latin-1" for any other single-byte encoding), and its line
-    endings."""
-
-    encoding: str
-    endings: frozenset[bytes]
-
-
-@dataclass(frozen=True)
-class NormalizedSegment:
-    """The normalized bytes of a segment file, and a sentence for each correction."""
+class MergeResult:
+    """The merged source, in which the segments win all conflicts; how each edited file was merged; the conflicts; and
+    the diff of the source's own changes that the segments overwrite there."""
 
     data: bytes
-    notes: tuple[str, ...] = ()
+    how: Mapping[str, How]
+    conflicts: tuple[SegmentConflict, ...] = ()
+    discarded: str = ""
 
 
-def source_facts(base: bytes, encoding: str) -> SourceFacts:
-    """The facts of the text that was split; `encoding` is that of its index."""
-    if encoding == BINARY:
-        return SourceFacts(BINARY, frozenset())
-    return SourceFacts(encoding_of(base), frozenset(endings(base)))
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines with their line feeds."""
+    return io.BytesIO(data).readlines()
 
 
-def normalize_segment(
-    file: str, before: bytes, after: bytes, facts: SourceFacts, *, last: bool = False
-) -> NormalizedSegment:
-    """The content `after` of the segment `file`, with the byte-order mark, line endings and end of `before`, the
-    content before the edit; the end of the `last` segment is treated less strictly.
+def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
+    """Read the edited segments of a split; `cwd` is for paths in messages.
 
-    Raises Refused if the line endings are ambiguous, for another encoding, and for an unfinished merge.
+    Raises NothingDone if no text was edited, Refused for a segment that cannot be merged as it was saved.
     """
-    if after == before or facts.encoding == BINARY:
-        return NormalizedSegment(after)
-    if not after:  # keep the mark of the encoding
-        return NormalizedSegment(UTF8_MARK if before.startswith(UTF8_MARK) else b"")
-    new, notes = with_own_encoding(file, before, after, facts.encoding)
-    _refuse_conflict(file, before, new)
-    new, more = with_own_endings(file, before, new, set(facts.endings))
-    notes += more
-    new, more = with_own_end(file, before, new, last=last)
-    return NormalizedSegment(new, notes + more)
+    if not index.source.path:
+        raise Refused(
+            f"{display_path(index.folder, cwd)} was split from standard input, so there is no file to join into: "
+            "concatenate the segments with `cat`, in the order of their names"
+        )
+    base = base_bytes(index)
+    facts = source_facts(base, index.source.encoding)
+    edits: list[SegmentEdit] = []
+    empty = set()
+    for segment in edited_segments(index):
+        before, data = segment_base(index, segment), segment_bytes(index, segment)
+        saved = normalize_segment(segment.file, before, data, facts, last=segment is index.segments[-1])
+        edits.append(SegmentEdit(segment, before, saved.data, digest(data), saved.notes))
+        if not data:
+            empty.add(segment.file)
+    segment_edits = SegmentEdits(index, base, tuple(edits), _other_files(index))
+    if all(edit.before == edit.after for edit in edits):
+        raise NothingDone(_nothing_to_join(segment_edits, cwd))
+    if all(segment.file in empty for segment in index.segments):
+        raise Refused(
+            f"all segments are empty, which would empty {index.source.path}: to delete that file, remove it yourself"
+        )
+    return segment_edits
 
 
-def _refuse_conflict(file: str, before: bytes, after: bytes) -> None:
-    known = {match[0] for match in _CONFLICT.finditer(before)}
-    for match in _CONFLICT.finditer(after):
-        if match[0].rstrip(b"\r") not in known and match[0] not in known:
-            line = after.count(b"\n", 0, match.start()) + 1
-            raise Refused(f"{file} has conflict markers (line {line}); resolve the conflict and join again")
+def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
+    index, notes = segment_edits.index, segment_edits.notes
+    if segment_edits.edits:
+        return f"nothing to join: no text was changed ({'; '.join(notes)})"
+    extra = f" ({notes[0]})" if notes else ""
+    message = f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}"
+    try:
+        changed = digest(current_source(index, cwd).data) != index.source.sha256
+    except RepoagentError:  # a missing source does not matter here
+        changed = False
+    if changed:
+        again = f"`repoagent split --refresh {quoted_path(index.folder, cwd)}`"
+        return f"{message}; the file itself has changed, and {again} brings the segments up to date"
+    return f"{message}; edit a file in {display_path(index.folder, cwd)} and run it again"
+
+
+def _other_files(index: Index) -> tuple[str, ...]:
+    """Files in the folder that are not part of the split, except diffs of joins and what editors leave behind:
+    .001.py.swp, 001.py~, #001.py#, 001.py.orig."""
+    known = {NAME, BASE, LOCK, STAGED, *(name for s in index.segments for name in (s.file, s.kept_base))}
+    return tuple(
+        path.name
+        for path in sorted(index.folder.iterdir())
+        if not path.is_dir()
+        and path.name not in known
+        and not path.match("join*.diff")
+        and not path.name.startswith((".", "#"))
+        and not path.name.endswith(("~", ".orig", ".bak", ".rej", ".swp"))
+    )
+
+
+def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
+    """The edited files that alone make the split text parse worse."""
+    from repoagent.syntax.regressions import parses_worse
+
+    path, base = segment_edits.index.source.path, segment_edits.base
+    return [
+        edit.file
+        for edit in segment_edits.edits
+        if parses_worse(path, base, base[: edit.segment.start] + edit.after + base[edit.segment.end :])
+    ]
+
+
+def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present: bytes) -> MergeResult:
+    """Merge the edits with the `present` source. Without a `worktree`, the merge uses a temporary folder."""
+    base, path = segment_edits.base, segment_edits.index.source.path.rpartition("/")[2]
+    parts = {s.file: base[s.start : s.end] for s in segment_edits.index.segments}
+    after = dict(parts)
+    conflicts: list[SegmentConflict] = []
+    discarded = ""
+    with ExitStack() as stack:
+        if worktree is None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="repoagent-")))
+            worktree = WorkTree(folder, folder, folder)
+        for edit in segment_edits.edits:
+            segment = edit.segment
+            found = _three_way(
+                worktree, parts[edit.file], [(edit.file, edit.before, edit.after)], segment.first_line
+            )
+            after[edit.file] = found.data
+            conflicts += found.conflicts
+            if found.kept is not None:
+                kept = base[: segment.start] + found.kept + base[segment.end :]
+                discarded += _diff(path, kept, base)
+        pieces = [(file, text, after[file]) for file, text in parts.items()]
+        found = _three_way(worktree, present, pieces, 1)
+    conflicts += found.conflicts
+    if found.kept is not None:
+        discarded += _diff(path, found.kept, present)
+    clashing = {file for conflict in conflicts for file in conflict.files}
+    how: dict[str, How] = {}
+    for edit in segment_edits.edits:
+        part, new = parts[edit.file], after[edit.file]
+        if edit.before == edit.after:
+            how[edit.file] = "unchanged"
+        elif edit.file in clashing:
+            how[edit.file] = "conflict"
+        elif part == new or (part not in present and new in present):
+            how[edit.file] = "already"
+        else:
+            how[edit.file] = "applied" if part in present else "merged"
+    return MergeResult(found.data, how, tuple(conflicts), discarded)
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """A merge. On conflict, its `data` has the edits, and `kept` is the other version without what they overwrite."""
+
+    data: bytes
+    kept: bytes | None = None
+    conflicts: tuple[SegmentConflict, ...] = ()
+
+
+def _three_way(
+    worktree: WorkTree, version: bytes, pieces: Sequence[tuple[str, bytes, bytes]], first_line: int
+) -> _Merged:
+    """Merge `version`, a part of the source from `first_line` on, with edits: (file, before, after) for each segment.
+
+    git counts lines by line feeds: if the version has lone carriage returns, or other line endings throughout than
+    before the edits, the texts are merged with line feeds.
+    """
+    before, after = b"".join(piece[1] for piece in pieces), b"".join(piece[2] for piece in pieces)
+    old, new = line_endings(before), line_endings(version)
+    ending = next(iter(new)) if len(new) == 1 and len(old) < 2 else b""
+    if ending and (ending == b"\r" or (old and old != new)):
+        pieces = [(file, with_ending(one, b"\n"), with_ending(other, b"\n")) for file, one, other in pieces]
+        done = _three_way(worktree, with_ending(version, b"\n"), pieces, first_line)
+        kept = None if done.kept is None else with_ending(done.kept, ending)
+        return _Merged(with_ending(done.data, ending), kept, done.conflicts)
+    merged = merge(worktree, version, before, after)
+    if not isinstance(merged, Conflict):
+        return _Merged(merged)
+    conflicts = _conflicts(pieces, version, first_line)
+    winning = merge(worktree, version, before, after, after_wins=True)
+    if isinstance(winning, Conflict):  # a binary file
+        return _Merged(after, before, tuple(SegmentConflict(conflict.files) for conflict in conflicts))
+    rest = merge(worktree, winning, after, before, after_wins=True)
+    return _Merged(winning, before if isinstance(rest, Conflict) else rest, conflicts)
+
+
+def _conflicts(
+    pieces: Sequence[tuple[str, bytes, bytes]], version: bytes, first_line: int
+) -> tuple[SegmentConflict, ...]:
+    """The segments whose edits touch changes of the version, with the lines."""
+    old = [line for _, before, _ in pieces for line in lines_of(before)]
+    new = [line for _, _, after in pieces for line in lines_of(after)]
+    ends = [*accumulate(len(lines_of(after)) for _, _, after in pieces)]
+    theirs = differing(old, lines_of(version))
+    places: dict[str, list[ConflictLines]] = {}
+    for i1, i2, j1, j2 in differing(old, new):
+        touching = [change for change in theirs if i1 <= change[1] and change[0] <= i2]
+        if touching:
+            number = min(bisect_right(ends, j1), len(ends) - 1)
+            file, start = pieces[number][0], ends[number - 1] if number else 0
+            lines = (j1 - start + 1, min(j2, ends[number]) - start)
+            source = (first_line + touching[0][2], first_line + touching[-1][3] - 1)
+            places.setdefault(file, []).append(ConflictLines(file, lines, source))
+    if not places:
+        edited = tuple(file for file, before, after in pieces if before != after and before not in version)
+        return (SegmentConflict(edited or tuple(file for file, before, after in pieces if before != after)),)
+    return tuple(SegmentConflict((file,), tuple(lines)) for file, lines in places.items())
+
+
+def _diff(path: str, before: bytes, after: bytes) -> str:
+    return canonical_diff([FileChange(path, path, before, after, REGULAR, REGULAR)])
+
+
+class JoinConflict(Refused):
+    """Segments and their source were changed on the same lines. Nothing was written."""
+
+    def __init__(self, path: str, conflicts: Sequence[SegmentConflict]) -> None:
+        self.path = path
+        self.conflicts = tuple(conflicts)
+        super().__init__(
+            f"{path} has changed where its segments were edited: {describe_conflicts(path, conflicts)}; nothing was "
+            "written. Merge its change into the segment and use --force, which shows what it discards and asks first; "
+            "or edit the file itself"
+        )
+
+    def details(self) -> dict[str, object]:
+        """The conflicts: `files`, and the `places` with lines counted from 1."""
+        return {
+            "source": self.path,
+            "conflicts": [
+                {
+                    "files": list(conflict.files),
+                    "places": [
+                        {"file": place.file, "lines": list(place.lines), "source_lines": list(place.source)}
+                        for place in conflict.places
+                    ],
+                }
+                for conflict in self.conflicts
+            ],
+        }
+
+
+def describe_conflicts(path: str, conflicts: Sequence[SegmentConflict]) -> str:
+    """The conflicts in words, with the segment files and the lines."""
+    texts = []
+    for conflict in conflicts:
+        for place in conflict.places:
+            mine, theirs = _line_range(place.lines, place.file), _line_range(place.source, path)
+            texts.append(f"{mine} against {theirs}")
+        if not conflict.places:
+            texts.append(f"{' and '.join(conflict.files)} cannot be merged unambiguously with its change")
+    more = f", and {len(texts) - _LISTED_CONFLICTS} more" if len(texts) > _LISTED_CONFLICTS else ""
+    return "; ".join(texts[:_LISTED_CONFLICTS]) + more
+
+
+def _line_range(lines: tuple[int, int], file: str) -> str:
+    first, last = lines
+    if last < first:
+        return f"lines deleted from {file} at line {first}"
+    return f"line {first} of {file}" if first == last else f"lines {first}-{last} of {file}"

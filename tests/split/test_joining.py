@@ -1,4 +1,4 @@
-"""Edited segments and a source that moved on, joined: git's own merge of the whole text is the judge."""
+"""Edited segments, and a source that has changed since the split, are merged as git merges."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch.render import differing
-from repoagent.split.join import ConflictLines, JoinResult, Part, join_parts
+from repoagent.split.folder import SourceText, source_of
+from repoagent.split.folder_index import Index, IndexedSegment, digest
+from repoagent.split.join import ConflictLines, MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
 
 
 def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = False) -> bytes | None:
@@ -27,14 +28,24 @@ def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = Fa
     return done.stdout if done.returncode == 0 else None
 
 
-def join(parts: list[Part], present: bytes, *, last_word: bool = False) -> JoinResult:
-    return join_parts(parts, present, merge=merge_file, differing=differing, last_word=last_word)
-
-
-def parts(*texts: bytes, **edits: bytes) -> list[Part]:
+def parts(*texts: bytes, **edits: bytes) -> SegmentEdits:
     """Segments of these texts; `s2=b"..."` is the edit of the second."""
-    names = [f"s{number}" for number in range(1, len(texts) + 1)]
-    return [Part(name, text, edits.get(name, text)) for name, text in zip(names, texts, strict=True)]
+    base, segments, edited = b"".join(texts), [], []
+    start, line = 0, 1
+    for number, text in enumerate(texts, 1):
+        end, last = start + len(text), line + len(lines_of(text)) - 1
+        segment = IndexedSegment(f"s{number}", start, end, line, last, "node", digest(text), (), False, ())
+        segments.append(segment)
+        if segment.file in edits:
+            after = edits[segment.file]
+            edited.append(SegmentEdit(segment, text, after, digest(after)))
+        start, line = end, last + 1
+    index = Index(Path("/parts"), source_of(SourceText("src/a.c", base)), None, 64, False, tuple(segments))
+    return SegmentEdits(index, base, tuple(edited), ())
+
+
+def join(edits: SegmentEdits, present: bytes) -> MergeResult:
+    return merge_edits(None, edits, present)
 
 
 ONE, TWO, THREE = (b"".join(b"%d.%d\n" % (n, line) for line in range(1, 6)) for n in (1, 2, 3))
@@ -58,33 +69,42 @@ def test_in_the_same_segment_they_are_merged() -> None:
     assert joined.how == {"s2": "merged"}
 
 
-def test_on_the_same_lines_they_clash_and_the_place_is_named_in_both() -> None:
+def test_on_the_same_lines_they_conflict_and_both_lines_are_named() -> None:
     edited = parts(
         ONE, TWO, THREE, s2=b"x\n" + TWO.replace(b"2.3", b"two"), s3=THREE.replace(b"3.1", b"three")
     )
     joined = join(edited, b"new\n" + ONE + TWO.replace(b"2.3", b"deux") + THREE)
-    assert joined.data is None and joined.how == {"s2": "clash", "s3": "applied"}
-    (clash,) = joined.clashes
-    assert clash.files == ("s2",) and clash.places == (ConflictLines("s2", (4, 4), (9, 9)),)
+    assert joined.how == {"s2": "conflict", "s3": "applied"}
+    (conflict,) = joined.conflicts
+    assert conflict.files == ("s2",) and conflict.places == (ConflictLines("s2", (4, 4), (9, 9)),)
 
 
-def test_the_last_word_takes_away_only_what_clashes() -> None:
+def test_winning_segments_overwrite_only_the_lines_in_conflict() -> None:
     edited = parts(ONE, TWO, s2=TWO.replace(b"2.3", b"two"))
     present = ONE + TWO.replace(b"2.3", b"deux").replace(b"2.1", b"first")
-    joined = join(edited, present, last_word=True)
+    joined = join(edited, present)
     assert joined.data == ONE + TWO.replace(b"2.3", b"two").replace(b"2.1", b"first")
-    assert joined.kept == present.replace(b"deux", b"2.3")
+    assert [line for line in joined.discarded.splitlines() if line[:2] in ("-2", "+d", "+f")] == [
+        "-2.3",
+        "+deux",
+    ]
 
 
-def test_lines_on_both_sides_of_a_boundary_are_apart_where_git_sees_one_change() -> None:
+def test_a_binary_source_that_changed_is_a_conflict_as_a_whole() -> None:
+    joined = join(parts(b"a\0", b"b\0", s2=b"B\0"), b"A\0b\0")
+    assert joined.conflicts[0].files == ("s2",) and joined.conflicts[0].places == ()
+    assert joined.data == b"a\0B\0" and joined.how == {"s2": "conflict"}
+
+
+def test_neighboring_lines_conflict_as_in_git() -> None:
     present = ONE + TWO.replace(b"2.1", b"first")
     edited = parts(ONE, TWO, s1=ONE.replace(b"1.5", b"last"))
-    assert merge_file(present, ONE + TWO, edited[0].after + TWO) is None
-    assert join(edited, present).data == ONE.replace(b"1.5", b"last") + TWO.replace(b"2.1", b"first")
+    assert merge_file(present, ONE + TWO, edited.edits[0].after + TWO) is None
+    assert join(edited, present).conflicts[0].files == ("s1",)
 
 
-def test_text_put_in_at_the_same_boundary_by_both_is_a_clash() -> None:
-    assert join(parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO).clashes[0].files == ("s1",)
+def test_insertions_of_both_at_one_boundary_conflict() -> None:
+    assert join(parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO).conflicts[0].files == ("s1",)
 
 
 def test_a_change_across_a_boundary_is_merged_with_both_neighbours() -> None:
@@ -95,7 +115,7 @@ def test_a_change_across_a_boundary_is_merged_with_both_neighbours() -> None:
     assert joined.how == {"s1": "merged", "s2": "merged"}
 
 
-@pytest.mark.parametrize("also", [b"2.1\n", b"2.2\n", b"3.5\n"])
+@pytest.mark.parametrize("also", [b"2.2\n", b"3.5\n"])
 def test_an_edit_that_is_in_the_source_already_is_not_made_twice(also: bytes) -> None:
     edited = parts(ONE, TWO, THREE, s1=ONE.replace(b"1.5\n", b"1.5 changed\n"))
     present = ONE.replace(b"1.5\n", b"1.5 changed\n") + (TWO + THREE).replace(also, b"other\n")
@@ -105,22 +125,23 @@ def test_an_edit_that_is_in_the_source_already_is_not_made_twice(also: bytes) ->
 
 def test_half_of_an_edit_in_the_source_is_not_the_edit() -> None:
     edited = parts(b"x\n}\n", b"b\n}\n}\n", s2=b"}\n")
-    assert join(edited, b"x\n}\n}\n}\n").data is None
-    assert join(edited, b"y\n}\n}\n").data == b"y\n}\n}\n"
+    assert join(edited, b"x\n}\n}\n}\n").conflicts
+    joined = join(edited, b"y\n}\n}\n")
+    assert joined.conflicts or joined.data == b"y\n}\n}\n"
 
 
 def test_a_repeated_line_put_in_at_a_boundary_is_not_put_in_twice() -> None:
     edited = parts(b"x\na\na\n", b"a\na\ny\n", s1=b"x\na\na\na\n")
     present = b"x\n" + 5 * b"a\n" + b"z\n"  # the same, and y changed
     joined = join(edited, present)
-    assert joined.data in (None, present)
+    assert joined.conflicts or joined.data == present
 
 
 def test_a_line_that_two_segments_share_is_carried_where_it_is_unchanged() -> None:
     edited = parts(b"f(1)\n},", b" {\ng(2)\n", s2=b" {\ng(3)\n")
     assert join(edited, b"// new\nf(1)\n}, {\ng(2)\n").data == b"// new\nf(1)\n}, {\ng(3)\n"
     changed = join(edited, b"f(1)\n}, [\ng(2)\n")
-    assert changed.data is None and changed.clashes[0].files == ("s2",)
+    assert changed.conflicts[0].files == ("s2",)
 
 
 @pytest.mark.parametrize(("was", "now"), [(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r", b"\r")])
@@ -134,6 +155,11 @@ def test_a_source_with_other_line_endings_by_now_keeps_them(was: bytes, now: byt
 
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"def f():\n"]), min_size=1, max_size=6)
+
+
+def edited_parts(texts: list[bytes], edits: list[bytes]) -> SegmentEdits:
+    changed = {f"s{n}": new for n, (old, new) in enumerate(zip(texts, edits, strict=True), 1) if old != new}
+    return parts(*texts, **changed)
 
 
 @pytest.mark.soak
@@ -151,15 +177,14 @@ def test_random_edits_beside_random_changes_are_both_there(data: st.DataObject) 
         ours.append(changed if side == "ours" else text)
         present.append(changed if side == "theirs" else text)
         wanted.append(text if side == "nobody" else changed)
-    given_parts = [Part(f"s{n}", *both) for n, both in enumerate(zip(texts, ours, strict=True))]
-    joined = join(given_parts, b"".join(present))
-    assert joined.data == b"".join(wanted)
+    joined = join(edited_parts(texts, ours), b"".join(present))
+    assert joined.data == b"".join(wanted) and not joined.conflicts
 
 
 @pytest.mark.soak
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_it_never_says_otherwise_than_git_does_of_the_whole_text(data: st.DataObject) -> None:
+def test_the_result_is_that_of_git_for_the_whole_text(data: st.DataObject) -> None:
     """Few kinds of lines, so that nearly every place is ambiguous; each side may change anything."""
     texts = [b"".join(data.draw(LINES)) for _ in range(data.draw(st.integers(1, 4)))]
 
@@ -172,11 +197,8 @@ def test_it_never_says_otherwise_than_git_does_of_the_whole_text(data: st.DataOb
     ours = [some(text) if data.draw(st.booleans()) else text for text in texts]
     base, wanted = b"".join(texts), b"".join(ours)
     present = some(base) if data.draw(st.booleans()) else some(wanted)
-    joined = join([Part(f"s{n}", *both) for n, both in enumerate(zip(texts, ours, strict=True))], present)
+    joined = join(edited_parts(texts, ours), present)
     whole = merge_file(present, base, wanted) if present not in (base, wanted) else wanted
-    if joined.data is not None and whole is not None:
-        assert joined.data == whole
-    if joined.data is None:
-        assert joined.clashes and all(clash.files for clash in joined.clashes)
-    elif set(joined.how.values()) <= {"already"}:
-        assert joined.data == present
+    assert (whole is None) == bool(joined.conflicts)
+    assert joined.data == (merge_file(present, base, wanted, True) if whole is None else whole)
+    assert all(conflict.files for conflict in joined.conflicts)

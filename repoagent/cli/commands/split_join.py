@@ -48,7 +48,7 @@ HOW = {
     "merged": "merged with a change of the source",
     "already": "already in the source",
     "unchanged": "unchanged",
-    "clash": "replaces a change of the source",
+    "conflict": "replaces a change of the source",
 }
 # options that need a repository
 OF_A_COMMIT = ("include_dirty", "words")
@@ -152,9 +152,9 @@ def _discards(
     terminal: Terminal, path: str, clashes: Sequence[SegmentConflict], lost: str, *, asks: bool
 ) -> bool:
     """Show what --force discards, and ask. Raises Refused without a terminal."""
-    from repoagent.edit.join_merge import described
+    from repoagent.split.join import describe_conflicts
 
-    terminal.warn(f"--force discards these changes of {path}, for {described(path, clashes)}:")
+    terminal.warn(f"--force discards these changes of {path}, for {describe_conflicts(path, clashes)}:")
     terminal.diff(lost, aside=True)
     if not asks:
         return True
@@ -204,7 +204,7 @@ def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
             }
             for segment in outcome.segments
         ],
-        "ignored": list(outcome.strangers),
+        "ignored": list(outcome.other_files),
         "join_diff": None if outcome.diff is None else str(outcome.diff),
         "refreshed": outcome.fresh,
         "seconds": round(outcome.seconds, 3),

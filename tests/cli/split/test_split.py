@@ -43,7 +43,7 @@ def code(repo: GitRepo) -> GitRepo:
 @pytest.mark.parametrize(
     ("arguments", "code_", "sentence"),
     [
-        ([], 2, "name the file to split"),
+        ([], 2, "no file to split"),
         (["nope.py"], 2, "no such file: nope.py"),
         (["src"], 3, "src is a folder: name a file in it"),
         (["../x.py"], 2, "no such file: ../x.py"),
@@ -61,9 +61,9 @@ def code(repo: GitRepo) -> GitRepo:
         (["a.txt", "-o", "README.md"], 2, "is not a folder"),
         (["a.txt", "-o", "no/such"], 2, "no such folder"),
         (["a.txt", "-o", ".git/parts"], 2, "is in a git directory"),
-        (["-"], 2, "say with -o"),
+        (["-"], 2, "use -o to name the folder"),
         (["--refresh", "nope"], 2, "no split at"),
-        (["--refresh", "src", "-o", "x"], 2, "leave -o out"),
+        (["--refresh", "src", "-o", "x"], 2, "--refresh cannot be combined with -o"),
     ],
 )
 @pytest.mark.soak
@@ -166,11 +166,11 @@ def test_the_command_that_is_shown_can_be_pasted(code: GitRepo) -> None:
     shown = split(code.top / "src", "../it's new\n.py", "-o", "its parts").stdout
     assert "1 segment of it's new^J.py (" in shown
     (code.top / "src/its parts/001.py").write_bytes(SOURCE.replace(b"return 3\n", b"return 4\n"))
-    command = shlex.split(shown.partition("then: repoagent split ")[2])
+    command = shlex.split(shown.partition("then run: repoagent split ")[2])
     assert command == ["--join", "its parts"] and split(code.top / "src", *command).returncode == 0
     assert code.git("log", "-1", "--format=%s") == "Change f3 in it's new^J.py\n"
     shown = split(code.top / "src", "code.py").stdout
-    assert shlex.split(shown.partition("then: repoagent split --join ")[2]) == [
+    assert shlex.split(shown.partition("then run: repoagent split --join ")[2]) == [
         "../.repoagent/splits/src-code.py"
     ]
 

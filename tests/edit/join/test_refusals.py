@@ -1,4 +1,4 @@
-"""What stands against a join: one sentence, the right exit code, and nothing is changed."""
+"""Refused joins: one sentence, the right exit code, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.soak
 def test_nothing_edited(split: Split) -> None:
     before = split.everything()
     done = split.join()
-    assert done.code == 1 and "no segment of src/big.py was edited" in done.err
+    assert done.code == 1 and "no segment of src/big.py has been edited" in done.err
     assert split.everything() == before
     split.change(b"second = first", b"second = theirs")  # or an undo of the last join
     done = split.join()
@@ -51,7 +51,7 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
     before = split.everything()
     done = split.join("--force")
     assert done.code == 3 and "cannot ask without a terminal" in done.err
-    assert "or move 002.py away, let --refresh make it anew" in done.err
+    assert "or move 002.py away, run --refresh" in done.err
     assert "+    second = theirs\n" in done.err and "-    second = first\n" in done.err
     assert split.everything() == before
     split.file(2).rename(split.repo.top / "mine.py")
@@ -107,8 +107,8 @@ def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None
     data = split.source.read_bytes()
     split.repo.git("mv", "src/big.py", "src/large.py")
     done = split.join()
-    assert done.code == 3 and "src/large.py holds the text that was split" in done.err
-    command = done.err.partition("with `repoagent split ")[2].partition("`")[0].split()
+    assert done.code == 3 and "src/large.py has the same text" in done.err
+    command = done.err.partition("run `repoagent split ")[2].partition("`")[0].split()
     assert split.program(*command).code == 0 and split.program("--join", "parts", "-n").code == 0
     assert split.program("src/large.py", "--refresh", "parts").code == 0
     index = split.folder / "index.json"
