@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.repository import open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page
+from repoagent.cli.ui.sanitize import clean
+from repoagent.cli.ui.table import Column, bar
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, ModelError, UsageError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.request import EditRequest
     from repoagent.git.worktree import WorkTree
-    from repoagent.llm.model import Part, Request, Schema
+    from repoagent.llm.model import Part, Request
 
 EPILOG = """\b
 Examples:
@@ -50,37 +52,33 @@ def command(session: Session, /, arguments: tuple[str, ...], **options: Any) -> 
     from dataclasses import replace
 
     from repoagent.edit.request import EditRequest, parse_target, split_arguments
-    from repoagent.git.worktree import layout, open_worktree, relative
 
-    cwd = Path.cwd()
     if not arguments:
         raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
-    worktree = open_worktree(cwd)
-    settings, terminal = session.open(layout(worktree), {"model": options["model"]})
+    repo = open_repository(session, {"model": options["model"]})
+    cwd, settings, terminal = repo.cwd, repo.settings, repo.terminal
     files, text = split_arguments(arguments, instruction_elsewhere=False, cwd=cwd, create=options["create"])
     if not files:
         raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
     named = [parse_target(file, cwd) for file in files]
     request = EditRequest(
         instruction=(text or "").strip(),
-        targets=tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named),
-        read=tuple(relative(worktree, path, cwd) for path in options["read"]),
+        targets=tuple(replace(target, path=repo.relative(target.path)) for target in named),
+        read=tuple(map(repo.relative, options["read"])),
         create=options["create"],
         scope=settings.text("edit.scope"),
         fresh=options["conversation"] == "fresh",
         dry_run=True,
     )
     with terminal.working("reading the repository"):
-        found = prompt_of(worktree, request, settings, count=options["count"])
+        prompt = prompt_of(repo.worktree, request, settings, count=options["count"])
     if options["as_json"] or options["full"]:
-        show_texts(found, terminal, as_json=options["as_json"], count=options["count"])
+        show_texts(prompt, terminal, as_json=options["as_json"], count=options["count"])
     else:
-        show_table(found, terminal, count=options["count"])
+        _show_table(prompt, terminal, count=options["count"])
     return Exit.DONE
 
 
-VERSION = 1
-BAR, LEAST_NAME = 12, 24  # columns
 _SOURCES = {
     "protocol": "repoagent",
     "tools": "repoagent",
@@ -155,7 +153,6 @@ class ShownPrompt:
     def as_object(self) -> dict[str, Any]:
         """The data of `--json`."""
         return {
-            "version": VERSION,
             "model": self.model,
             "window": self.window,
             "tokens": self.tokens,
@@ -168,20 +165,28 @@ class ShownPrompt:
 
 def blocks_of(request: Request) -> tuple[Block, ...]:
     """The blocks of a request; images and PDFs as lines that describe them."""
+    from repoagent.llm.model import Part, tools_text
+
+    parts: list[tuple[str, Part]] = [("system", part) for part in request.system]
+    if request.tools:
+        parts.insert(0, ("tools", Part(tools_text(request.tools), "tools")))
+    return blocks_from(
+        [*parts, *((message.role, part) for message in request.messages for part in message.parts)]
+    )
+
+
+def blocks_from(parts: Iterable[tuple[str, Part]]) -> tuple[Block, ...]:
+    """The blocks of one call, from its (role, part)s."""
     from dataclasses import replace
 
-    from repoagent.llm.model import Part, tools_text
     from repoagent.llm.usage import estimate_tokens
 
-    pairs: list[tuple[str, Part]] = [("system", part) for part in request.system]
-    if request.tools:
-        pairs.insert(0, ("tools", Part(tools_text(request.tools), "tools")))
-    pairs += [(message.role, part) for message in request.messages for part in message.parts]
-    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
+    parts = list(parts)
+    last = max((number for number, (_, part) in enumerate(parts) if part.cache), default=-1)
     blocks = []
-    for place, (role, part) in enumerate(pairs):
+    for number, (role, part) in enumerate(parts):
         tokens = estimate_tokens(part.text) + (part.media.tokens if part.media else 0)
-        blocks.append(Block(role, replace(part, text=part.in_words, media=None), tokens, place <= last))
+        blocks.append(Block(role, replace(part, text=part.in_words, media=None), tokens, number <= last))
     return tuple(blocks)
 
 
@@ -194,123 +199,109 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
 
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.gather import prepare
-    from repoagent.llm.model import Part, display_name, tools_text
-    from repoagent.llm.registry import open_model
-    from repoagent.llm.usage import estimate_tokens
+    from repoagent.llm.model import Message, Part, Request, display_name, tools_text
+    from repoagent.llm.registry import count_tokens, open_model
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
-    asked = replace(answer_format(settings, spec), native=native)
-    prepared = prepare(worktree, request, settings, asked)
+    form = replace(answer_format(settings, spec), native=native)
+    prepared = prepare(worktree, request, settings, form)
+    tools = prepared.prompts[0].tools
     if prepared.question:
-        pairs = [("user", Part(prepared.question, "question"))]
+        parts = [("user", Part(prepared.question, "question"))]
     else:
-        pairs = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
-        pairs += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
-        if tools := tools_text(prepared.prompts[0].tools):
-            pairs.insert(0, ("tools", Part(tools, "tools")))
-    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
-    blocks = [
-        Block(role, part, estimate_tokens(part.text), place <= last)
-        for place, (role, part) in enumerate(pairs)
-    ]
-    counted = _by_provider(settings, blocks, prepared.prompts[0].tools) if count else None
+        parts = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
+        parts += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
+        if text := tools_text(tools):
+            parts.insert(0, ("tools", Part(text, "tools")))
+    blocks = blocks_from(parts)
+    counted = None
+    if count:
+        system = tuple(block.part for block in blocks if block.role == "system")
+        message = Message("user", tuple(block.part for block in blocks if block.role == "user"))
+        counted = count_tokens(open_model(settings), Request(system, (message,), tools=tools))
     warnings = prepared.context.context_files.warnings
-    return ShownPrompt(
-        display_name(spec), asked.window, tuple(blocks), warnings, bool(prepared.question), counted
-    )
+    return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question), counted)
 
 
-def show_texts(found: ShownPrompt, terminal: Terminal, *, as_json: bool, count: bool) -> None:
+def show_request(
+    request: Request, settings: Settings, terminal: Terminal, *, as_json: bool, window: bool = True
+) -> None:
+    """Show the prompt of a request that is not an edit's. Nothing is sent, so it needs no key."""
+    from repoagent.edit.model_setup import answer_format
+    from repoagent.llm.model import display_name
+
+    spec = spec_of(settings)
+    size = answer_format(settings, spec).window if window else None
+    prompt = ShownPrompt(display_name(spec), size, blocks_of(request))
+    show_texts(prompt, terminal, as_json=as_json)
+
+
+def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count: bool = False) -> None:
     """Write the exact texts to standard output, and a list of the blocks to standard error."""
-    _warn(found, terminal)
+    for warning in prompt.warnings:
+        terminal.warn(warning)
     if as_json:
-        terminal.result(json.dumps(found.as_object(), indent=2) + "\n")
+        write_json(terminal, prompt.as_object())
         return
-    for block in found.blocks:
+    for block in prompt.blocks:
         terminal.result(block.part.text)
     terminal.note("")
-    for block in found.blocks:
+    for block in prompt.blocks:
         breakpoint_ = "  cache breakpoint" if block.part.cache else ""
         terminal.note(f"{block.tokens:>8,}  {block.role:<6}  {block.part.name}{breakpoint_}")
-    terminal.note(f"{found.tokens:>8,}  total tokens, estimated")
+    terminal.note(f"{prompt.tokens:>8,}  total tokens, estimated")
     if count:
-        terminal.note(_counted(found))
+        terminal.note(_counted(prompt))
 
 
-def show_table(found: ShownPrompt, terminal: Terminal, *, count: bool) -> None:
+_BAR = 12  # columns
+_COLUMNS = (
+    Column("block", cut="middle", least=24),
+    Column("tokens", right=True),
+    Column("", dropped=2),
+    Column("cache"),
+    Column("from", dropped=1),
+)
+
+
+def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None:
     """Write the blocks as a table: tokens, what a provider can cache, and the sources."""
-    from repoagent.cli.ui.sanitize import clean, paint
-    from repoagent.cli.ui.table import bar, columns, shorten
-    from repoagent.cli.ui.terminal import has_utf8
-
-    _warn(found, terminal)
-    plain = not has_utf8(os.environ)
-    width = terminal.width if terminal.shows else 100
-    most = max(1, *(block.tokens for block in found.blocks))
-    figures = max(6, len(f"{found.tokens:,}"))
-    sources = max(4, *(len(block.source) for block in found.blocks))
-    names = [clean(block.part.name) for block in found.blocks]
-    longest = max(5, *map(columns, names)) if names else 5
-    room = width - figures - len("  cached") - 2
-    with_bar = room - BAR - 2 >= LEAST_NAME
-    room -= BAR + 2 if with_bar else 0
-    with_source = room - sources - 2 >= LEAST_NAME
-    room -= sources + 2 if with_source else 0
-    room = max(8, min(room, longest)) if terminal.shows else longest
-
-    def line(name: str, tokens: str, drawn: str, cached: str, source: str) -> str:
-        cells = [name + " " * (room - columns(name)), tokens.rjust(figures)]
-        cells += [drawn] if with_bar else []
-        cells += [cached.ljust(6)]
-        return "  ".join([*cells, source] if with_source else cells).rstrip()
-
-    def write(text: str, *styles: str) -> None:
-        terminal.styled((paint(text, *styles) if terminal.color else text) + "\n")
-
-    write(line("block", "tokens", " " * BAR, "cache", "from"), "bold")
-    for name, block in zip(names, found.blocks, strict=True):
-        drawn = bar(block.tokens / most, BAR, ascii_only=plain)
-        short = shorten(name, room, "." if plain else "…")
-        write(line(short, f"{block.tokens:,}", drawn, "cached" if block.cached else "", block.source))
+    for warning in prompt.warnings:
+        terminal.warn(warning)
+    page = Page.of(terminal)
+    most = max(1, *(block.tokens for block in prompt.blocks))
+    label, line = "cache breakpoint", "-" if page.ascii else "─"
+    ruler = f"{line * 2} {label} {line * max(2, min(page.width or 60, 60) - len(label) - 4)}"
+    rows: list[tuple[tuple[str, ...], ...]] = []
+    below = {}
+    for number, block in enumerate(prompt.blocks):
+        share = bar(block.tokens / most, _BAR, ascii_only=page.ascii)
+        cached = "cached" if block.cached else ""
+        rows.append(((clean(block.part.name),), (f"{block.tokens:,}",), (share,), (cached,), (block.source,)))
         if block.part.cache:
-            label = "cache breakpoint"
-            mark = "-" if plain else "─"
-            write(f"{mark * 2} {label} {mark * max(2, min(width, 60) - len(label) - 4)}", "dim")
-    share = f", {_share(found.tokens / found.window)} of its context window" if found.window else ""
-    write(line("total", f"{found.tokens:,}", " " * BAR, "", ""), "bold")
-    if found.asks_first:
+            below[number] = [page.paint(ruler, "dim")]
+    rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",), ("",)))
+    page.write(page.table(_COLUMNS, rows, below), terminal)
+    share = f", {_share(prompt.tokens / prompt.window)} of its context window" if prompt.window else ""
+    if prompt.asks_first:
         terminal.note("This small model first chooses the part of the file that matters.", "dim")
-    terminal.note(f"estimated for {found.model}{share}", "dim")
-    if masked := found.masked:
+    terminal.note(f"estimated for {prompt.model}{share}", "dim")
+    if masked := prompt.masked:
         what = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
         terminal.note(f"{what} masked here, and restored in the diff of the model", "dim")
     if count:
-        terminal.note(_counted(found).strip(), "dim")
+        terminal.note(_counted(prompt).strip(), "dim")
 
 
 def _share(part: float) -> str:
     return f"{part:.0%}" if part >= 0.01 else "less than 1%"
 
 
-def _warn(found: ShownPrompt, terminal: Terminal) -> None:
-    for warning in found.warnings:
-        terminal.warn(warning)
-
-
-def _counted(found: ShownPrompt) -> str:
-    if not found.counted:
+def _counted(prompt: ShownPrompt) -> str:
+    if not prompt.counted:
         return "the provider of this model does not count tokens"
-    return f"{found.counted:>8,}  as counted by the provider"
-
-
-def _by_provider(settings: Settings, blocks: list[Block], tools: tuple[Schema, ...]) -> int | None:
-    from repoagent.llm.model import Message, Request
-    from repoagent.llm.registry import count_tokens, open_model
-
-    system = tuple(block.part for block in blocks if block.role == "system")
-    message = Message("user", tuple(block.part for block in blocks if block.role == "user"))
-    return count_tokens(open_model(settings), Request(system, (message,), tools=tools))
+    return f"{prompt.counted:>8,}  as counted by the provider"
 
 
 def spec_of(settings: Settings) -> str:

@@ -1,39 +1,45 @@
-"""`repoagent conversation`: the group, what its commands share, and branch, delete, load, save, undo and redo.
+"""`repoagent conversation`: the group, and the commands that need no model.
 
-The other commands are in conversation_list (list, show) and conversation_edit (edit, summarize).
+conversation_edit has the others: edit and summarize.
 """
 
 from __future__ import annotations
 
-import json
+import re
+import shlex
 import sys
+import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.sanitize import one_line
-from repoagent.dataclass import dataclass
-from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+from repoagent.cli.repository import Repository, open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page, plural
+from repoagent.cli.ui.sanitize import clean, fold, one_line
+from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
-    from repoagent.git.worktree import WorkTree
+    from repoagent.llm.conversation import Turn
     from repoagent.memory.conversation_changes import Reversal
     from repoagent.memory.conversation_log import Change
-    from repoagent.memory.conversations import ConversationRef, ConversationResolver, StoredConversation
-    from repoagent.storage.layout import Layout
+    from repoagent.memory.conversations import (
+        ConversationEntry,
+        ConversationRef,
+        ConversationResolver,
+        StoredConversation,
+    )
 
 __all__ = ["command"]
 
 # name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.commands.conversation_list:list_command", "List the saved conversations."),
-    "show": ("repoagent.cli.commands.conversation_list:show_command", "Show a conversation."),
+    "list": ("repoagent.cli.commands.conversation:list_command", "List the saved conversations."),
+    "show": ("repoagent.cli.commands.conversation:show_command", "Show a conversation."),
     "save": ("repoagent.cli.commands.conversation:save_command", "Save a conversation under a name."),
     "load": ("repoagent.cli.commands.conversation:load_command", "Load a saved conversation for a file."),
     "branch": (
@@ -77,7 +83,6 @@ def command() -> None:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-VERSION = 1
 GROUP = "repoagent conversation"
 
 
@@ -104,74 +109,49 @@ def name_argument(parameter: str = "name", metavar: str = "NAME") -> Callable[[F
     return click.argument(parameter, metavar=metavar, shell_complete=complete_name)
 
 
-@dataclass(frozen=True)
-class ConversationContext:
-    """The repository, settings and terminal of a command."""
-
-    worktree: WorkTree
-    layout: Layout
-    here: ConversationResolver
-    settings: Settings
-    terminal: Terminal
-
-
-def open_context(session: Session, flags: Mapping[str, object] | None = None) -> ConversationContext:
-    """Open the current repository. Raises UsageError outside one."""
-    from repoagent.git.worktree import layout, open_worktree
+def resolver(repo: Repository) -> ConversationResolver:
+    """What finds conversations by the names of the command line."""
     from repoagent.memory.conversations import ConversationResolver
-
-    cwd = Path.cwd()
-    worktree = open_worktree(cwd)
-    place = layout(worktree)
-    settings, terminal = session.open(place, flags)
 
     def why_not(path: str) -> str:
         from repoagent.edit.guards.scope import gate
 
-        return gate(worktree.top, [path])(path) or ""
+        return gate(repo.worktree.top, [path])(path) or ""
 
-    at = ConversationResolver(place, worktree, cwd, why_not=why_not, warn=terminal.warn)
-    return ConversationContext(worktree, place, at, settings, terminal)
+    return ConversationResolver(
+        repo.layout, repo.worktree, repo.cwd, why_not=why_not, warn=repo.terminal.warn
+    )
 
 
-def report_change(
-    context: ConversationContext,
+def undo_command(place: ConversationRef, verb: str = "undo") -> str:
+    """The command that undoes the last change of a conversation."""
+    return f"`{GROUP} {verb} {shlex.quote(place.name)}`"
+
+
+def _report(
+    repo: Repository,
     command: str,
     place: ConversationRef,
-    done: Change,
+    change: Change,
     sentence: str,
     *,
     as_json: bool,
     **more: object,
 ) -> None:
     """Report what a command did: a sentence, or JSON."""
-    if as_json:
-        value = {
-            "version": VERSION,
-            "command": command,
-            "name": place.name,
-            "kind": place.kind,
-            "path": str(place.path),
-            "changed": done.before != done.after,
-            "before": done.before or None,
-            "after": done.after or None,
-            **more,
-        }
-        context.terminal.result(json.dumps(value, indent=2) + "\n")
+    if not as_json:
+        repo.terminal.styled(f"{one_line(sentence)}\n")
         return
-    context.terminal.styled(f"{one_line(sentence)}\n")
-
-
-def turns(count: int) -> str:
-    """ "1 turn", "12 turns"."""
-    return f"{count:,} turn{'s' * (count != 1)}"
-
-
-def word(name: str) -> str:
-    """A name, quoted for a shell."""
-    import shlex
-
-    return shlex.quote(name)
+    content = {
+        "command": command,
+        "name": place.name,
+        "kind": place.kind,
+        "path": str(place.path),
+        "changed": change.before != change.after,
+        "before": change.before or None,
+        "after": change.after or None,
+    }
+    write_json(repo.terminal, {**content, **more})
 
 
 @click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))
@@ -188,23 +168,16 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversations import find, named
 
-    context = open_context(session)
-    place = named(context.layout, new, own=True)
-    found = find(context.here, name)
-    done = branch(context.layout, found, place, turns=at)
-    count = len(found.conversation.turns)
+    repo = open_repository(session)
+    place = named(repo.layout, new, own=True)
+    source = find(resolver(repo), name)
+    change = branch(repo.layout, source, place, turns=at)
+    count = len(source.conversation.turns)
     taken = count if at is None else at
     of = "" if taken == count else f" of {count:,}"
-    sentence = f"{place.name} starts with {turns(taken)}{of} of {found.place.name}"
-    report_change(
-        context,
-        "branch",
-        place,
-        done,
-        sentence,
-        as_json=as_json,
-        **{"from": found.place.name, "turns": taken},
-    )
+    sentence = f"{place.name} starts with {plural(taken, 'turn')}{of} of {source.place.name}"
+    more = {"from": source.place.name, "turns": taken}
+    _report(repo, "branch", place, change, sentence, as_json=as_json, **more)
 
 
 @click.command(epilog=examples("delete money", "delete money --yes"))
@@ -218,23 +191,23 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
     from repoagent.memory.conversations import missing, parse_stored
     from repoagent.storage.atomic import read_regular
 
-    context = open_context(session)
-    place = context.here.place(name, own=True)
+    repo = open_repository(session)
+    place = resolver(repo).place(name, own=True)
     data = read_regular(place.path)
     if data is None:
-        raise missing(context.layout, place)
+        raise missing(repo.layout, place)
     try:
-        what = turns(len(parse_stored(place, data).conversation.turns))
+        what = plural(len(parse_stored(place, data).conversation.turns), "turn")
     except Refused:
         what = f"{len(data):,} bytes, not a valid conversation"
     if not yes:
-        if not context.terminal.can_ask:
-            raise UsageError(f"use --yes to delete {place.name} ({what})")
-        if context.terminal.ask(f"Delete {place.name} ({what})", {"y": "delete it", "n": "keep it"}) == "n":
-            raise NothingDone(f"{place.name} was not deleted")
-    done = change(context.layout, place, data, None, "delete")
-    sentence = f"deleted {place.name}; restore it with `{GROUP} undo {word(place.name)}`"
-    report_change(context, "delete", place, done, sentence, as_json=as_json)
+        repo.confirm(
+            f"Delete {place.name} ({what})", ("delete it", "keep it"),
+            refusal=f"use --yes to delete {place.name} ({what})", declined=f"{place.name} was not deleted",
+        )  # fmt: skip
+    deletion = change(repo.layout, place, data, None, "delete")
+    sentence = f"deleted {place.name}; restore it with {undo_command(place)}"
+    _report(repo, "delete", place, deletion, sentence, as_json=as_json)
 
 
 @click.command(
@@ -252,24 +225,24 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     from repoagent.memory.conversation_changes import load
     from repoagent.memory.conversations import about_of, find
 
-    context = open_context(session)
-    found = find(context.here, name)
+    repo = open_repository(session)
+    resolve = resolver(repo)
+    source = find(resolve, name)
     if into is None:
-        about = about_of(found.text)
+        about = about_of(source.text)
         if not about:
-            raise UsageError(f"{found.place.name} does not name its file; use --into FILE")
-        into = str(context.worktree.top / about)
-    place = context.here.file(into, make=True)
-    if place.key == found.place.key:
+            raise UsageError(f"{source.place.name} does not name its file; use --into FILE")
+        into = str(repo.worktree.top / about)
+    place = resolve.file(into, make=True)
+    if place.key == source.place.key:
         raise UsageError(f"{place.name} cannot be loaded into itself; name another conversation")
-    done = load(context.layout, found, place)
-    count = len(found.conversation.turns)
-    sentence = f"{place.about} now has the {turns(count)} of {found.place.name}"
-    if done.before:
-        sentence += f"; restore its former ones with `{GROUP} undo {word(place.name)}`"
-    report_change(
-        context, "load", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
-    )
+    change = load(repo.layout, source, place)
+    count = len(source.conversation.turns)
+    sentence = f"{place.about} now has the {plural(count, 'turn')} of {source.place.name}"
+    if change.before:
+        sentence += f"; restore its former ones with {undo_command(place)}"
+    more = {"from": source.place.name, "turns": count}
+    _report(repo, "load", place, change, sentence, as_json=as_json, **more)
 
 
 @click.command(
@@ -294,35 +267,34 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversations import named
 
-    context = open_context(session)
-    place = named(context.layout, name, own=True)
-    found = _source(context, source)
-    done = save(context.layout, found, place, force=force)
-    count = len(found.conversation.turns)
-    sentence = f"saved {turns(count)} of {found.place.name} as {place.name}"
-    if done.before and done.before != done.after:
-        sentence += f"; restore what it replaced with `{GROUP} undo {word(place.name)}`"
-    report_change(
-        context, "save", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
-    )
+    repo = open_repository(session)
+    place = named(repo.layout, name, own=True)
+    original = _source(repo, source)
+    change = save(repo.layout, original, place, force=force)
+    count = len(original.conversation.turns)
+    sentence = f"saved {plural(count, 'turn')} of {original.place.name} as {place.name}"
+    if change.before and change.before != change.after:
+        sentence += f"; restore what it replaced with {undo_command(place)}"
+    more = {"from": original.place.name, "turns": count}
+    _report(repo, "save", place, change, sentence, as_json=as_json, **more)
 
 
-def _source(context: ConversationContext, source: str | None) -> StoredConversation:
+def _source(repo: Repository, source: str | None) -> StoredConversation:
     from repoagent.memory.conversations import ConversationRef, find, last_spoken, parse_stored, read_stored
 
     if source == "-":
-        place = ConversationRef("standard input", "general", context.layout.conversations / "-", "")
+        place = ConversationRef("standard input", "general", repo.layout.conversations / "-", "")
         try:
             return parse_stored(place, sys.stdin.buffer.read())
         except Refused as error:
             raise type(error)(str(error).replace(str(place.path), "standard input", 1)) from error
     if source is not None:
-        return find(context.here, source)
-    last = last_spoken(context.layout, warn=context.terminal.warn)
-    found = None if last is None else read_stored(last)
-    if found is None:
+        return find(resolver(repo), source)
+    last = last_spoken(repo.layout, warn=repo.terminal.warn)
+    stored = None if last is None else read_stored(last)
+    if stored is None:
         raise NothingDone("no conversation about a file yet; use --from to name what to copy")
-    return found
+    return stored
 
 
 @click.command(epilog=examples("undo decimal", "undo file:src/app.py"))
@@ -336,13 +308,7 @@ def undo(session: Session, /, *, name: str, as_json: bool) -> None:
     """
     from repoagent.memory.conversation_changes import undo
 
-    context = open_context(session)
-    place = context.here.place(name, own=True)
-    found = undo(context.layout, context.worktree, place, warn=context.terminal.warn)
-    how = "" if found.present else ", which deletes it"
-    how += "; what was written since is merged" if found.merged else ""
-    sentence = f"undid the {found.change.command} of {place.name}{how}; redo it with `{GROUP} redo {word(place.name)}`"
-    report_change(context, "undo", place, found.result, sentence, as_json=as_json, **_more(found))
+    _reverse(session, name, undo, "undo", as_json=as_json)
 
 
 @click.command(epilog=examples("redo decimal", "redo file:src/app.py"))
@@ -353,13 +319,203 @@ def redo(session: Session, /, *, name: str, as_json: bool) -> None:
     """Redo the change of NAME that was undone last."""
     from repoagent.memory.conversation_changes import redo
 
-    context = open_context(session)
-    place = context.here.place(name, own=True)
-    found = redo(context.layout, context.worktree, place, warn=context.terminal.warn)
-    sentence = f"redid the {found.change.command} of {place.name}"
-    sentence += "; what was written since is merged" if found.merged else ""
-    report_change(context, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
+    _reverse(session, name, redo, "redo", as_json=as_json)
 
 
-def _more(found: Reversal) -> dict[str, object]:
-    return {"of": found.change.command, "merged": found.merged, "present": found.present}
+def _reverse(
+    session: Session, name: str, reverse: Callable[..., Reversal], verb: str, *, as_json: bool
+) -> None:
+    repo = open_repository(session)
+    place = resolver(repo).place(name, own=True)
+    reversal = reverse(repo.layout, repo.worktree, place, warn=repo.terminal.warn)
+    command = reversal.change.command
+    merged = "; what was written since is merged" if reversal.merged else ""
+    sentence = f"redid the {command} of {place.name}{merged}"
+    if verb == "undo":
+        deletes = "" if reversal.present else ", which deletes it"
+        sentence = f"undid the {command} of {place.name}{deletes}{merged}; redo it with {undo_command(place, 'redo')}"
+    more = {"reversed": command, "merged": reversal.merged, "present": reversal.present}
+    _report(repo, verb, place, reversal.result, sentence, as_json=as_json, **more)
+
+
+_COLUMNS = (
+    Column("name", cut="middle", least=26),
+    Column("kind", dropped=1),
+    Column("turns", right=True),
+    Column("size", right=True, dropped=3),
+    Column("last"),
+    Column("remarks", cut="end", least=26, dropped=2),
+)
+_BRIEF = 76  # columns, below which it says "2h", not "2 hours ago"
+
+
+@click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
+@click.option("--files", is_flag=True, help="Also list those of files, as file:PATH.")
+@click.option("-z", "zero", is_flag=True, help="Print names only, each with a NUL byte after it.")
+@json_option
+@pass_session
+def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> int:
+    """List the saved conversations, with their kind, length and last turn.
+
+    The kinds: file, about one file; edit, of an unfinished edit; run, of a task; general, everything else.
+    """
+    from repoagent.memory.conversations import entries, entries_of_files
+
+    if zero and as_json:
+        raise UsageError("-z cannot be combined with --json")
+    repo = open_repository(session)
+    terminal = repo.terminal
+    listed = entries(repo.layout)
+    if files:
+        listed += entries_of_files(repo.layout, warn=terminal.warn)
+    if zero:
+        terminal.result("".join(f"{entry.place.name}\0" for entry in listed))
+    elif as_json:
+        write_json(terminal, {"conversations": [_entry_object(entry) for entry in listed]})
+    elif not listed:
+        raise NothingDone(f"no saved conversations{'' if files else '; --files lists those of files'}")
+    else:
+        page = Page.of(terminal)
+        page.write(page.table(_COLUMNS, [_cells(entry, page) for entry in listed]), terminal)
+        for entry in listed if terminal.shows else ():
+            if entry.problem:
+                terminal.warn(f"{one_line(entry.place.path.name)}: {entry.problem}")
+    return Exit.DONE if listed else Exit.NOTHING
+
+
+def _cells(entry: ConversationEntry, page: Page) -> tuple[Cell, ...]:
+    piped = page.width is None
+    about = f"about {entry.about}" if entry.about and not entry.place.about else ""
+    remarks = [entry.problem if piped else entry.trouble, entry.state, about]
+    last = entry.last if page.width is None else _ago(entry.last, short=page.width < _BRIEF)
+    cells = (
+        one_line(entry.place.name),
+        "file" if entry.about else entry.place.kind,
+        "-" if entry.problem else f"{entry.turns:,}",
+        str(entry.size) if piped else f"{entry.size / 1000:,.1f} kB",
+        last or "-",
+        one_line(", ".join(filter(None, remarks))),
+    )
+    return tuple((cell, *(["red"] if entry.problem else [])) for cell in cells)
+
+
+def _ago(moment: str, *, short: bool = False) -> str:
+    try:
+        at = datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+        return ago(max(0.0, time.time() - at), short=short)
+    except (ValueError, OverflowError):  # written by hand
+        return one_line(moment)[: 10 if short else 16]
+
+
+def _entry_object(entry: ConversationEntry) -> dict[str, object]:
+    return {
+        "name": entry.place.name,
+        "kind": "file" if entry.about else entry.place.kind,
+        "file": entry.about or None,
+        "path": str(entry.place.path),
+        "turns": None if entry.problem else entry.turns,
+        "size": entry.size,
+        "last": entry.last or None,
+        "state": entry.state or None,
+        "problem": entry.problem or None,
+    }
+
+
+_RANGE = re.compile(r"(-?\d{1,9})?(\.\.)?(-?\d{1,9})?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+_INDENT = "    "
+_STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
+_FIRST = ("time", "model", "state", "commit")  # of the meta data of a turn: what a heading shows
+
+
+@click.command(
+    epilog=examples("show money --turns -2..", "show file:src/app.py", "show money --raw > conversation.md")
+)
+@name_argument()
+@click.option(
+    "--turns",
+    "which",
+    metavar="A..B",
+    help="Show only these turns: 3, 2..5, 4.., ..2, or -2.. for the last two.",
+)
+@click.option("--raw", is_flag=True, help="Print the file, byte for byte.")
+@json_option
+@pass_session
+def show_command(session: Session, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:
+    """Show the turns of NAME, numbered.
+
+    The text of each turn is indented, so that no text can look like the heading of a turn.
+    """
+    from repoagent.memory.conversation_log import digest
+    from repoagent.memory.conversations import find, missing
+    from repoagent.storage.atomic import read_regular
+
+    if raw and (which is not None or as_json):
+        raise UsageError("--raw cannot be combined with --turns or --json")
+    repo = open_repository(session)
+    terminal, resolve = repo.terminal, resolver(repo)
+    if raw:  # a broken one too
+        place = resolve.place(name)
+        data = read_regular(place.path)
+        if data is None:
+            raise missing(repo.layout, place)
+        terminal.result(data.decode("utf-8", "surrogateescape"))
+        return
+    stored = find(resolve, name)
+    place, turns = stored.place, stored.conversation.turns
+    numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), place.name)
+    if as_json:
+        content = {
+            "name": place.name,
+            "kind": place.kind,
+            "path": str(place.path),
+            "sha256": digest(stored.data),
+            "total": len(turns),
+            "turns": [
+                {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
+                for number in numbers
+                for turn in (turns[number - 1],)
+            ],
+        }
+        write_json(terminal, content)
+        return
+    page = Page.of(terminal, least=20)
+    for number in numbers:
+        if number > numbers[0]:
+            terminal.styled("\n")
+        _show_turn(number, turns[number - 1], page, repo)
+    if not turns:
+        terminal.note(f"{place.name} has no turns")
+
+
+def _chosen(text: str, count: int, name: str) -> range:
+    """The numbers of the turns that `text` asks for. Raises UsageError."""
+    match = _RANGE.fullmatch(text)
+    if match is None or text in ("", "..") or (match[3] and not match[2]):
+        raise UsageError(f"--turns {text}: use 3, 2..5, 4.., ..2 or -2..")
+    first = int(match[1]) if match[1] else 1
+    last = first if not match[2] else int(match[3]) if match[3] else count
+    first, last = (count + 1 + end if end < 0 else end for end in (first, last))
+    if not 1 <= first <= last or first > count:
+        raise UsageError(f"--turns {text}: {name} has {count} turn{'s' * (count != 1)}")
+    return range(first, min(last, count) + 1)
+
+
+def _show_turn(number: int, turn: Turn, page: Page, repo: Repository) -> None:
+    meta = [_short(key, turn.meta[key]) for key in _FIRST if turn.meta.get(key)]
+    kind = f" {turn.meta['kind']}" if turn.meta.get("kind") else ""
+    head = page.paint(one_line(f"[{number}] {turn.role}{kind}"), "bold", _STYLES[turn.role])
+    repo.terminal.styled(f"{head}  {page.paint(one_line('  '.join(meta)), 'dim')}".rstrip() + "\n")
+    for line in turn.text.removesuffix("\n").split("\n"):
+        if page.width is None:
+            repo.terminal.result((_INDENT + line if line else "") + "\n")
+            continue
+        for piece in fold(clean(line), page.width - len(_INDENT)).split("\n"):
+            repo.terminal.styled((_INDENT + piece).rstrip() + "\n")
+
+
+def _short(key: str, value: str) -> str:
+    """A time to the minute, a commit in twelve digits; --json has them whole."""
+    if key == "time" and _TIME.match(value):
+        return value[:16].replace("T", " ")
+    return value[:12] if key == "commit" else value

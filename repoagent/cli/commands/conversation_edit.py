@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from types import SimpleNamespace
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands.conversation import (
-    GROUP,
-    VERSION,
-    examples,
-    name_argument,
-    open_context,
-    turns,
-    word,
+from repoagent.cli.commands.conversation import GROUP, examples, name_argument, resolver, undo_command
+from repoagent.cli.commands.summaries import (
+    FEW,
+    open_for_summaries,
+    spent_object,
+    summary_lines,
+    summary_object,
 )
 from repoagent.cli.options import (
     max_cost_option,
@@ -26,11 +24,12 @@ from repoagent.cli.options import (
     reply_option,
     show_prompt_option,
 )
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.errors import ModelError, NothingDone, Refused, UsageError
+from repoagent.cli.repository import Repository, open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import plural
+from repoagent.errors import NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.commands.conversation import ConversationContext
     from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.conversation_log import Change
@@ -60,189 +59,156 @@ EPILOG = examples(
 @json_option
 @pass_session
 def edit_command(session: Session, /, **values: Any) -> None:
-    """RewriteRequest NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
+    """Rewrite NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
 
     Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input; without a REQUEST
     your editor opens. `undo` undoes the change.
     """
-    from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite
+    from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite, first_request
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
-    context = open_context(session, {"model": options.model, "max_cost": options.max_cost})
-    found = find(context.here, options.name, own=True)
-    request = _request(options, context, found)
+    repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
+    stored = find(resolver(repo), options.name, own=True)
+    text = _request(options, repo, stored)
+    request = RewriteRequest(stored, text, options.user_turns)
     if options.show_prompt:
-        _show_prompt(context, RewriteRequest(found, request, options.user_turns), as_json=options.as_json)
+        from repoagent.cli.commands.context import show_request
+
+        prompt = first_request(request, max_output_tokens=0)
+        show_request(prompt, repo.settings, repo.terminal, as_json=options.as_json)
         return
     ready: ModelSetup | None = None
-    if request:
-        done, ready = _by_model(options, context, RewriteRequest(found, request, options.user_turns))
+    if text:
+        result, ready = _ask_model(options, repo, request)
     else:
-        done = _by_hand(context, found)
-    if options.dry_run:
-        _answer(context, done, None, ready, as_json=options.as_json)
-        return
-    if not options.yes:
-        _agree(context, done)
-    _answer(context, done, commit_rewrite(context.layout, done), ready, as_json=options.as_json)
+        result = _open_editor(repo, stored)
+    change: Change | None = None
+    if not options.dry_run:
+        if not options.yes:
+            _confirm(repo, result)
+        change = commit_rewrite(repo.layout, result)
+    _show_result(repo, result, change, ready, as_json=options.as_json)
 
 
-def _request(options: SimpleNamespace, context: ConversationContext, found: StoredConversation) -> str:
+def _request(options: SimpleNamespace, repo: Repository, stored: StoredConversation) -> str:
     """The request, "" for the editor. Raises UsageError if no terminal can answer."""
     text = options.request
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if text is not None and not text.strip():
         raise UsageError("the request is empty")
-    if text is None and (options.show_prompt or not context.terminal.can_ask):
-        raise UsageError(f'no request for {found.place.name}: use {GROUP} edit NAME "REQUEST"')
-    if not (options.yes or options.dry_run or options.show_prompt or context.terminal.can_ask):
+    if text is None and (options.show_prompt or not repo.terminal.can_ask):
+        raise UsageError(f'no request for {stored.place.name}: use {GROUP} edit NAME "REQUEST"')
+    if not (options.yes or options.dry_run or options.show_prompt or repo.terminal.can_ask):
         raise UsageError(
             "cannot ask for confirmation without a terminal; use --yes to write it, or --dry-run to preview"
         )
     return (text or "").strip()
 
 
-def _by_model(
-    options: SimpleNamespace, context: ConversationContext, asked: RewriteRequest
+def _ask_model(
+    options: SimpleNamespace, repo: Repository, request: RewriteRequest
 ) -> tuple[RewriteResult, ModelSetup]:
     from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
     from repoagent.llm.model import display_name
     from repoagent.llm.provider import provider_of
 
-    terminal = context.terminal
-    waiting = terminal.working(f"reading {asked.original.place.name}")
-    ready = ready_for(context.settings, terminal, waiting, record=options.record, reply=options.reply)
+    terminal, place = repo.terminal, request.original.place
+    waiting = terminal.working(f"reading {place.name}")
+    ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
     if ready.meter.book is not None:
-        names = (asked.original.place.about or asked.original.place.name,)
-        ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
+        ready.meter.book = ready.meter.book.about(
+            "edit", str(repo.worktree.top), (place.about or place.name,)
+        )
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
         if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
             working.quiet()
-        listening = RewriteCallbacks(
+
+        def ask_again(why: str) -> None:
+            if terminal.tells or terminal.verbose:
+                lines = [line for line in why.split("\n") if line.strip()]
+                working.note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
+                working.label("asking again")
+
+        callbacks = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,
             void=lambda text: working.note("(the reply broke off and was discarded)"),
             wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
-            again=lambda why: _again(context, why, working.note, working.label),
+            again=ask_again,
         )
-        return rewrite(context.layout, asked, ready, listening), ready
+        return rewrite(repo.layout, request, ready, callbacks), ready
 
 
-def _again(context: ConversationContext, why: str, note: Any, label: Any) -> None:
-    """Report why the model is asked again."""
-    if context.terminal.tells or context.terminal.verbose:
-        lines = [line for line in why.split("\n") if line.strip()]
-        note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
-        label("asking again")
-
-
-def _by_hand(context: ConversationContext, found: StoredConversation) -> RewriteResult:
+def _open_editor(repo: Repository, stored: StoredConversation) -> RewriteResult:
     from repoagent.edit.conversation_edit import rewrite_in_editor
 
-    text = found.text
+    text = stored.text
     while True:
-        text = context.terminal.edit_text(text, ".md") or ""
+        text = repo.terminal.edit_text(text, ".md") or ""
         if not text:
-            raise NothingDone(f"the editor saved an empty text; {found.place.name} was not changed")
+            raise NothingDone(f"the editor saved an empty text; {stored.place.name} was not changed")
         try:
-            return rewrite_in_editor(found, text)
+            return rewrite_in_editor(stored, text)
         except Refused as error:
-            context.terminal.note(str(error))
-            if (
-                context.terminal.ask("Continue editing", {"y": "open it again", "n": "discard your changes"})
-                == "n"
-            ):
+            repo.terminal.note(str(error))
+            choices = {"y": "open it again", "n": "discard your changes"}
+            if repo.terminal.ask("Continue editing", choices) == "n":
                 raise
 
 
-def _agree(context: ConversationContext, done: RewriteResult) -> None:
-    terminal = context.terminal
-    terminal.note("")
-    terminal.diff(done.diff, aside=True)
-    if done.words:
-        terminal.note(f"\n{done.words}\n", "dim")
-    name = done.original.place.name
-    if terminal.ask(f"Write this to {name}", {"y": "write it", "n": "discard it"}) == "n":
-        raise NothingDone("nothing was changed")
+def _confirm(repo: Repository, result: RewriteResult) -> None:
+    repo.terminal.note("")
+    repo.terminal.diff(result.diff, aside=True)
+    if result.words:
+        repo.terminal.note(f"\n{result.words}\n", "dim")
+    question = f"Write this to {result.original.place.name}"
+    repo.confirm(question, ("write it", "discard it"), refusal=question, declined="nothing was changed")
 
 
-def _answer(
-    context: ConversationContext,
-    done: RewriteResult,
-    written: Change | None,
+def _show_result(
+    repo: Repository,
+    result: RewriteResult,
+    change: Change | None,
     ready: ModelSetup | None,
     *,
     as_json: bool,
 ) -> None:
-    from repoagent.cli.ui.progress import as_object, report
-    from repoagent.llm.model import display_name
+    from repoagent.cli.ui.progress import report
     from repoagent.memory.conversation_log import digest
 
-    terminal, place = context.terminal, done.original.place
+    terminal, place = repo.terminal, result.original.place
     if as_json:
-        paid = None if ready is None else {"model": display_name(ready.model.spec), **as_object(ready)}
-        value = {
-            "version": VERSION,
+        content = {
             "command": "edit",
             "name": place.name,
             "path": str(place.path),
-            "written": written is not None,
-            "before": digest(done.original.data),
-            "after": digest(done.after),
-            "diff": done.diff,
-            "words": done.words,
-            "asked": paid,
+            "written": change is not None,
+            "before": digest(result.original.data),
+            "after": digest(result.after),
+            "diff": result.diff,
+            "words": result.words,
+            "spent": spent_object(ready),
         }
-        terminal.result(json.dumps(value, indent=2) + "\n")
+        write_json(terminal, content)
         return
-    if written is None:
-        terminal.diff(done.diff)
+    if change is None:
+        terminal.diff(result.diff)
         if terminal.tells:
             terminal.note("--dry-run: nothing was written", "dim")
     else:
         added, removed = (
-            sum(line.startswith(mark) and not line.startswith(mark * 3) for line in done.diff.split("\n"))
+            sum(line.startswith(mark) and not line.startswith(mark * 3) for line in result.diff.split("\n"))
             for mark in "+-"
         )
-        stat = f"+{added} -{removed}"
-        terminal.result(f"changed {place.name} ({stat}); undo it with `{GROUP} undo {word(place.name)}`\n")
+        terminal.result(f"changed {place.name} (+{added} -{removed}); undo it with {undo_command(place)}\n")
     if ready is not None:
         report(terminal, ready)
 
 
-def _show_prompt(context: ConversationContext, asked: RewriteRequest, *, as_json: bool) -> None:
-    from repoagent.cli.commands.context import Block, ShownPrompt, show_texts
-    from repoagent.config.options import DEFAULT_MODEL
-    from repoagent.edit.conversation_edit import first_request
-    from repoagent.edit.model_setup import answer_format
-    from repoagent.llm.model import display_name
-    from repoagent.llm.registry import choose_model
-    from repoagent.llm.usage import estimate_tokens
-
-    try:
-        spec = choose_model(context.settings).spec
-    except ModelError:  # nothing is sent, so it needs no key
-        spec = DEFAULT_MODEL
-    window = answer_format(context.settings, spec).window
-    request = first_request(asked, max_output_tokens=0)
-    pairs = [("system", part) for part in request.system]
-    pairs += [(message.role, part) for message in request.messages for part in message.parts]
-    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
-    blocks = tuple(
-        Block(role, part, estimate_tokens(part.text), place <= last)
-        for place, (role, part) in enumerate(pairs)
-    )
-    show_texts(
-        ShownPrompt(display_name(spec), window, blocks), context.terminal, as_json=as_json, count=False
-    )
-
-
-FEW = 5  # model calls that need no confirmation
 LEAST_WORDS, MOST_WORDS = 20, 1_000
-WIDEST = 100  # columns of a line of prose
 
 
 @click.command(
@@ -274,94 +240,72 @@ def summarize_command(session: Session, /, **values: Any) -> None:
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
-    flags = {"model": options.model, "max_cost": options.max_cost}
-    context = open_context(session, flags)
-    if not options.model and (model := context.settings.text_or_none("summary.model")):
-        context = open_context(session, {**flags, "model": model})
-    found = find(context.here, options.name)
-    todo = plan(
-        context.layout, found, words=options.words, refresh=options.refresh, warn=context.terminal.warn
-    )
+    repo = open_repository(session)
+    settings, terminal = open_for_summaries(session, repo.layout, options)
+    repo = repo._replace(settings=settings, terminal=terminal)
+    stored = find(resolver(repo), options.name)
+    todo = plan(repo.layout, stored, words=options.words, refresh=options.refresh, warn=repo.terminal.warn)
     if not todo.pieces:
-        raise NothingDone(f"nothing to summarize: {found.place.name} is empty")
+        raise NothingDone(f"nothing to summarize: {stored.place.name} is empty")
     if todo.summary is not None and not todo.calls:
-        _show(context, found, todo, todo.summary, None, as_json=options.as_json)
-        return
-    _ask(context, found, todo, options)
+        _show_summary(repo, stored, todo.summary, None, as_json=options.as_json)
+    else:
+        _summarize(repo, stored, todo, options)
 
 
-def _ask(
-    context: ConversationContext, found: StoredConversation, todo: Plan, options: SimpleNamespace
-) -> None:
-    from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
+def _summarize(repo: Repository, stored: StoredConversation, todo: Plan, options: SimpleNamespace) -> None:
+    from repoagent.cli.ui.progress import about, agree, ready_for, report
     from repoagent.llm.model import display_name
     from repoagent.memory.conversation_summary import estimated, summarize
 
-    terminal = context.terminal
+    terminal, place = repo.terminal, stored.place
     waiting = terminal.working("asking the model")
-    ready = ready_for(context.settings, terminal, waiting, record=options.record, reply=options.reply)
+    ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
     usage = estimated(todo, options.words)
     price = ready.meter.price_of(ready.model.spec)
-    first = todo.pieces[todo.known].first
-    what = turns(todo.pieces[-1].last - first + 1)
+    what = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
     sentence = f"{display_name(ready.model.spec)} would summarize {what} "
     sentence += about(todo.calls, usage, None if price is None else price.of(usage))
     agree(terminal, sentence, few=options.yes or todo.calls <= FEW, less="name a shorter one")
     if ready.meter.book is not None:
-        names = (found.place.about or found.place.name,)
-        ready.meter.book = ready.meter.book.about("summarize", str(context.worktree.top), names)
+        names = (place.about or place.name,)
+        ready.meter.book = ready.meter.book.about("summarize", str(repo.worktree.top), names)
     with waiting as working:
+
+        def show_part(number: int, of: int) -> None:
+            working.label(f"summarizing {place.name}" + (f": part {number} of {of}" if of > 1 else ""))
+
         summary = summarize(
-            context.layout, found, todo, ready.model, ready.meter,
-            words=options.words,
-            on_piece=lambda number, of: working.label(_doing(found.place.name, number, of)),
+            repo.layout, stored, todo, ready.model, ready.meter,
+            words=options.words, on_piece=show_part,
             on_wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
         )  # fmt: skip
-    paid = {"model": display_name(ready.model.spec), **as_object(ready)}
-    _show(context, found, todo, summary, paid, as_json=options.as_json)
+    _show_summary(repo, stored, summary, ready, as_json=options.as_json)
     report(terminal, ready)
 
 
-def _doing(name: str, number: int, of: int) -> str:
-    return f"summarizing {name}" + (f": part {number} of {of}" if of > 1 else "")
-
-
-def _show(
-    context: ConversationContext,
-    found: StoredConversation,
-    todo: Plan,
-    summary: Summary,
-    paid: dict[str, object] | None,
-    *,
-    as_json: bool,
+def _show_summary(
+    repo: Repository, stored: StoredConversation, summary: Summary, ready: ModelSetup | None, *, as_json: bool
 ) -> None:
-    from repoagent.cli.commands.outline_summary import folded
-    from repoagent.cli.ui.sanitize import clean
+    from repoagent.cli.ui.page import Page
     from repoagent.memory.conversation_log import digest
 
-    terminal = context.terminal
+    terminal = repo.terminal
     if as_json:
-        value = {
-            "version": VERSION,
-            "name": found.place.name,
-            "sha256": digest(found.data),
-            "turns": len(found.conversation.turns),
-            "summary": summary.text,
-            "model": summary.model,
-            "date": summary.date,
-            "edited": summary.edited,
-            "kept": None if summary.place is None else str(summary.place),
-            "asked": paid,
+        content = {
+            "name": stored.place.name,
+            "sha256": digest(stored.data),
+            "turns": len(stored.conversation.turns),
+            **summary_object(summary),
+            "spent": spent_object(ready),
         }
-        terminal.result(json.dumps(value, indent=2) + "\n")
+        write_json(terminal, content)
         return
-    text = clean(summary.text)
-    wide = max(20, min(WIDEST, terminal.width))
-    lines = [folded(line, wide) for line in text.split("\n")] if terminal.shows else [text]
-    terminal.styled("\n".join(lines) + "\n")
+    page = Page.of(terminal, least=20, most=100)
+    page.write(summary_lines(summary, page), terminal)
     if terminal.tells or terminal.verbose:
-        state = "new" if paid else f"cached on {summary.date[:10]}"
+        state = "new" if ready else f"cached on {summary.date[:10]}"
         if summary.edited:
             state += ", corrected by you"
-        place = "" if summary.place is None else f"; to correct it, edit {os.path.relpath(summary.place)}"
-        terminal.note(f"{found.place.name}: {state}{place}", "dim")
+        file = "" if summary.place is None else f"; to correct it, edit {os.path.relpath(summary.place)}"
+        terminal.note(f"{stored.place.name}: {state}{file}", "dim")

@@ -83,10 +83,10 @@ def command(session: Session, /, **values: Any) -> int:
     options = SimpleNamespace(**values)
     _refuse_conflicts(options)
     if options.summary:
-        from repoagent.cli.commands.outline_summary import show_summary
+        from repoagent.cli.commands.summaries import show_file_summaries
 
         options.words = options.words or 150
-        show_summary(session._replace(no_pager=True), options)
+        show_file_summaries(session._replace(no_pager=True), options)
         return Exit.DONE
     return _outline(
         session, options.files, options.depth, options.kinds, options.language, as_json=options.as_json

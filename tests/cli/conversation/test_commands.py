@@ -94,7 +94,7 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK[:2]]
     assert ui("show", "file:src/app.py", cwd=talked.top / "src").code == 0  # as `list --files` calls it
     undone = ui("undo", "file:app.py", "--json", cwd=talked.top / "src")
-    assert undone.json["of"] == "load" and undone.json["changed"] and not undone.json["merged"]
+    assert undone.json["reversed"] == "load" and undone.json["changed"] and not undone.json["merged"]
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
     assert "talk has" not in ui("load", "talk").out  # it says itself which file
     assert ui("delete", "short", "--yes").out.startswith("deleted short; ")
@@ -176,7 +176,7 @@ def test_some_turns(ui: Talk) -> None:
     for which, numbers in {"3": [3], "2..3": [2, 3], "4..": [4, 5], "..1": [1], "-2..": [4, 5]}.items():
         done = ui("show", "fast", f"--turns={which}", "--json")
         assert [turn["number"] for turn in done.json["turns"]] == numbers
-        assert done.json["of"] == 5
+        assert done.json["total"] == 5
 
 
 def test_a_broken_one_can_be_read_and_put_away(talked: GitRepo, ui: Talk) -> None:

@@ -66,7 +66,7 @@ def test_a_patch_in_a_turn_is_no_patch_of_the_conversation(ui: Talk, model: Scri
 def test_one_correction_round(ui: Talk, model: Script, file: Path) -> None:
     model.answers(NOTHING_FITS, SHORTER)
     done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes", "--json")
-    assert done.json["written"] and done.json["asked"]["calls"] == 2
+    assert done.json["written"] and done.json["spent"]["calls"] == 2
     assert "Nothing was changed. Send the whole diff again" in model.prompts[1]
     assert done.json["diff"].count("\n-") == 3 and done.json["words"] == "I did that."
 

@@ -21,12 +21,12 @@ def file(talked: GitRepo) -> Path:
 def test_the_same_is_not_paid_for_twice(ui: Talk, model: Script, file: Path) -> None:
     model.answers("They share a cache.\n", "They share a cache, and it is done.\n")
     first = ui("summarize", "fast", "--model", model.spec, "--json").json
-    assert first["summary"] == "They share a cache." and first["asked"]["calls"] == 1
+    assert first["summary"] == "They share a cache." and first["spent"]["calls"] == 1
     again = ui("summarize", "fast", "--model", "command:false", "--json").json
-    assert again["summary"] == first["summary"] and again["asked"] is None
+    assert again["summary"] == first["summary"] and again["spent"] is None
     ui("branch", "fast", "copy")
     assert ui("summarize", "copy", "--model", "command:false").out == "They share a cache.\n"
-    assert first["sha256"] in Path(first["kept"]).read_text()
+    assert first["sha256"] in Path(first["file"]).read_text()
     append(file, Turn("user", "is it done?"))
     assert ui("summarize", "fast", "--model", model.spec).out == "They share a cache, and it is done.\n"
     assert len(model.prompts) == 2 and "why is it shared?" in model.prompts[0]
@@ -34,7 +34,7 @@ def test_the_same_is_not_paid_for_twice(ui: Talk, model: Script, file: Path) -> 
 
 def test_what_a_person_has_corrected_stays(ui: Talk, model: Script) -> None:
     model.answers("They share a cache.\n", "Something else.\n")
-    kept = Path(ui("summarize", "fast", "--model", model.spec, "--json").json["kept"])
+    kept = Path(ui("summarize", "fast", "--model", model.spec, "--json").json["file"])
     assert ui("summarize", "fast", "--model", model.spec, "--refresh").out == "Something else.\n"
     kept.write_text(kept.read_text().replace("Something else.", "Readers share it."))
     done = ui("summarize", "fast", "--model", model.spec, "--refresh", "--json").json
@@ -47,10 +47,10 @@ def test_a_long_one_that_has_grown_pays_for_its_end(ui: Talk, model: Script, fil
     append(file, *long)
     model.answers(*(f"Summary {number}.\n" for number in range(9)))
     first = ui("summarize", "fast", "--model", model.spec, "--json").json
-    assert first["asked"]["calls"] == len(model.prompts) == 3
+    assert first["spent"]["calls"] == len(model.prompts) == 3
     assert "Summary of turns 1 to" in model.prompts[1] and "Summary 0." in model.prompts[1]
     append(file, Turn("user", "the last word"))
-    assert ui("summarize", "fast", "--model", model.spec, "--json").json["asked"]["calls"] == 1
+    assert ui("summarize", "fast", "--model", model.spec, "--json").json["spent"]["calls"] == 1
     assert "the last word" in model.prompts[3]
 
 

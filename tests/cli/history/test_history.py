@@ -112,7 +112,7 @@ def test_json(repo: GitRepo, ask: Ask) -> None:
     assert found["version"] == 1 and found["path"] == "a.txt" and found["revision"] == repo.head()
     assert [commit["subject"] for commit in found["commits"]] == ["change 2", "change 1"]
     assert found["partial"] is True and found["people"]["commits"] == 4
-    assert found["asked"] is None
+    assert found["spent"] is None
 
 
 def test_a_budget_is_what_a_prompt_says(repo: GitRepo, ask: Ask) -> None:
@@ -259,7 +259,7 @@ def test_a_few_commits_are_summarized_without_a_question(repo: GitRepo, ask: Ask
     grow(repo, 2)
     done = ask("a.txt", "--model", model.spec, "--json")
     assert lines(done) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
-    assert done.json["asked"]["summarized"] == 3 and done.json["asked"]["calls"] == 1
+    assert done.json["spent"]["summarized"] == 3 and done.json["spent"]["calls"] == 1
     assert "says 1.1 in call 0" in ask("a.txt").out  # kept, and shown without a model
     assert lines(ask("a.txt", "--model", "command:false", "--json")) == lines(done)
     assert len(model.prompts) == 1
@@ -273,7 +273,7 @@ def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Progr
     assert lines(ask("a.txt", "--summarize", "--json")) == ["says 1.1 in call 0"]
     repo.git("config", "--unset", "repoagent.summary.model")
     done = ask("a.txt", "--summarize", "--json")  # nothing is missing, so nobody has to be there
-    assert lines(done) == ["says 1.1 in call 0"] and done.json["asked"] is None
+    assert lines(done) == ["says 1.1 in call 0"] and done.json["spent"] is None
 
 
 def test_many_commits_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> None:

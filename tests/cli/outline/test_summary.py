@@ -78,8 +78,8 @@ def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 def asked(done: Done) -> tuple[int, int]:
     """How many parts were asked about, and in how many calls."""
     assert done.code == 0, done.err
-    paid = done.json["asked"]
-    parts = sum(part["asked"] for file in done.json["files"] for part in file["parts"])
+    paid = done.json["spent"]
+    parts = sum(part["new"] for file in done.json["files"] for part in file["parts"])
     return parts, paid["calls"] if paid else 0
 
 
