@@ -21,53 +21,11 @@ from repoagent.agent.approvals.rules import HARMLESS
 from repoagent.agent.approvals.shell_ast import Simple, Word
 
 _FREE = {
-    "pwd",
-    "true",
-    "false",
-    "echo",
-    "cat",
-    "head",
-    "tail",
-    "wc",
-    "nl",
-    "cut",
-    "tr",
-    "comm",
-    "cmp",
-    "diff",
-    "stat",
-    "seq",
-}
-_FREE |= {
-    "basename",
-    "dirname",
-    "realpath",
-    "readlink",
-    "ls",
-    "grep",
-    "egrep",
-    "fgrep",
-    "md5sum",
-    "sha1sum",
-    "sha256sum",
-}
-_FREE |= {
-    "cksum",
-    "uname",
-    "nproc",
-    "id",
-    "whoami",
-    "which",
-    "type",
-    "sleep",
-    "column",
-    "rev",
-    "tac",
-    "paste",
-    "expr",
-    "test",
-    "[",
-}
+    "pwd", "true", "false", "echo", "cat", "head", "tail", "wc", "nl", "cut", "tr", "comm", "cmp",
+    "diff", "stat", "seq", "basename", "dirname", "realpath", "readlink", "ls", "grep", "egrep",
+    "fgrep", "md5sum", "sha1sum", "sha256sum", "cksum", "uname", "nproc", "id", "whoami", "which",
+    "type", "sleep", "column", "rev", "tac", "paste", "expr", "test", "[",
+}  # fmt: skip
 
 
 def only_reads(command: Simple) -> bool:
@@ -154,22 +112,10 @@ Blobs = Callable[[Sequence[str]], bool]
 
 # What tells names, sizes and the like of files, and nothing of what is in them.
 _OUTSIDE = {
-    "cd",
-    "echo",
-    "pwd",
-    "true",
-    "false",
-    "test",
-    "[",
-    "type",
-    "ls",
-    "basename",
-    "dirname",
-    "which",
-    "id",
-}
-_OUTSIDE |= {"whoami", "uname", "nproc", "sleep", "seq", "date", "stat", "du", "tree", "realpath", "readlink"}
-_OUTSIDE |= {"expr", "find", "printf", "file"}
+    "cd", "echo", "pwd", "true", "false", "test", "[", "type", "ls", "basename", "dirname", "which",
+    "id", "whoami", "uname", "nproc", "sleep", "seq", "date", "stat", "du", "tree", "realpath",
+    "readlink", "expr", "find", "printf", "file",
+}  # fmt: skip
 _GREPS = {"grep", "egrep", "fgrep", "rg"}
 _INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
 _WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object

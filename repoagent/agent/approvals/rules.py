@@ -22,26 +22,10 @@ from repoagent.errors import UsageError
 
 # Variables that may be set in front of a command, since programs only look at how to show what they do.
 HARMLESS = {
-    "CI",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "COLUMNS",
-    "LINES",
-    "VERBOSE",
-}
-HARMLESS |= {
-    "RUST_BACKTRACE",
-    "PYTHONUNBUFFERED",
-    "PYTHONDONTWRITEBYTECODE",
-    "PYTHONHASHSEED",
-    "NODE_ENV",
-    "DEBUG",
-}
+    "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLUMNS", "LINES",
+    "VERBOSE", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
+    "NODE_ENV", "DEBUG",
+}  # fmt: skip
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
 _PLAIN_WORD = re.compile(
     r"[\w.,:*@/+-]*"
@@ -49,15 +33,9 @@ _PLAIN_WORD = re.compile(
 _KIND = re.compile(r"(edit|write|browse|python|tool|delegate):")
 # Options that stand between `git` and what it is to do; those of the first group take the next word.
 _GIT_VALUED = {
-    "-C",
-    "-c",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--exec-path",
-    "--super-prefix",
+    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix",
     "--config-env",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -226,23 +204,10 @@ def _takes_either(folder: str) -> bool:
 # Programs that run no other one and load no code of the repository, whatever their options and configuration: no test
 # runner, build tool, linter with plugins or package manager is one. Not `printf`: `-v` of bash evaluates its argument.
 _PLAIN_PROGRAMS = {
-    "ls",
-    "cat",
-    "head",
-    "tail",
-    "wc",
-    "grep",
-    "egrep",
-    "fgrep",
-    "rg",
-    "diff",
-    "cmp",
-    "stat",
-    "file",
-    "jq",
-}
-_PLAIN_PROGRAMS |= {"mkdir", "touch", "echo", "sleep", "cd", "ruff", "black", "gofmt", "clang-format"}
-_PLAIN_PROGRAMS |= {"shellcheck", "hadolint", "yamllint"}
+    "ls", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "diff", "cmp", "stat", "file",
+    "jq", "mkdir", "touch", "echo", "sleep", "cd", "ruff", "black", "gofmt", "clang-format",
+    "shellcheck", "hadolint", "yamllint",
+}  # fmt: skip
 # Of git what does no more: not `fetch`, which runs transports, `tag`, which signs, or `apply`, which writes any file.
 _GIT = GIT_READS | {"add", "mv", "branch", "restore", "stash"}
 

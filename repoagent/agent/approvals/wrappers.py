@@ -12,43 +12,11 @@ from repoagent.agent.approvals.shell_ast import Role, Simple, Word
 SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
 # Builtins after which the rest of the text may mean something else, or that run a text.
 CHANGES_SHELL = {
-    "alias",
-    "unalias",
-    "shopt",
-    "set",
-    "enable",
-    "hash",
-    "trap",
-    "source",
-    ".",
-    "bind",
-    "complete",
-    "fc",
-}
-CHANGES_SHELL |= {
-    "compgen",
-    "compopt",
-    "mapfile",
-    "readarray",
-    "read",
-    "let",
-    "declare",
-    "typeset",
-    "local",
-    "unset",
-}
-CHANGES_SHELL |= {
-    "history",
-    "exec",
-    "export",
-    "readonly",
-    "getopts",
-    "logout",
-    "pushd",
-    "popd",
-    "dirs",
+    "alias", "unalias", "shopt", "set", "enable", "hash", "trap", "source", ".", "bind", "complete",
+    "fc", "compgen", "compopt", "mapfile", "readarray", "read", "let", "declare", "typeset", "local",
+    "unset", "history", "exec", "export", "readonly", "getopts", "logout", "pushd", "popd", "dirs",
     "coproc",
-}
+}  # fmt: skip
 
 # Options of programs that run their arguments: those that take a value in the next word. What follows the options
 # is the command; the number says how many words before it are none.

@@ -273,24 +273,10 @@ _SET = {
 }
 # What would run a program or read a file that nobody named.
 _DROPPED = {
-    "BASH_ENV",
-    "ENV",
-    "CDPATH",
-    "PROMPT_COMMAND",
-    "PS4",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "GREP_OPTIONS",
-    "LESSOPEN",
-}
-_DROPPED |= {
-    "RIPGREP_CONFIG_PATH",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PAGER_IN_USE",
-    "SSH_ASKPASS",
-    "GIT_ASKPASS",
-    "LESSCLOSE",
-}
+    "BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "GREP_OPTIONS",
+    "LESSOPEN", "RIPGREP_CONFIG_PATH", "GIT_EXTERNAL_DIFF", "GIT_PAGER_IN_USE", "SSH_ASKPASS",
+    "GIT_ASKPASS", "LESSCLOSE",
+}  # fmt: skip
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:

@@ -141,98 +141,26 @@ class CommandRunner:
 
 
 _EDITORS = {
-    "vi",
-    "vim",
-    "nvim",
-    "nano",
-    "pico",
-    "joe",
-    "micro",
-    "helix",
-    "hx",
-    "kak",
-    "gedit",
-    "code",
-    "mcedit",
-    "view",
-}
+    "vi", "vim", "nvim", "nano", "pico", "joe", "micro", "helix", "hx", "kak", "gedit", "code",
+    "mcedit", "view",
+}  # fmt: skip
 _PAGERS = {"less", "more", "most"}
 _SCREENS = {
-    "top",
-    "htop",
-    "btop",
-    "watch",
-    "tmux",
-    "screen",
-    "mc",
-    "tig",
-    "lazygit",
-    "ranger",
-    "nmtui",
-    "whiptail",
-    "dialog",
-}
+    "top", "htop", "btop", "watch", "tmux", "screen", "mc", "tig", "lazygit", "ranger", "nmtui",
+    "whiptail", "dialog",
+}  # fmt: skip
 _LOGINS = {"ssh", "sftp", "ftp", "telnet", "su", "passwd", "login", "mosh"}
 # Programs that read commands from a person when they are given none.
 _REPLS = {
-    "python",
-    "python3",
-    "ipython",
-    "node",
-    "irb",
-    "ghci",
-    "lua",
-    "bc",
-    "psql",
-    "mysql",
-    "mariadb",
-    "sqlite3",
-    "php",
-}
-_REPLS |= {
-    "perl",
-    "ruby",
-    "R",
-    "julia",
-    "erl",
-    "iex",
-    "scala",
-    "jshell",
-    "redis-cli",
-    "mongosh",
-    "bash",
-    "sh",
-    "zsh",
-    "dash",
-    "deno",
-}
+    "python", "python3", "ipython", "node", "irb", "ghci", "lua", "bc", "psql", "mysql", "mariadb",
+    "sqlite3", "php", "perl", "ruby", "R", "julia", "erl", "iex", "scala", "jshell", "redis-cli",
+    "mongosh", "bash", "sh", "zsh", "dash", "deno",
+}  # fmt: skip
 _HISTORY = {
-    "commit",
-    "push",
-    "checkout",
-    "switch",
-    "merge",
-    "rebase",
-    "cherry-pick",
-    "revert",
-    "am",
-    "pull",
-    "add",
-    "rm",
-}
-_HISTORY |= {
-    "mv",
-    "update-ref",
-    "filter-branch",
-    "gc",
-    "prune",
-    "fetch",
-    "restore",
-    "reset",
-    "stash",
-    "notes",
-    "replace",
-}
+    "commit", "push", "checkout", "switch", "merge", "rebase", "cherry-pick", "revert", "am", "pull",
+    "add", "rm", "mv", "update-ref", "filter-branch", "gc", "prune", "fetch", "restore", "reset",
+    "stash", "notes", "replace",
+}  # fmt: skip
 
 
 def unfit(reading: Reading, *, git_is_kept: bool) -> str:
