@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.foreign_calls import advice
 from repoagent.agent.loop_detection import repetition
 from repoagent.agent.protocol import Parsed, parse
+from repoagent.agent.reply_parser import advice
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError

@@ -1,17 +1,20 @@
-"""Split a reply into pieces, from left to right: prose, code, patches, tags.
+"""Split a reply into pieces, and recognize tool calls in the form of other programs.
 
-What starts first wins: a tag inside a patch, a code fence or a body is not a tag, and a patch in a body is not a patch.
+Pieces (prose, code, patches, tags) are found from left to right. What starts first wins: a tag inside a patch, a code
+fence or a body is not a tag, and a patch in a body is not a patch. Models know other forms of calls from elsewhere:
+tags, JSON, XML, a shell block alone. Their content is never performed; the model is told how to write it here.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Set
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import field, replace
+from typing import Any, Literal
 
-from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing
-from repoagent.agent.state import EDIT
+from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing, render
+from repoagent.agent.state import EDIT, Tool
 from repoagent.dataclass import dataclass
 
 DATA = frozenset({"commit", "note"})  # text for the program, nothing to perform
@@ -178,3 +181,207 @@ def _holds_action(line: str, known: Set[str]) -> bool:
         if opened and (opened[3] or f"</{tag[1]}" in line[opened.end() :]):
             return True
     return any(name[1] in names for name in _CLOSING.finditer(line))
+
+
+LEAD = 300  # characters of a paragraph that only announces what follows
+SHOWN = 200  # characters of a command that is shown as it should be written
+
+_SHELL = frozenset(["bash", "sh", "shell", "zsh", "console", "terminal", "shell-session", "shellsession"])
+_NAMES = {  # what tools are called elsewhere
+    "run": "bash sh shell zsh cmd command console terminal exec execute execute_command execute_bash run_command "
+    "run_shell_command run_terminal_cmd run_in_terminal shell_command local_shell container.exec bash_command",
+    "read": "read_file view view_file open open_file cat get_file_contents",
+    "search": "grep rg search_files search_code grep_search codebase_search search_file_content",
+    "files": "ls list_files list_dir list_directory glob find file_search find_files",
+    EDIT: "write_file write_to_file create_file edit_file apply_diff apply_patch replace replace_in_file str_replace "
+    "str_replace_editor str_replace_based_edit_tool insert_edit_into_file multi_edit",
+    "finish": "attempt_completion submit task_complete",
+}
+_MEANT = {name: tool for tool, names in _NAMES.items() for name in names.split()}
+_CALLS = frozenset(
+    ["tool_call", "tool_calls", "function_call", "function_calls", "tool_use", "tool_code", "invoke"]
+)
+_SURE = _CALLS | _MEANT.keys() | _NAMES.keys()
+_NAME_KEYS = ("name", "tool", "tool_name", "function", "action", "recipient_name")
+_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "tool_input", "action_input")
+_COMMAND_KEYS = ("command", "cmd", "script", "code")
+
+_TAG = re.compile(r"<(?:\w+:)?([A-Za-z][\w.-]*)((?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*)\s*(/?)>")
+_START = re.compile(r"[ \t]*(?:<(?:\w+:)?([A-Za-z][\w.-]*)|([{\[])|(`{3,}|~{3,}))")
+_BLOCK = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w-]*)[^\n]*\n(.*?)\n?[ \t]*(?:\1[ \t]*)?\Z", re.DOTALL)
+_ATTRIBUTE = re.compile(r"name\s*=\s*[\"']([^\"']+)[\"']")
+_EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a reply asks for in such a form. `name` is the tool as it is called there, "" in a shell block; `command`
+    the shell command in it, "" for none. `sure`: it can't be an answer, as other markup may be."""
+
+    form: Literal["tag", "call", "fence"]
+    name: str = ""
+    command: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    sure: bool = True
+
+
+def foreign(words: str) -> Call | None:
+    """The call that `words`, a reply without its actions, is for; None where they are words to the user. Words may
+    announce it; but of a block of shell, or of markup that no program is known for, only in a sentence or so."""
+    for start, name in _starts(words):
+        lead, rest = words[:start].strip(), words[start:].strip()
+        short = len(lead) <= LEAD and "\n\n" not in lead
+        if name in _SURE or short:
+            found = _block(rest) if not name else _element(rest)
+            if found is not None and (short or found.sure):
+                return found
+        if _BLOCK.match(rest) or rest.startswith(("```", "~~~")):
+            return None  # what stands in a code block is quoted, and what stands below it explains it
+    return None
+
+
+def advice(call: Call, tools: Mapping[str, Tool]) -> str:
+    """How what `call` means is written here, or that there is no such tool; worded for the model."""
+    meant = "run" if call.form == "fence" else _MEANT.get(call.name.lower(), call.name.lower())
+    if call.form == "fence":
+        wrong = "a code block is not performed"
+    elif meant in tools and meant == call.name:
+        wrong = f"`{call.name}` was called in a form that is not supported here"
+    else:
+        wrong = f"there is no tool `{call.name}` here"
+    if meant == EDIT and EDIT in tools:
+        said = f"{wrong}; an edit is a patch in your reply, in the form described at the start."
+    elif meant == "run" and meant in tools:
+        said = f"{wrong}; to run a command write {_written(Action('run', {}, call.command), tools)}."
+    elif meant in tools:
+        args = call.arguments if meant == call.name else {}
+        said = f"{wrong}; write {_written(Action(meant, args), tools)}."
+    else:
+        no = "; no tool here runs commands" if call.form == "fence" else ""
+        names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
+        said = f"{wrong}{no}; the tools are {', '.join(names)}."
+    if call.form == "fence":
+        said += " If it is your answer, send it again."
+    elif not call.sure:
+        said += " If it is part of your answer, put it in a code block."
+    return said
+
+
+def _written(action: Action, tools: Mapping[str, Tool]) -> str:
+    """The action as it is written here; of one without arguments or a short command what the prompt says."""
+    if action.args or (action.body and len(action.body) <= SHOWN):
+        return render(action)
+    example = _EXAMPLE.search(tools[action.kind].text)
+    return example[0] if example else f"<{action.kind}/>"
+
+
+def _starts(words: str) -> Iterator[tuple[int, str]]:
+    """Where a line begins with a tag (and its name), with JSON or with a code block."""
+    at = 0
+    for line in words.splitlines(keepends=True):
+        if match := _START.match(line):
+            yield at, (match[1] or "").lower()
+        at += len(line)
+
+
+def _block(text: str) -> Call | None:
+    """A call as JSON, bare or in a code block, or a code block of shell; when nothing stands below it."""
+    block = _BLOCK.match(text)
+    if block is None:
+        return _json(text)
+    if re.search(rf"(?m)^[ \t]*{block[1]}", block[3]):
+        return None  # more blocks than this one
+    language = block[2].lower()
+    if language in _SHELL:
+        lines = [line.removeprefix("$ ") for line in block[3].strip().splitlines()]
+        return Call("fence", command="\n".join(lines), sure=False) if lines else None
+    return _json(block[3]) if language in {"", "json", "tool_call", "tool_code"} else None
+
+
+def _element(text: str) -> Call | None:
+    """A tag, or several, when nothing but a sentence stands below them."""
+    first: Call | None = None
+    at = 0
+    while opened := _TAG.match(text, at):
+        name = opened[1].lower()
+        close = re.compile(rf"</(?:\w+:)?{re.escape(opened[1])}\s*>").search(text, opened.end())
+        if not opened[3] and close is None and name not in _CALLS:
+            return None
+        end = len(text) if close is None else close.start()
+        body = "" if opened[3] else text[opened.end() : end]
+        first = first or _call(name, opened[2], body)
+        at = opened.end() if opened[3] else len(text) if close is None else close.end()
+        at += len(text[at:]) - len(text[at:].lstrip())
+    rest = text[at:]
+    if first is None or (rest and (not first.sure or len(rest) > LEAD or "\n\n" in rest)):
+        return None
+    return first
+
+
+def _call(name: str, attributes: str, body: str) -> Call:
+    if name not in _CALLS:
+        command = (_json_command(body) or body).strip() if _MEANT.get(name, name) == "run" else ""
+        if inner := re.search(r"<(?:command|cmd|parameter name=\"command\")>(.*?)</", command, re.DOTALL):
+            command = inner[1].strip()
+        return Call("tag", name, command, sure=name in _SURE)
+    if found := _json(body.strip()):
+        return found
+    inner = _TAG.search(body)
+    named = _ATTRIBUTE.search(attributes) or (_ATTRIBUTE.search(inner[2]) if inner else None)
+    pairs = re.findall(r"<(?:\w+:)?parameter name=\"(\w+)\">(.*?)</", body, re.DOTALL)
+    args = {key: value.strip() for key, value in pairs}
+    command = next((args[key] for key in _COMMAND_KEYS if key in args), "")
+    tool = named[1] if named else inner[1].lower() if inner else name
+    return Call("call", tool.removeprefix("functions."), command, args)
+
+
+def _json(text: str) -> Call | None:
+    """A tool call as JSON: an object that names a tool and has arguments for it."""
+    try:
+        value, end = json.JSONDecoder().raw_decode(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    return _object(value) if text.strip()[end:].strip()[:1] in {"", "{", "<"} else None
+
+
+def _object(value: Any) -> Call | None:
+    if isinstance(value, list):
+        return _object(value[0]) if value else None
+    if not isinstance(value, dict):
+        return None
+    if isinstance(calls := value.get("tool_calls"), list):
+        return _object(calls)
+    if isinstance(inner := value.get("function"), dict):
+        return _object(inner)
+    name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), "")
+    args = next((value[key] for key in _ARGUMENT_KEYS if key in value), None)
+    if isinstance(args, str):
+        args = _decoded(args)
+    args = value if args is None and any(key in value for key in _COMMAND_KEYS) else args
+    if not name or args is None:
+        return None
+    found = args if isinstance(args, dict) else {}
+    command = next((_text(found[key]) for key in _COMMAND_KEYS if key in found), "")
+    plain = {key: str(one) for key, one in found.items() if isinstance(one, str | int) and key.isidentifier()}
+    return Call("call", name.removeprefix("functions."), command, plain)
+
+
+def _json_command(text: str) -> str:
+    found = _decoded(text.strip())
+    if not isinstance(found, dict):
+        return ""
+    return next((_text(found[key]) for key in _COMMAND_KEYS if key in found), "")
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _text(command: object) -> str:
+    """A command that may be a list of words: of `bash -lc TEXT` the text."""
+    if isinstance(command, list):
+        return str(command[-1]) if command else ""
+    return str(command)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.protocol import protocol_text
 from repoagent.agent.sandbox.bubblewrap import writable_roots
-from repoagent.agent.sandbox.launch.landlock import within
+from repoagent.agent.sandbox.launch.kernel import within
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import user_file
 from repoagent.edit.prompt.blocks import facts_block, quoted

@@ -15,17 +15,11 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from repoagent.agent.approvals.read_only_programs import GIT_READS, obeys
+from repoagent.agent.approvals.read_only_commands import GIT_READS, HARMLESS, obeys
 from repoagent.agent.approvals.shell_ast import Reading, Simple, Word, quote
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
-# Variables that may be set in front of a command, since programs only look at how to show what they do.
-HARMLESS = {
-    "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLUMNS", "LINES",
-    "VERBOSE", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
-    "NODE_ENV", "DEBUG",
-}  # fmt: skip
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
 _PLAIN_WORD = re.compile(
     r"[\w.,:*@/+-]*"

@@ -31,14 +31,14 @@ from repoagent.agent.sandbox.bubblewrap import (
     shielded_names,
     writable_roots,
 )
-from repoagent.agent.sandbox.launch import landlock
-from repoagent.agent.sandbox.launch.landlock import (
+from repoagent.agent.sandbox.launch.kernel import (
     DEVICE,
     READ,
     READ_DIR,
     READ_FILE,
     WRITE,
     WRITE_FILE,
+    landlock_abi,
     within,
 )
 from repoagent.agent.sandbox.policy import Policy
@@ -109,9 +109,9 @@ def candidates() -> Iterator[Sandbox]:
         return
     if program := _bubblewrap():
         yield Bubblewrap(program, sizes=_knows_sizes(program))
-    from repoagent.agent.sandbox.launch import landlock, seccomp
+    from repoagent.agent.sandbox.launch import seccomp
 
-    if (version := landlock.abi()) and seccomp.supported():
+    if (version := landlock_abi()) and seccomp.supported():
         yield Landlock(version, mounting=True)
         yield Landlock(version, mounting=False)
 
@@ -289,7 +289,7 @@ def remembered(bubblewrap: str | None) -> Bubblewrap | Landlock | None:
     if kept.get("sandbox") == "bubblewrap" and bubblewrap:
         return Bubblewrap(bubblewrap, sizes=kept.get("sizes") is True)
     if kept.get("sandbox") == "landlock":
-        return Landlock(landlock.abi(), mounting=kept.get("mounting") is True)
+        return Landlock(landlock_abi(), mounting=kept.get("mounting") is True)
     return None
 
 
@@ -342,7 +342,7 @@ def _key(bubblewrap: str | None) -> str | None:
     except OSError:
         return None
     parts += [line for line in lines if line.startswith(_STATUS)]
-    parts.append(str(landlock.abi()))
+    parts.append(str(landlock_abi()))
     for name in (*(f"sys/{name}" for name in _SETTINGS), "self/attr/current"):
         with suppress(OSError):
             parts.append(f"{name} {(proc / name).read_text(errors='replace')}")

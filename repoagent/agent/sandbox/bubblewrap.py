@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch.landlock import abi, paths_without, within
+from repoagent.agent.sandbox.launch.kernel import landlock_abi, paths_without, within
 from repoagent.agent.sandbox.policy import Policy, environments
 from repoagent.dataclass import dataclass
 
@@ -299,7 +299,7 @@ class Bubblewrap:
         found = [*self.narrows(policy)]
         if not self.sizes:
             found.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
-        if policy.network and not (self._may_scope() and abi() >= 6):
+        if policy.network and not (self._may_scope() and landlock_abi() >= 6):
             found.append("With network access, commands can reach abstract Unix sockets of other programs.")
         if os.uname().machine not in {"x86_64", "aarch64"}:
             found.append("System calls are not filtered on this processor architecture.")

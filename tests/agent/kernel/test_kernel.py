@@ -17,7 +17,7 @@ from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.kernel_client import CONNECTION, LARGEST, Message, Output, _Course, _heed
 from repoagent.agent.python_kernel import GONE, interpreter
 from repoagent.agent.sandbox.backends import Landlock, find
-from repoagent.agent.sandbox.launch.landlock import abi
+from repoagent.agent.sandbox.launch.kernel import landlock_abi
 from tests.agent.kernel.conftest import Desk
 
 
@@ -178,7 +178,9 @@ def test_a_folder_with_a_long_path(tmp_path: Path) -> None:
         desk.room.close()
 
 
-SANDBOXES = [found for found in (find(), Landlock(abi(), mounting=True) if abi() else None) if found]
+SANDBOXES = [
+    found for found in (find(), Landlock(landlock_abi(), mounting=True) if landlock_abi() else None) if found
+]
 
 
 @pytest.mark.soak
