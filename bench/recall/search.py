@@ -22,8 +22,6 @@ from repoagent.memory.search.index import (
     open_index,
     query_index,
     snapshot_files,
-    snapshot_folders,
-    take_snapshots,
 )
 from repoagent.memory.search.ranking import Filter, parse, ranked
 from repoagent.memory.search.search import Hit, Search, answer, search
@@ -128,19 +126,18 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
         write(corpus, root)
         layout = Layout(root, root.parent / "git")
         time.sleep(3)  # what was written just now is looked at once more
-        built = _milliseconds(lambda: query_index(layout, take_snapshots(layout), lambda _: None, print))
+        built = _milliseconds(lambda: query_index(layout, snapshot_files(layout), lambda _: None, print))
         print(f"{memories:,} memories, {len(corpus.texts):,} texts, {_bytes(root / 'memory') / 1e6:.1f} MB")
         print(f"made in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
         plain = bare(connection)
-        with closing(open_index(index_file(layout))) as index:
+        with closing(open_index(index_file(layout), print)) as index:
             parts: dict[str, Callable[[Question], object]] = {
                 "bare FTS5": plain,
                 "the index asked": lambda q: ranked(
                     index, parse(q.text), Filter(), date.fromisoformat(q.day)
                 ),
                 "looking at all files": lambda q: snapshot_files(layout),
-                "looking at the folders": lambda q: snapshot_folders(layout),
-                "a whole search": lambda q: answer(layout, q.text, Search(patient=False)),
+                "a whole search": lambda q: answer(layout, q.text, Search()),
             }
             figures = _in_turns(parts, corpus.questions)
     for name, (middle, late) in figures.items():

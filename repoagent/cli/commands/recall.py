@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -98,7 +97,6 @@ def command(
         kinds=[KINDS[kind] for kind in kinds],
         files=[] if "." in paths else paths,
         width=snippet_width(terminal),
-        patient=False,
     )
     with nullcontext() if terminal.shows and not terminal.tells else _Progress(terminal) as progress:
         found = answer(layout(worktree), query, how, warn=terminal.warn, progress=progress)
@@ -111,11 +109,6 @@ def command(
     else:
         narrow = " of this kind or about these files" if kinds or files else ""
         terminal.note(f"nothing found{narrow} for {query!r}")
-    from repoagent.memory.search.index import catch_up
-
-    sys.stdout.flush()
-    if catch_up(layout(worktree), terminal.warn):
-        terminal.note("some files changed during the search; run it again to include them", "dim")
     return Exit.DONE if found.hits else Exit.NOTHING
 
 

@@ -13,7 +13,7 @@ from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
-from repoagent.memory.search.index import is_archived, packed, unpacked
+from repoagent.memory.search.index import is_archived, packed, passage_of, unpacked
 from repoagent.memory.search.passages import Kind, Passage
 from repoagent.memory.search.tokenize import LONGEST, is_common, tokens, words_in, words_of
 
@@ -125,18 +125,11 @@ def ranked(
     scores = {number: -score for number, score in best}
     holes = ",".join("?" * len(scores))
     rows = connection.execute(
-        "SELECT p.id, p.kind, p.file, p.date, p.line, p.text, p.title, p.name, p.blob, s.path "
+        "SELECT p.id, s.path, p.kind, p.file, p.date, p.line, p.text, p.title, p.name, p.blob "
         f"FROM passage p JOIN source s ON s.id = p.source WHERE p.id IN ({holes})",
         tuple(scores),
     )
-    found = [
-        Ranked(
-            Passage(kind, unpacked(file), day, line, unpacked(text), title, unpacked(name), blob),
-            unpacked(path),
-            scores[number],
-        )
-        for number, kind, file, day, line, text, title, name, blob, path in rows
-    ]
+    found = [Ranked(passage_of(fields), unpacked(path), scores[number]) for number, path, *fields in rows]
     return _weighed(found, query, today, weights)
 
 

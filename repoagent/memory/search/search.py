@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import came_along, load
-from repoagent.memory.search.index import Progress, memory_of, query_index, take_snapshots
+from repoagent.memory.search.index import Progress, memory_of, query_index, snapshot_files
 from repoagent.memory.search.passages import Kind
-from repoagent.memory.search.ranking import Filter, Query, Ranked, frequencies, parse, ranked
+from repoagent.memory.search.ranking import Filter, Query, Ranked, parse, ranked
 from repoagent.memory.search.tokenize import tokens, words_in
 from repoagent.storage.layout import Layout, Warn, to_stderr
 
@@ -129,15 +128,13 @@ class SearchResult:
 @dataclass(frozen=True)
 class Search:
     """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
-    characters, with recency as of `today`; not in the plain file `without`, such as the conversation that asks. Who is
-    not `patient` calls `catch_up` when the answer is given."""
+    characters, with recency as of `today`; not in the plain file `without`, such as the conversation that asks."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
     files: Sequence[str] = ()
     width: int = WIDTH
     today: date | None = None
-    patient: bool = True
     without: Path | None = None
 
 
@@ -164,22 +161,15 @@ def answer(
     """What fits the query `text`. `progress` hears how many files of how many were read,
     when the index is made or brought up to date."""
     query = parse(text)
-    looked = take_snapshots(layout, patient=how.patient)
-    if looked.is_empty:
+    seen = snapshot_files(layout)
+    if not seen.seen:
         return SearchResult()
     if not query.words:
         return SearchResult(searched=True)
     today = how.today or date.today()
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
     only = Filter(how.kinds, how.files, without)
-
-    def ask(connection: sqlite3.Connection) -> list[Ranked]:
-        return ranked(connection, query, only, today)
-
-    def doubts(connection: sqlite3.Connection) -> bool:
-        return not all(frequencies(connection, query.words).values())
-
-    found = query_index(layout, looked, ask, warn, progress=progress, doubts=doubts)
+    found = query_index(layout, seen, lambda index: ranked(index, query, only, today), warn, progress)
     said = _by_what_is_said(found)[: how.limit]
     hits = tuple(_hit(layout, same, query, how.width) for same in said)
     return SearchResult(hits, searched=True)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity import hints
+from repoagent.memory.database import open_database
+from repoagent.memory.identity import cache, hints
 from repoagent.memory.identity.record import Identity, identity_file, load, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
 from repoagent.storage.layout import Layout
@@ -107,8 +108,6 @@ def test_a_newer_file_is_left_alone_and_work_goes_on(desk: Desk) -> None:
 def test_a_file_that_is_locked_or_read_only_costs_time_only(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from repoagent.memory.identity import cache
-
     monkeypatch.setattr(cache, "_WAIT", 0.01)
     a = desk.folder("a.py")
     holder = sqlite3.connect(file_of(desk), isolation_level=None)
@@ -277,3 +276,24 @@ def test_the_list_is_the_same_as_what_is_read(desk: Desk) -> None:
     remember(desk.layout, desk.worktree, odd, text("odd"))
     assert listing(desk.layout) == [(each.identity.path, each.folder.name) for each in memories(desk.layout)]
     assert [path for path, _ in listing(desk.layout)] == ["a.py", "b.py", odd]
+
+
+def test_threads_that_create_the_database_at_once_do_not_set_it_aside(tmp_path: Path) -> None:
+    for number in range(20):
+        path = tmp_path / f"{number}.db"
+        barrier = threading.Barrier(4)
+        messages: list[str] = []
+
+        def create(
+            path: Path = path, barrier: threading.Barrier = barrier, messages: list[str] = messages
+        ) -> None:
+            barrier.wait()
+            open_database(path, cache.SCHEMA, messages.append).close()
+            messages.append("opened")
+
+        threads = [threading.Thread(target=create) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert messages == ["opened"] * 4

@@ -53,8 +53,8 @@ def test_rare_words_and_parts_of_names(desk: Desk) -> None:
 
 
 def test_without_fts5_it_says_what_is_missing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = "repoagent.memory.search.index._MAKE"
-    monkeypatch.setattr(schema, index._MAKE.replace("USING fts5", "USING no_such_module"))
+    tables = index.SCHEMA.tables.replace("USING fts5", "USING no_such_module")
+    monkeypatch.setattr(index, "SCHEMA", index.SCHEMA._replace(tables=tables))
     assert shelf.search("cache") == []
     shelf.notes("a.py", "the cache is shared")
     with pytest.raises(UsageError, match="FTS5"):
@@ -151,3 +151,17 @@ def test_the_conversation_that_asks_is_left_out(shelf: Shelf) -> None:
     assert [hit.name for hit in shelf.search("why is the cache shared", how)] == ["run-2"]
     assert len(shelf.search("why is the cache shared", Search(without=asking, kinds=["conversation"]))) == 1
     assert len(shelf.search("why is the cache shared")) == 2
+
+
+def test_archived_texts_rank_below_current_ones(shelf: Shelf) -> None:
+    shelf.notes("a.py", "the cache is shared by the readers")
+    shelf.notes("b.py", "nothing of that")
+    shelf.write("memory/b-py-1a2b/archive/notes.md", "# Notes\n\n- the cache is shared by the readers here\n")
+    shelf.conversation(
+        "memory/b-py-1a2b/archive/conversation-2026-01-01-1a.md", Turn("user", "paint the zeppelin")
+    )
+    shelf.write("memory/b-py-1a2b/archive/cleared-20260101T000000Z/notes.md", "- the cleared dirigible\n")
+    assert shelf.files("cache shared readers") == ["a.py", "b.py"]
+    assert shelf.files("zeppelin") == ["b.py"] and shelf.files("dirigible") == []
+    hit = shelf.search("zeppelin")[0]
+    assert hit.path.name == "conversation-2026-01-01-1a.md" and hit.line == 4

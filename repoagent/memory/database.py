@@ -1,0 +1,121 @@
+"""Open a SQLite file that is derived from plain files: private, checked, and set aside when it is unusable."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from repoagent.errors import Refused, UsageError
+from repoagent.storage.jsonl import set_aside_broken
+from repoagent.storage.layout import Warn
+
+_SIDECARS = ("-wal", "-shm", "-journal")
+# how messages of SQLite begin that are about the disk or other processes, not about the file's content
+_OUTSIDE = ("database is locked", "attempt to write", "disk I/O", "database or disk", "unable to open")
+
+
+class Damaged(Exception):
+    """The file is broken or was created by another program."""
+
+
+class Unusable(Refused):
+    """The file cannot be used now: it is locked or read-only, or a newer repoagent wrote it."""
+
+
+class Schema(NamedTuple):
+    """`application` is the id in the header of the file, `tables` the statements that create it."""
+
+    application: int
+    version: int
+    tables: str
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        """Create the tables, within the caller's transaction."""
+        for statement in self.tables.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {self.application}")
+        connection.execute(f"PRAGMA user_version = {self.version}")
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into Damaged, Unusable, or UsageError where SQLite lacks a module."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if str(error).startswith("no such module"):
+            raise UsageError(
+                "the SQLite of this Python lacks full-text search (FTS5); use another Python"
+            ) from error
+        if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
+            raise Unusable(f"cannot use {path} ({error})") from error
+        raise Damaged(str(error)) from error
+
+
+def open_database(
+    path: Path, schema: Schema, warn: Warn, *, wal: bool = False, timeout: float = 10.0
+) -> sqlite3.Connection:
+    """Open the file, created where it is missing. Raises Damaged, Unusable, Refused for a linked folder."""
+    with sqlite_errors(path):
+        _create_private(path, warn)
+        connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")  # the file may come with a foreign repository
+            connection.execute("BEGIN")  # read from one snapshot: another process may be creating the file
+            version = _version(connection, path, schema)
+            connection.execute("COMMIT")
+            if version == 0:
+                if wal:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("BEGIN IMMEDIATE")
+                if _version(connection, path, schema) == 0:
+                    schema.create(connection)
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _create_private(path: Path, warn: Warn) -> None:
+    """Set aside what is not a regular file, and create a missing file that only its owner can read.
+
+    An existing file is not opened: closing it would drop the locks of another thread's SQLite on it.
+    """
+    for each in (path, *(path.with_name(path.name + ending) for ending in _SIDECARS)):
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(each).st_mode):
+                set_aside_broken(each, "is not a regular file", warn)
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise Unusable(f"cannot create {path} ({error.strerror})") from error
+
+
+def _version(connection: sqlite3.Connection, path: Path, schema: Schema) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != (schema.application if version else 0):
+        raise Damaged("wrong application id")
+    if version > schema.version:
+        raise Unusable(
+            f"{path} has format version {version}, newer than the supported {schema.version}; "
+            "update repoagent"
+        )
+    if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+        raise Damaged("unknown tables")
+    return version
+
+
+def set_damaged_aside(path: Path, error: Exception, warn: Warn) -> None:
+    """Rename a damaged file; it is derived, so nothing is lost."""
+    set_aside_broken(path, f"is damaged or was not created by repoagent ({error})", warn)
+    for ending in _SIDECARS:
+        path.with_name(path.name + ending).unlink(missing_ok=True)
