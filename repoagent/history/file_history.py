@@ -235,12 +235,7 @@ class HistoryReport:
 
 
 def read_history(
-    worktree: WorkTree | Path,
-    path: str,
-    *,
-    revision: str = "HEAD",
-    limit: int = 20,
-    seconds: float = SECONDS,
+    worktree: WorkTree | Path, path: str, *, revision: str = "HEAD", limit: int = 20, seconds: float = SECONDS
 ) -> HistoryReport:
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) as `revision` has
     it, newest first, and who made all of them.

@@ -261,12 +261,7 @@ def _until(person: Author, last: str) -> str:
 
 
 def _person(person: Author) -> dict[str, object]:
-    return {
-        "name": person.name,
-        "commits": person.commits,
-        "first": person.first,
-        "last": person.last,
-    }
+    return {"name": person.name, "commits": person.commits, "first": person.first, "last": person.last}
 
 
 def _step(step: Step) -> dict[str, object]:

@@ -26,12 +26,7 @@ _RULES = (
     Rule("secret", Level.ERROR, "static", "The change adds a key, a token or a password."),
     Rule("conflict-marker", Level.ERROR, "static", "The change contains a conflict marker of git."),
     Rule("parse-error", Level.ERROR, "static", "A file that parsed before the change no longer does."),
-    Rule(
-        "removed-symbol",
-        Level.ERROR,
-        "static",
-        "Other code still imports or calls a removed name.",
-    ),
+    Rule("removed-symbol", Level.ERROR, "static", "Other code still imports or calls a removed name."),
     Rule("debug-leftover", Level.WARNING, "static", "A line looks left over from debugging."),
     Rule("partner-missing", Level.WARNING, "history", "A file that usually changes along is missing."),
     Rule(

@@ -64,9 +64,7 @@ def missing(
         if found and sure[file] < threshold + FURTHER:
             break
         if len(seen) >= SUPPORT:
-            found.append(
-                Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]),
-            )
+            found.append(Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]))
         if len(found) == limit:
             break
     return found

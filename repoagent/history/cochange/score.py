@@ -243,12 +243,7 @@ class Neighbor(NamedTuple):
 
 
 def neighbors(
-    view: View,
-    files: Sequence[int],
-    paths: Sequence[bytes],
-    *,
-    limit: int = 20,
-    min_score: float = 0.0,
+    view: View, files: Sequence[int], paths: Sequence[bytes], *, limit: int = 20, min_score: float = 0.0
 ) -> list[Neighbor]:
     """The neighbors of the asked `files`, best first, ties by path: at most `limit`, alive, none of the asked ones.
 

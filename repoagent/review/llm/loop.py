@@ -195,13 +195,7 @@ def review_chunk(
         recall=lambda query: search_memory(access.session.layout, query),
     )
     state = State().with_turn(Turn("user", REQUEST))
-    run(
-        _Timed(agent, clock),
-        offered,
-        state,
-        before_finish=found.object,
-        before_answer=found.insist,
-    )
+    run(_Timed(agent, clock), offered, state, before_finish=found.object, before_answer=found.insist)
     if found.only_words:
         raise ModelError(
             "the model does not report findings in the required form; try again, or use another --model"

@@ -18,15 +18,7 @@ from urllib.parse import quote_from_bytes
 from repoagent import __version__
 from repoagent.review.change import Change, split_lines
 from repoagent.review.finding import Finding, Level, Report, Suggestion
-from repoagent.review.output.formats import (
-    count,
-    plain,
-    plain_line,
-    region,
-    shorten,
-    shown,
-    writable,
-)
+from repoagent.review.output.formats import count, plain, plain_line, region, shorten, shown, writable
 from repoagent.review.rules import RULES, Rule
 
 

@@ -257,8 +257,7 @@ def test_hooks_that_git_tracks_are_the_team_s(repo: GitRepo, program: Path) -> N
     repo.commit("hooks")
     repo.git("config", "core.hooksPath", ".githooks")
     with pytest.raises(
-        Refused,
-        match=r"tracked by git.*add to commit-msg there: repoagent hook run commit-msg \"\$1\"",
+        Refused, match=r"tracked by git.*add to commit-msg there: repoagent hook run commit-msg \"\$1\""
     ):
         put(repo, program, "commit-msg")
     assert repo.status() == ""

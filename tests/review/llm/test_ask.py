@@ -194,8 +194,7 @@ def test_many_files_are_asked_about_in_parts_source_first_and_the_rest_is_named(
 
 
 @pytest.mark.parametrize(
-    ("model", "why"),
-    [("command:exit 3", "exit"), ("nonsense", "nonsense"), ("replay:/nowhere", "/nowhere")],
+    ("model", "why"), [("command:exit 3", "exit"), ("nonsense", "nonsense"), ("replay:/nowhere", "/nowhere")]
 )
 def test_without_a_model_there_is_a_note_and_no_failure(reviewing: Reviewing, model: str, why: str) -> None:
     answer = reviewing(model=model)

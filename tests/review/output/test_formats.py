@@ -156,8 +156,7 @@ def _rdjson_places_suggestions_by_whole_lines(given: Report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [("a\nb\n", "a\nb"), ("", ""), ("\n", None), ("a\r\n", "a"), ("a\n\n", "a\n")],
+    ("text", "told"), [("a\nb\n", "a\nb"), ("", ""), ("\n", None), ("a\r\n", "a"), ("a\n\n", "a\n")]
 )
 def test_a_suggestion_for_reviewdog_has_no_last_line_ending(text: str, told: str | None) -> None:
     one = finding(suggestion=Suggestion(Location("src/find.py", 4, 5), text))
