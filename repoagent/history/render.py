@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.git.process import git
-from repoagent.history.commit_details import BULK, Step, did, lines_of
-from repoagent.history.file_history import Author, Authors
-from repoagent.history.log import FileCommit
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import Neighbor
-    from repoagent.history.file_history import HistoryReport
+    from repoagent.history.commit_details import Step
+    from repoagent.history.file_history import Author, Authors, HistoryReport
+    from repoagent.history.log import FileCommit
     from repoagent.history.neighbors import Neighborhood
 
 Rate = Literal["high", "medium", "low"]
@@ -136,6 +135,8 @@ def history_block(
     telling, of which bulk commits are the last. Authors, subjects and symbols are other people's data: control
     and format characters are replaced and each is cut at a width, so a line can't forge another one.
     """
+    from repoagent.history.commit_details import Step
+
     found = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
     if not found or limit < 1:
         return ""
@@ -207,6 +208,8 @@ def plain(text: str, width: int) -> str:
 def worth(step: Step, place: int) -> float:
     """How much a commit tells of a file, `place` commits after the newest: symbols touched and many lines tell more,
     bulk commits and white space next to nothing."""
+    from repoagent.history.commit_details import BULK
+
     commit, touched = step.commit, step.touched
     lines = (commit.added or 0) + (commit.removed or 0)
     telling = 0.25 + min(math.log2(1 + lines) / 8, 1.0) + (1.0 if touched else 0.0)
@@ -239,6 +242,8 @@ def _size(line: str) -> int:
 
 
 def _line(step: Step) -> str:
+    from repoagent.history.commit_details import did, lines_of
+
     commit = step.commit
     author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
     when, short = plain(commit.date[:10], 10), plain(commit.short, 16)
@@ -265,6 +270,8 @@ def _person(person: Author) -> dict[str, object]:
 
 
 def _step(step: Step) -> dict[str, object]:
+    from repoagent.history.commit_details import did
+
     commit, touched = step.commit, step.touched
     return {
         "commit": commit.commit,

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree, is_full_id, layout
-from repoagent.history.index import miner, tree_paths
-from repoagent.history.index.reader import reach
+from repoagent.history.index.reader import IndexView, Reach, known, reach
 from repoagent.history.index.schema import (
+    BASE,
+    ENDS,
     Broken,
     NoCommits,
     NoIndex,
@@ -25,6 +26,7 @@ from repoagent.history.index.schema import (
     get,
     get_text,
     lacks_blobs,
+    open_to_read,
     open_to_write,
     put,
     put_away,
@@ -39,7 +41,6 @@ from repoagent.storage.locks import locked
 if TYPE_CHECKING:
     import sqlite3
 
-    from repoagent.history.index.reader import IndexView, Reach
 
 Progress = Callable[[int], None]
 LOCK = ".history.lock"
@@ -96,9 +97,19 @@ class Index:
     def resolve(self, revision: str) -> bytes:
         """The commit that a revision names, as an id in hexadecimal; looked up once. Raises UsageError, NoCommits."""
         if revision not in self._tips:
-            # a full id is looked up when it is walked from
-            self._tips[revision] = revision.encode() if is_full_id(revision) else self._resolve(revision)
+            peeled = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            result = git_output(self._top, "rev-parse", *peeled, ok=(0, 1, 128))
+            if result.returncode == 0:
+                self._tips[revision] = result.stdout.strip()
+            elif revision == "HEAD":
+                raise NoCommits("no history: this repository has no commits yet")
+            else:
+                raise UsageError(f"no such commit: {revision}; name a commit, branch or tag")
         return self._tips[revision]
+
+    def _tip(self, revision: str) -> bytes:
+        """The same, but a full id is taken for that of a commit, which saves a git process."""
+        return revision.encode() if is_full_id(revision) else self.resolve(revision)
 
     def update(
         self,
@@ -118,7 +129,7 @@ class Index:
         its id, is HEAD, the one whose tree is noted to answer at once. Raises UsageError for a revision that does not
         exist, NoCommits before the first commit, GitError.
         """
-        tip, head = self.resolve(revision), head or revision == "HEAD"
+        tip, head = self._tip(revision), head or revision == "HEAD"
         found = self._current(tip) if not rebuild and since is None else None
         if found is not None and not (head and self._is_of_another_tree(tip)):
             return found
@@ -147,12 +158,9 @@ class Index:
         connection = self._reader()
         if connection is None:
             return State(0)
-        from repoagent.history.index.reader import reach
-        from repoagent.history.index.schema import Broken, whole
-
         try:
             with whole(self._path):
-                return self._state(connection, reach(connection, self._top, self.resolve(revision)))
+                return self._state(connection, reach(connection, self._top, self._tip(revision)))
         except Broken:
             return State(0)
 
@@ -161,13 +169,12 @@ class Index:
 
         Raises UsageError for a revision that does not exist, NoCommits, and NoIndex when nothing has been mined.
         """
-        tip = self.resolve(revision)
+        tip = self._tip(revision)
         connection = self._reader()
         if connection is None:
             raise NoIndex("the history is not indexed yet; run `repoagent mine`")
         self._idle = None
         from repoagent.history.index.reader import IndexView, reach
-        from repoagent.history.index.schema import Broken, alive_at, whole
 
         try:
             with whole(self._path):
@@ -183,8 +190,6 @@ class Index:
 
     def _put_away(self, error: Exception) -> NoReturn:
         """Make room for a new index when this one turns out to be damaged as it is read."""
-        from repoagent.history.index.schema import put_away
-
         try:
             with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
                 put_away(self._path, self._warn)
@@ -193,21 +198,8 @@ class Index:
         self.close()
         raise NoIndex(f"{self._path} was damaged; the next command rebuilds it") from error
 
-    def _resolve(self, revision: str) -> bytes:
-        asked = f"{revision}^{{commit}}"
-        found = git_output(
-            self._top, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, ok=(0, 1, 128)
-        )
-        if found.returncode == 0:
-            return found.stdout.strip()
-        if revision == "HEAD":
-            raise NoCommits("no history: this repository has no commits yet")
-        raise UsageError(f"no such commit: {revision}; name a commit, branch or tag")
-
     def _reader(self) -> sqlite3.Connection | None:
         """An index that something has been mined into, or None."""
-        from repoagent.history.index.schema import Broken, get, open_to_read, whole
-
         connection = self._idle or open_to_read(self._path)
         if connection is None:
             return None
@@ -222,9 +214,6 @@ class Index:
 
     def _current(self, tip: bytes) -> State | None:
         """The state, if there is nothing to do for `tip`. What is not there to be read is to be made, by who writes."""
-        from repoagent.history.index.reader import known
-        from repoagent.history.index.schema import Broken, get, get_text, signature, whole
-
         connection = self._reader()
         if connection is None:
             return None
@@ -240,8 +229,6 @@ class Index:
 
     def _is_of_another_tree(self, tip: bytes) -> bool:
         """Whether the paths that are noted as alive are those of another commit than `tip`."""
-        from repoagent.history.index.schema import Broken, alive_at, whole
-
         try:
             with whole(self._path):
                 return self._idle is not None and alive_at(self._idle) != tip
@@ -249,8 +236,6 @@ class Index:
             return True
 
     def _state(self, connection: sqlite3.Connection, found: Reach) -> State:
-        from repoagent.history.index.schema import BASE, ENDS, get
-
         commits = get(connection, "done") + get(connection, "high") - BASE
         end = ENDS[get(connection, "ended")]
         since = get(connection, "since") if end == "date" else None
@@ -272,7 +257,7 @@ class Task(NamedTuple):
 
     tip: bytes
     deadline: float = float("inf")
-    progress: miner.Progress | None = None
+    progress: Progress | None = None
     since: int | None = None
     rebuild: bool = False
     head: bool = True
@@ -300,6 +285,8 @@ def catch_up(worktree: WorkTree, warn: Warn, task: Task) -> None:
 
 
 def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: Task) -> None:
+    from repoagent.history.index import miner, tree_paths
+
     top, tip, since, rebuild = worktree.top, task.tip, task.since, task.rebuild
     mark = signature(worktree)
     begun = get(connection, "high") > 0

@@ -172,7 +172,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
     # while there is no index, the files' own last commits are read as it is begun
     look = None if layout(worktree).history.exists() else _look(worktree, change, revision, stack)
     try:
-        tip = index.resolve(revision).decode("ascii")
+        tip = change.base or index.resolve("HEAD").decode("ascii")
         state = index.update(tip, seconds=MINING_SECONDS, head=change.kind in ("staged", "worktree", "diff"))
         view = index.view(tip)
     except NoCommits:

@@ -408,3 +408,12 @@ def test_an_error_that_has_ended_the_transaction_is_the_one_that_is_raised() -> 
             for _ in range(2):
                 connection.execute("INSERT OR ROLLBACK INTO one VALUES (1)")
         assert connection.execute("SELECT count(*) FROM one").fetchone() == (0,)
+
+
+def test_the_id_of_an_annotated_tag_resolves_to_its_commit(make_repo: Callable[[str], GitRepo]) -> None:
+    repo = make_repo("repo")
+    many(repo, 3)
+    repo.git("tag", "-a", "v1", "-m", "one", "main")
+    tag, commit = (git(repo.top, "rev-parse", name).strip() for name in ("v1", "main"))
+    with open_index(open_worktree(repo.top)) as index:
+        assert index.resolve(tag) == index.resolve("v1") == commit.encode() != tag.encode()
