@@ -1,9 +1,10 @@
-"""The change under review: which files, their blobs before and after, and the lines that differ."""
+"""The change under review: which files, their blobs before and after, and the lines that differ, as in a diff."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
@@ -56,3 +57,95 @@ class Change:
     read_new: Callable[[ChangedFile], bytes | None]
     read_lines: Callable[[ChangedFile], tuple[Lines, ...]]  # empty for a binary file
     own: bool = False  # the user pushes it, so its dismissals count
+
+
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
+    """The old start and length and the new start and length of a hunk header; None for any other line."""
+    match = _HUNK.match(line)
+    if match is None:
+        return None
+    old, old_count, new, new_count = (1 if part is None else int(part) for part in match.groups())
+    return old, old_count, new, new_count
+
+
+def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
+    """The changed parts of the hunk whose header is line `at`, and the index of the line after it. A truncated hunk
+    ends early."""
+    header = hunk_header(lines[at])
+    if header is None:
+        return [], at + 1
+    old, old_left, new, new_left = header
+    # for an empty side git gives the number of the line before
+    old, new = old + (old_left == 0), new + (new_left == 0)
+    parts: list[Lines] = []
+    removed: list[bytes] = []
+    added: list[bytes] = []
+    at += 1
+
+    def close() -> None:
+        if removed or added:
+            old_start = old - len(removed) - (not removed)
+            new_start = new - len(added) - (not added)
+            parts.append(Lines(old_start, tuple(removed), new_start, tuple(added)))
+            removed.clear()
+            added.clear()
+
+    while at < len(lines):
+        line = lines[at]
+        sign = line[:1]
+        if sign == b"\\":  # no newline at the end of the file
+            side = {b"-": removed, b"+": added}.get(lines[at - 1][:1])
+            if side:
+                side[-1] = side[-1].removesuffix(b"\n")
+        elif sign == b"-" and old_left:
+            removed.append(line[1:])
+            old, old_left = old + 1, old_left - 1
+        elif sign == b"+" and new_left:
+            added.append(line[1:])
+            new, new_left = new + 1, new_left - 1
+        elif sign in (b" ", b"\n", b"") and old_left and new_left:
+            close()
+            old, old_left, new, new_left = old + 1, old_left - 1, new + 1, new_left - 1
+        else:
+            break
+        at += 1
+    close()
+    return parts, at
+
+
+def diff_sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
+    """The sections of the output of `git diff`, in order: the first line (`diff --git ...`) and the hunks."""
+    lines = split_lines(patch)
+    head: bytes | None = None
+    hunks: list[Lines] = []
+    at = 0
+    while at < len(lines):
+        if lines[at].startswith(b"diff --git "):
+            if head is not None:
+                yield head, tuple(hunks)
+            head, hunks = lines[at], []
+        elif head is not None and lines[at].startswith(b"@@ "):
+            parts, at = read_hunk(lines, at)
+            hunks += parts
+            continue
+        at += 1
+    if head is not None:
+        yield head, tuple(hunks)
+
+
+def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
+    """The text after the change; None if the hunks do not apply."""
+    lines = split_lines(old)
+    new: list[bytes] = []
+    at = 0
+    for hunk in hunks:
+        start = hunk.old - 1 if hunk.removed else hunk.old
+        if start < at or tuple(lines[start : start + len(hunk.removed)]) != hunk.removed:
+            return None
+        new += lines[at:start]
+        new += hunk.added
+        at = start + len(hunk.removed)
+    return b"".join(new + lines[at:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +13,6 @@ from repoagent.review.finding import Finding, Location, find_in, read_last, revi
 from repoagent.review.untrusted import DISMISSED, is_foreign, tree_of
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
-from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
@@ -46,25 +44,14 @@ def dismissed_path(layout: Layout) -> Path:
     return reviews_dir(layout) / "dismissed.jsonl"
 
 
-def dismiss(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
-    """Record that a finding of the last report is wrong or does not matter; `finding_id` may be abbreviated.
+def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str = "") -> Finding:
+    """Record that a finding of the last report is wrong or does not matter ("dismissed"), is right and known
+    ("accepted"), or is to be shown again ("open"); `finding_id` may be abbreviated.
 
     Raises UsageError if the last report has no such finding, Busy or Refused if the record cannot be written.
     """
-    return _record(layout, finding_id, "dismissed", reason)
+    from repoagent.storage.secrets import mask
 
-
-def accept(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
-    """Record that a finding is right and known. Raises as `dismiss`."""
-    return _record(layout, finding_id, "accepted", reason)
-
-
-def reopen(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
-    """Show a finding again. Raises as `dismiss`."""
-    return _record(layout, finding_id, "open", reason)
-
-
-def _record(layout: Layout, finding_id: str, state: State, reason: str) -> Finding:
     finding = find_in(read_last(layout), finding_id)
     ensure(layout)
     record = {
@@ -75,7 +62,7 @@ def _record(layout: Layout, finding_id: str, state: State, reason: str) -> Findi
         "path": finding.location.path,
         "title": finding.title,
         "reason": mask(" ".join(reason.split())[:REASON]),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "time": jsonl.now(),
     }
     jsonl.append_record(dismissed_path(layout), record)
     return finding
@@ -121,34 +108,28 @@ def split_dismissed(
 ) -> tuple[list[Finding], list[Finding]]:
     """The open findings, and those dismissed by a verdict in `known`, by a comment at their lines, or by a trailer of
     the change's message. Trailers of a foreign change do not count, nor do comments that it adds."""
-    settled = {one.id for one in known.values() if one.state != "open"}
+    hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)
     texts = _Texts(change)
     kept: list[Finding] = []
     dismissed: list[Finding] = []
     for finding in findings:
-        gone = (
-            finding.id in settled
-            or any(_names(rules, finding.rule) and _is_about(path, finding) for rules, path in trailers)
-            or any(_names(rules, finding.rule) for rules in texts.comments(finding.location))
+        path = finding.location.path
+        rules = [
+            names for names, target in trailers
+            if target in ("", path, finding.key) or path.startswith(target.rstrip("/") + "/")
+        ]  # fmt: skip
+        hidden = finding.id in hidden_ids or any(
+            {ALL, finding.rule} & {name.strip().lower() for name in names.split(",")}
+            for names in (*rules, *texts.comments(finding.location))
         )
-        (dismissed if gone else kept).append(finding)
+        (dismissed if hidden else kept).append(finding)
     return kept, dismissed
 
 
 def ignored(message: str) -> list[tuple[str, str]]:
     """The rules and the path ("" for the whole change) of each `Review-Ignore` trailer."""
     return [(rules, path or "") for rules, path in _TRAILER.findall(message)]
-
-
-def _names(rules: str, rule: str) -> bool:
-    return bool({ALL, rule} & {name.strip().lower() for name in rules.split(",")})
-
-
-def _is_about(path: str, finding: Finding) -> bool:
-    """Whether a trailer's path is the finding's path, a folder above it, or its key."""
-    here = finding.location.path
-    return path in ("", here, finding.key) or here.startswith(path.rstrip("/") + "/")
 
 
 class _Texts:
@@ -161,24 +142,23 @@ class _Texts:
             self.files[file.path, False] = file
             self.files[file.old_path or file.path, True] = file
             self.files.setdefault((file.path, True), file)
-        self.known: dict[tuple[str, bool], list[bytes]] = {}
-        self.foreign = is_foreign(change)
+        self.texts: dict[tuple[str, bool], list[bytes]] = {}
 
-    def comments(self, place: Location) -> list[str]:
-        """The rules that comments on the lines of `place`, or on the line before, dismiss."""
-        if place.start < 1:
+    def comments(self, location: Location) -> list[str]:
+        """The rules that comments on the lines of `location`, or on the line before, dismiss."""
+        if location.start < 1:
             return []
-        lines = self.lines(place.path, old=place.old)
-        near = lines[max(0, place.start - 2) : place.end]
+        lines = self.lines(location.path, old=location.old)
+        near = lines[max(0, location.start - 2) : location.end]
         return [match[1].decode("utf-8", "replace") for line in near for match in COMMENT.finditer(line)]
 
     def lines(self, path: str, *, old: bool) -> list[bytes]:
-        if (path, old) not in self.known:
+        if (path, old) not in self.texts:
             file = self.files.get((path, old))
             read = self.change.read_old if old else self.change.read_new
             lines = ((read(file) or b"") if file else b"").split(b"\n")
-            if file and self.foreign and not old:
+            if file and not old and is_foreign(self.change):
                 for hunk in self.change.read_lines(file):
                     lines[hunk.new - 1 : hunk.new - 1 + len(hunk.added)] = [b""] * len(hunk.added)
-            self.known[path, old] = lines
-        return self.known[path, old]
+            self.texts[path, old] = lines
+        return self.texts[path, old]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from datetime import datetime, timezone
 from enum import IntEnum
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Level(IntEnum):
@@ -113,7 +113,8 @@ class Report:
         return max((finding.level for finding in self.findings), default=None)
 
 
-VERSION = 1
+VERSION = 2  # of the saved last report
+LOG_VERSION = 1
 LEAST = 4  # characters of an id that identify a finding
 MOST = 500  # findings of a report that are saved
 
@@ -143,16 +144,25 @@ def log_path(layout: Layout) -> Path:
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
     """A record of each past review, the oldest first, without those of a newer version."""
-    return (
-        line for line in jsonl.read_records(log_path(layout), warn=warn) if line.get("version") == VERSION
-    )
+    from repoagent.storage import jsonl
+
+    records = jsonl.read_records(log_path(layout), warn=warn)
+    return (record for record in records if record.get("version") == LOG_VERSION)
 
 
-def _log(layout: Layout, report: Report) -> None:
+def save_last(layout: Layout, report: Report) -> None:
+    """Save `report` as the last one and append a record to the log. Raises Refused or Busy if it cannot be written."""
+    from repoagent.storage import jsonl
+
+    ensure(layout)
+    findings = [*report.findings, *report.dismissed][:MOST]
+    last = {"title": report.title, "base": report.base, "head": report.head}
+    last_report = {**last, "findings": [as_data(finding) for finding in findings]}
+    jsonl.write_document(last_path(layout), last_report, version=VERSION)
     levels = [finding.level for finding in report.findings]
-    line = {
-        "version": VERSION,
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    record = {
+        "version": LOG_VERSION,
+        "time": jsonl.now(),
         "title": report.title,
         "head": report.head,
         "files": report.files,
@@ -163,108 +173,96 @@ def _log(layout: Layout, report: Report) -> None:
         "tokens": report.tokens,
         "cost": report.cost,
     }
-    jsonl.append_record(log_path(layout), line)
-
-
-def save_last(layout: Layout, report: Report) -> None:
-    """Save `report` as the last one and append a record to the log. Raises Refused or Busy if it cannot be written."""
-    ensure(layout)
-    found = [*report.findings, *report.dismissed][:MOST]
-    value = {
-        "title": report.title,
-        "base": report.base,
-        "head": report.head,
-        "findings": [{"id": finding.id, **as_data(finding)} for finding in found],
-    }
-    jsonl.write_document(last_path(layout), value, version=VERSION)
-    _log(layout, report)
+    jsonl.append_record(log_path(layout), record)
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
     """The last report; None if there is none or it cannot be read."""
+    from repoagent.storage import jsonl
+
     value = jsonl.read_document(last_path(layout), version=VERSION, warn=warn)
     if value is None:
         return None
     raw = value.get("findings")
-    found = [from_data(one) for one in raw if isinstance(one, dict)] if isinstance(raw, list) else []
-    return LastReport(
-        str(value.get("title", "")),
-        str(value.get("base", "")),
-        str(value.get("head", "")),
-        tuple(one for one in found if one is not None),
-    )
+    findings = [from_data(item) for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+    title, base, head = (str(value.get(name, "")) for name in ("title", "base", "head"))
+    return LastReport(title, base, head, tuple(finding for finding in findings if finding is not None))
 
 
 def find_in(last: LastReport | None, finding_id: str) -> Finding:
     """The finding whose id starts with `finding_id`. Raises UsageError unless there is exactly one."""
     if last is None:
         raise UsageError("there is no review yet; run `repoagent review` first")
-    wanted = finding_id.strip().lower()
-    if len(wanted) < LEAST:
+    prefix = finding_id.strip().lower()
+    if len(prefix) < LEAST:
         raise UsageError(f"finding id {finding_id!r} is too short; give at least {LEAST} characters")
-    found = [one for one in last.findings if one.id.startswith(wanted)]
-    ids = sorted({one.id for one in found})
-    if len(ids) > 1:
-        raise UsageError(f"finding id {finding_id} is ambiguous ({', '.join(ids)}); give more characters")
-    if not ids:
+    matches = {finding.id: finding for finding in reversed(last.findings) if finding.id.startswith(prefix)}
+    if len(matches) > 1:
+        ids = ", ".join(sorted(matches))
+        raise UsageError(f"finding id {finding_id} is ambiguous ({ids}); give more characters")
+    if not matches:
         raise UsageError(
             f"the last review ({last.title or 'of a change'}) has no finding {finding_id}; use an id that it printed, "
             "or run `repoagent review` again"
         )
-    return found[0]
+    return matches.popitem()[1]
 
 
 def as_data(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON data, without its id."""
-    suggestion = finding.suggestion
+    """A finding as JSON data, for reports and for the saved last one."""
+    location, suggestion = finding.location, finding.suggestion
     return {
+        "id": finding.id,
         "rule": finding.rule,
         "level": finding.level.word,
         "title": finding.title,
-        "place": _place(finding.location),
         "body": finding.body,
+        "path": location.path,
+        "start": location.start or None,
+        "end": location.end or None,
+        "old": location.old,
         "key": finding.key,
         "quote": finding.quote,
-        "evidence": [[one.commit, one.time, one.subject] for one in finding.evidence],
+        "evidence": [commit._asdict() for commit in finding.evidence],
         "suggestion": None
         if suggestion is None
-        else {"place": _place(suggestion.location), "text": suggestion.text},
+        else {
+            "path": suggestion.location.path,
+            "start": suggestion.location.start,
+            "end": suggestion.location.end,
+            "text": suggestion.text,
+        },
         "confidence": finding.confidence,
     }
 
 
 def from_data(value: Mapping[str, Any]) -> Finding | None:
     """The inverse of `as_data`; None for any other value."""
+
+    def text(name: str, record: Mapping[str, Any] = value) -> str:
+        if not isinstance(record[name], str):
+            raise TypeError(name)
+        return str(record[name])
+
     try:
-        suggestion = value["suggestion"]
-        confidence = value["confidence"]
-        return Finding(
-            rule=_text(value["rule"]),
-            level=Level[_text(value["level"]).upper()],
-            title=_text(value["title"]),
-            location=_read_place(value["place"]),
-            body=_text(value["body"]),
-            key=_text(value["key"]),
-            quote=_text(value["quote"]),
-            evidence=tuple(Evidence(_text(c), int(t), _text(s)) for c, t, s in value["evidence"]),
-            suggestion=None
-            if suggestion is None
-            else Suggestion(_read_place(suggestion["place"]), _text(suggestion["text"])),
-            confidence=None if confidence is None else float(confidence),
+        suggestion, confidence = value["suggestion"], value["confidence"]
+        location = Location(
+            text("path"), int(value["start"] or 0), int(value["end"] or 0), bool(value["old"])
         )
+        return Finding(
+            text("rule"), Level[text("level").upper()], text("title"), location, text("body"), text("key"),
+            text("quote"),
+            tuple(
+                Evidence(text("commit", commit), int(commit["time"]), text("subject", commit))
+                for commit in value["evidence"]
+            ),
+            None
+            if suggestion is None
+            else Suggestion(
+                Location(text("path", suggestion), int(suggestion["start"]), int(suggestion["end"])),
+                text("text", suggestion),
+            ),
+            None if confidence is None else float(confidence),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def _place(place: Location) -> dict[str, Any]:
-    return {"path": place.path, "start": place.start, "end": place.end, "old": place.old}
-
-
-def _read_place(value: Mapping[str, Any]) -> Location:
-    return Location(_text(value["path"]), int(value["start"]), int(value["end"]), bool(value["old"]))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.review.finding import Finding, Report
-from repoagent.storage.secrets import MASK
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -102,13 +101,15 @@ def _order(finding: Finding) -> tuple[int, str, int, str, str]:
 
 def _texts(change: Change, findings: Sequence[Finding], secrets: Sequence[str]) -> dict[str, bytes]:
     """The new texts of the files with findings, for code frames, with the secrets masked."""
-    wanted = {
+    paths = {
         finding.location.path for finding in findings if finding.location.start and not finding.location.old
     }
-    found: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     for file in change.files:
-        if file.path in wanted and (text := change.read_new(file)) is not None:
+        if file.path in paths and (text := change.read_new(file)) is not None:
             for secret in secrets:
+                from repoagent.storage.secrets import MASK
+
                 text = text.replace(secret.encode("utf-8", "surrogateescape"), MASK.encode())
-            found[file.path] = text
-    return found
+            texts[file.path] = text
+    return texts

@@ -102,21 +102,16 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
         return read_regular(layout.config) or b""
     if texts:
         return texts[0]
-    return _blob(worktree, change.head, CONFIG)
+    from repoagent.git.process import OFFLINE, git
+    from repoagent.review.diff.select import read_blob
 
-
-def _blob(worktree: WorkTree, commit: str, path: str) -> bytes:
-    """The file `path` of a commit, b"" where it has none."""
-    from repoagent.git.process import OFFLINE, git, git_output
-
-    if not git(
-        worktree.top, "--literal-pathspecs", "ls-tree", "--full-tree", commit, "--", path, env=OFFLINE
-    ):
+    listing = ("--literal-pathspecs", "ls-tree", "--full-tree", change.head, "--", CONFIG)
+    if not git(worktree.top, *listing, env=OFFLINE):
         return b""
-    done = git_output(worktree.top, "cat-file", "blob", f"{commit}:{path}", env=OFFLINE, ok=(0, 1, 128))
-    if done.returncode:
-        raise Refused(f"this partial clone lacks {path} of {commit[:12]}; run `git fetch --refetch`")
-    return done.stdout
+    data = read_blob(worktree.top, f"{change.head}:{CONFIG}")
+    if data is None:
+        raise Refused(f"this partial clone lacks {CONFIG} of {change.head[:12]}; run `git fetch --refetch`")
+    return data
 
 
 def ignored_before(change: Change, worktree: WorkTree) -> bytes:

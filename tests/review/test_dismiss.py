@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused, UsageError
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.dismissals import (
-    accept,
-    dismiss,
     dismissed_path,
     ignored,
-    reopen,
+    record_verdict,
     split_dismissed,
     verdicts,
 )
@@ -77,14 +75,14 @@ def at(line: int, rule: str = "correctness", *, old: bool = False) -> Finding:
 
 def test_without_a_review_there_is_nothing_to_dismiss(place: Layout) -> None:
     with pytest.raises(UsageError, match="run `repoagent review` first"):
-        dismiss(place, "4f1c2e")
+        record_verdict(place, "4f1c2e", "dismissed")
     save_last(place, Report("the staged change", 1, [FOUND]))
     for name in ("", FOUND.id[:3]):
         with pytest.raises(UsageError, match="is too short"):
-            accept(place, name)
+            record_verdict(place, name, "accepted")
     for name in ("0000", FOUND.id + "0"):
         with pytest.raises(UsageError, match="the staged change"):
-            dismiss(place, name)
+            record_verdict(place, name, "dismissed")
     assert not dismissed_path(place).exists()
 
 
@@ -98,28 +96,28 @@ def test_an_id_that_is_short_for_two(place: Layout) -> None:
         pytest.skip("no two of them begin alike")
     save_last(place, Report("x", 1, found))
     with pytest.raises(UsageError, match="is ambiguous"):
-        dismiss(place, start)
+        record_verdict(place, start, "dismissed")
 
 
 def test_dismissed_is_remembered_wherever_the_lines_go(place: Layout) -> None:
     other = FOUND._replace(quote="c = 4\n")
     save_last(place, Report("x", 1, [FOUND], dismissed=[other]))
-    assert dismiss(place, FOUND.id[:6].upper(), reason="by design\nreally") == FOUND
+    assert record_verdict(place, FOUND.id[:6].upper(), "dismissed", reason="by design\nreally") == FOUND
     moved = FOUND._replace(location=Location("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
     assert told(place, moved, other) == [other]
-    accept(place, other.id)
+    record_verdict(place, other.id, "accepted")
     assert told(place, moved, other) == []
     assert [(one.state, one.reason, one.rule) for one in verdicts(place).values()] == [
         ("dismissed", "by design really", "correctness"), ("accepted", "", "correctness"),
     ]  # fmt: skip
-    reopen(place, FOUND.id)
+    record_verdict(place, FOUND.id, "open")
     assert told(place, moved, other) == [moved]
     assert (place.root / ".gitignore").read_text() == "*\n"
 
 
 def test_what_people_and_newer_versions_leave_in_the_file(place: Layout) -> None:
     save_last(place, Report("x", 1, [FOUND]))
-    dismiss(place, FOUND.id)
+    record_verdict(place, FOUND.id, "dismissed")
     path = dismissed_path(place)
     line = path.read_text()
     newer = json.dumps({"version": 2, "id": FOUND.id, "state": "open"})
@@ -143,7 +141,7 @@ def test_what_people_and_newer_versions_leave_in_the_file(place: Layout) -> None
 def test_a_secret_in_a_reason_is_masked(place: Layout) -> None:
     token = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
     save_last(place, Report("x", 1, [FOUND]))
-    dismiss(place, FOUND.id, reason=f"it is only {token}")
+    record_verdict(place, FOUND.id, "dismissed", reason=f"it is only {token}")
     assert token not in dismissed_path(place).read_text()
 
 
@@ -192,7 +190,7 @@ places = st.builds(Location, texts, st.integers(0, 9), st.integers(0, 9), st.boo
 findings = st.builds(
     Finding, texts, st.sampled_from(Level), texts, places, texts, texts, texts,
     st.lists(st.builds(Evidence, texts, st.integers(), texts), max_size=2).map(tuple),
-    st.none() | st.builds(Suggestion, places, texts), st.none() | st.floats(0, 1),
+    st.none() | st.builds(Suggestion, places.map(lambda place: place._replace(old=False)), texts), st.none() | st.floats(0, 1),
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
     from repoagent.review.change import Change
     from repoagent.review.diff.select import ChangeSelector, How
+    from repoagent.review.dismissals import State
     from repoagent.review.finding import Report
     from repoagent.storage.layout import Layout
 
@@ -116,21 +117,21 @@ def _verb(name: str, line: str) -> click.Command:
     @pass_session
     def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
         from repoagent.git.worktree import layout
-        from repoagent.review import dismissals
         from repoagent.review.diff.select import open_repository
+        from repoagent.review.dismissals import record_verdict
 
         worktree, _, _ = open_repository(Path.cwd())
-        remember = dismissals.dismiss if name == "dismiss" else dismissals.accept
-        found = remember(layout(worktree), finding, reason=reason)
+        state: State = "dismissed" if name == "dismiss" else "accepted"
+        found = record_verdict(layout(worktree), finding, state, reason=reason)
         terminal = session.terminal()
         if as_json:
             import json
 
             terminal.result(
-                json.dumps({"version": 1, "id": found.id, "rule": found.rule, "state": f"{name}ed"}) + "\n"
+                json.dumps({"version": 1, "id": found.id, "rule": found.rule, "state": state}) + "\n"
             )
         else:
-            terminal.note(f"{name}ed: {found.title}")
+            terminal.note(f"{state}: {found.title}")
 
     return verb
 

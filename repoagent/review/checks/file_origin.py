@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -116,8 +117,6 @@ def has_mark(text: bytes | None) -> bytes | None:
 
 def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
     """The attributes of these paths after the change; for a foreign change, those before it. One git call."""
-    from repoagent.review.diff.read import decoded
-
     if not paths:
         return Attributes()
     how = {
@@ -132,7 +131,7 @@ def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
     except GitError:  # --source is of git 2.40, and a partial clone may lack the file
         return Attributes()
     found: dict[tuple[str, str], set[str]] = {}
-    fields = decoded(out).split("\0")
+    fields = os.fsdecode(out).split("\0")
     for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
         found.setdefault((name, value), set()).add(path)
 
@@ -166,8 +165,6 @@ def says_linguist(paths: Collection[str]) -> bool:
 def marked(top: Path, change: Change, paths: Sequence[str]) -> Collection[str]:
     """Those of the paths that contain what may be a mark or a linguist attribute; one git call, whose matches are
     candidates only."""
-    from repoagent.review.diff.read import decoded
-
     if not paths:
         return ()
     patterns = [word for text in (*_GREP, _SAID) for word in ("-e", text)]
@@ -181,5 +178,5 @@ def marked(top: Path, change: Change, paths: Sequence[str]) -> Collection[str]:
         )  # fmt: skip
     except GitError:  # a partial clone lacks one of them
         return ()
-    names = decoded(out).split("\0")[:-1]
+    names = os.fsdecode(out).split("\0")[:-1]
     return [name.removeprefix(f"{change.head}:") if change.head else name for name in names]

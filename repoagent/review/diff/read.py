@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from repoagent.git.process import OFFLINE, GitError, git, git_output
+from repoagent.errors import Refused, UsageError
+from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.git.worktree import WorkTree
-from repoagent.review.change import Change, ChangedFile, Lines, Status
-from repoagent.review.diff.select import ChangeSelector, Comparison, compare
-from repoagent.review.diff.stdin import apply_hunks, sections
+from repoagent.review.change import Change, ChangedFile, Lines, Status, apply_hunks, diff_sections
+from repoagent.review.diff.select import ChangeSelector, Comparison, compare, read_blob
 
 SUBMODULE = "160000"
 _STATUS: dict[str, Status] = {
@@ -21,44 +21,27 @@ _STATUS: dict[str, Status] = {
     "C": "copied",
     "T": "type changed",
 }
-UNMERGED = "U"
 
 
 def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
     """The files that `git diff --raw -z` printed, in its order, and the paths of those that are unmerged."""
     files: list[ChangedFile] = []
     unmerged: list[str] = []
-    for old_mode, new_mode, old, new, letter, paths in _entries(out):
-        if letter == UNMERGED:
-            unmerged.append(paths[0])
-        elif letter in _STATUS:
-            files.append(
-                ChangedFile(
-                    paths[-1], _STATUS[letter], paths[0], _some(old), _some(new), _some(old_mode), _some(new_mode)
-                )
-            )  # fmt: skip
-    there = {file.path for file in files}
-    # `git diff HEAD` lists an unmerged file twice: as unmerged, and as it is in the work tree
-    return [file for file in files if file.path not in set(unmerged)], [
-        path for path in unmerged if path in there or path
-    ]
-
-
-def _entries(out: bytes) -> Iterator[tuple[str, str, str, str, str, tuple[str, ...]]]:
-    """Modes, blobs, the letter and the paths of each entry: one path, or for a rename and a copy two."""
     fields = iter(os.fsdecode(out).split("\0"))
     for field in fields:
         if not field.startswith(":"):
             continue
         old_mode, new_mode, old, new, status = field[1:].split(" ")
-        letter = status[:1]
-        paths = (next(fields), next(fields)) if letter in "RC" else (next(fields),)
-        yield old_mode, new_mode, old, new, letter, paths
-
-
-def _some(text: str) -> str:
-    """ "" for the null object name or mode."""
-    return text if text.strip("0") else ""
+        path = next(fields)
+        new_path = next(fields) if status[0] in "RC" else path
+        if status[0] == "U":
+            unmerged.append(path)
+        elif status[0] in _STATUS:
+            # the null object name or mode is that of a missing side
+            sides = (text if text.strip("0") else "" for text in (old, new, old_mode, new_mode))
+            files.append(ChangedFile(new_path, _STATUS[status[0]], path, *sides))
+    # `git diff HEAD` lists an unmerged file twice: as unmerged, and as it is in the work tree
+    return [file for file in files if file.path not in unmerged], unmerged
 
 
 _PATCH = ("-p", "-U0", "--no-color", "--diff-algorithm=default", "--no-indent-heuristic", "--full-index")
@@ -120,35 +103,34 @@ class Texts:
 
     def _read_lines(self) -> dict[str, tuple[Lines, ...]]:
         try:
-            found = list(sections(self._diff(self._cwd, "--no-literal-pathspecs", self._pathspecs)))
+            sections = list(diff_sections(self._diff(self._cwd, "--no-literal-pathspecs", self._pathspecs)))
         except GitError:  # a partial clone lacks a blob
             return {file.path: self._read_one(file) for file in self._all}
         # a file that becomes a link is listed as deleted and added
         files = [file for file in self._all for _ in range(1 + (file.status == "type changed"))]
-        if len(files) != len(found):
+        if len(files) != len(sections):
             return {file.path: self._read_one(file) for file in self._all}
         lines: dict[str, tuple[Lines, ...]] = {}
-        for file, (_, hunks) in zip(files, found, strict=True):
+        for file, (_, hunks) in zip(files, sections, strict=True):
             lines[file.path] = lines.get(file.path, ()) + hunks
         return lines
 
-    def _read_one(self, file: ChangedFile, *how: str) -> tuple[Lines, ...]:
-        paths = dict.fromkeys((file.old_path, file.path))
+    def _read_one(self, file: ChangedFile, *options: str) -> tuple[Lines, ...]:
+        paths = list(dict.fromkeys((file.old_path, file.path)))
         try:
-            found = list(sections(self._diff(self._top, "--literal-pathspecs", list(paths), *how)))
+            patch = self._diff(self._top, "--literal-pathspecs", paths, *options)
         except GitError:
             return ()
-        return tuple(hunk for _, hunks in found for hunk in hunks)
+        return tuple(hunk for _, hunks in diff_sections(patch) for hunk in hunks)
 
-    def _diff(self, cwd: Path, how: str, paths: Sequence[str], *options: str) -> bytes:
-        return git(cwd, how, "diff", *_PATCH, *options, *self._arguments, "--", *paths, env=OFFLINE)
+    def _diff(self, cwd: Path, literal: str, paths: Sequence[str], *options: str) -> bytes:
+        return git(cwd, literal, "diff", *_PATCH, *options, *self._arguments, "--", *paths, env=OFFLINE)
 
     def _blob(self, blob: str) -> bytes | None:
         if not blob:
             return None
         if blob not in self._blobs:
-            done = git_output(self._top, "cat-file", "blob", blob, env=OFFLINE, ok=(0, 1, 128))
-            data = done.stdout if done.returncode == 0 else None
+            data = read_blob(self._top, blob)
             self._size += len(data or b"")
             if self._size > _CACHED:
                 self._blobs.clear()
@@ -157,20 +139,10 @@ class Texts:
         return self._blobs[blob]
 
 
-def decoded(path: bytes) -> str:
-    """A path from git as text; see `ChangedFile.path`."""
-    return os.fsdecode(path)
-
-
 _RAW = ("--raw", "-z", "--no-abbrev")
 _SAME = (
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-relative",
-    "--ignore-submodules=none",
-    "--submodule=short",
-    "-l400",
-)
+    "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none", "--submodule=short", "-l400",
+)  # fmt: skip
 _SIMILAR, _EQUAL = "-M", "-M100%"
 
 
@@ -186,26 +158,27 @@ def read_change(
         from repoagent.review.diff.stdin import read_stdin_change
 
         return read_stdin_change(worktree, head, selector, bare=bare)
-    found = compare(worktree, head, selector, bare=bare)
+    sides = compare(worktree, head, selector, bare=bare)
     cwd = selector.cwd or worktree.top
-    everything, unmerged, arguments = _files(cwd, found.arguments, selector.pathspecs)
-    if found.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified
+    listed, unmerged, arguments = _files(cwd, sides.arguments, selector.pathspecs)
+    if sides.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified
         unmerged = _unmerged(cwd, selector.pathspecs)
-    files: Sequence[ChangedFile] = [file for file in everything if file.path not in set(unmerged)]
-    for parent in found.parents:
-        files = _unlike(worktree.top, found, files, parent)
-    beside = everything
-    if selector.pathspecs:  # the change has files that the review leaves out
-        beside = _files(worktree.top, found.arguments, ())[0]
-    hiding = found.kind in ("range", "commit") and any(
-        file.path.rpartition("/")[2] == ".gitattributes" for file in beside
-    )  # attributes that come with the change do not decide which of its files have lines
-    texts = Texts(worktree.top, arguments, everything, cwd=cwd, pathspecs=selector.pathspecs, shown=hiding)
-    own = {path for file in files for path in (file.path, file.old_path)}
-    earlier = found.earlier | ({path for file in beside for path in (file.path, file.old_path)} - own)
+    files: Sequence[ChangedFile] = [file for file in listed if file.path not in unmerged]
+    for parent in sides.parents:
+        files = _unlike(worktree.top, sides, files, parent)
+    # with pathspecs the change has files that the review leaves out
+    every = _files(worktree.top, sides.arguments, ())[0] if selector.pathspecs else listed
+    # attributes that come with the change do not decide which of its files have lines
+    shown = sides.kind in ("range", "commit") and any(
+        file.path.rpartition("/")[2] == ".gitattributes" for file in every
+    )
+    texts = Texts(worktree.top, arguments, listed, cwd=cwd, pathspecs=selector.pathspecs, shown=shown)
+    paths, every_path = (
+        {path for file in some for path in (file.path, file.old_path)} for some in (files, every)
+    )
     change = Change(
-        found.kind, found.title, tuple(files), found.base, found.head, found.message, earlier, found.author,
-        texts.old, texts.new, texts.lines,
+        sides.kind, sides.title, tuple(files), sides.base, sides.head, sides.message,
+        sides.earlier | (every_path - paths), sides.author, texts.old, texts.new, texts.lines,
     )  # fmt: skip
     return change, tuple(f"{path} has unresolved conflicts" for path in unmerged)
 
@@ -220,9 +193,15 @@ def _files(
         try:
             out = git(cwd, "--no-literal-pathspecs", "diff", *_RAW, *arguments, "--", *pathspecs, env=OFFLINE)
         except GitError as error:
-            _check_pathspec(error)
+            reason = error.stderr.partition("fatal: ")[2]
+            if "pathspec" in reason or "outside repository" in reason:
+                raise UsageError(reason.splitlines()[0]) from error
             if renames == _EQUAL:
-                _check_complete(error)
+                if "promisor" in error.stderr or "lazy fetching" in error.stderr:
+                    raise Refused(
+                        "this partial clone lacks trees of the change, and a review never fetches; "
+                        "run `git fetch --refetch --filter=blob:none`"
+                    ) from error
                 raise
         else:
             break
@@ -237,27 +216,9 @@ def _unmerged(cwd: Path, pathspecs: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(os.fsdecode(entry.partition(b"\t")[2]) for entry in out.split(b"\0") if entry))
 
 
-def _check_pathspec(error: GitError) -> None:
-    from repoagent.errors import UsageError
-
-    reason = error.stderr.partition("fatal: ")[2]
-    if "pathspec" in reason or "outside repository" in reason:
-        raise UsageError(reason.splitlines()[0]) from error
-
-
-def _check_complete(error: GitError) -> None:
-    from repoagent.errors import Refused
-
-    if "promisor" in error.stderr or "lazy fetching" in error.stderr:
-        raise Refused(
-            "this partial clone lacks trees of the change, and a review never fetches; "
-            "run `git fetch --refetch --filter=blob:none`"
-        ) from error
-
-
-def _unlike(top: Path, found: Comparison, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
+def _unlike(top: Path, sides: Comparison, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
     """Those that also differ from this parent of a merge: only these were edited in the merge."""
-    compare = ("--cached", parent) if found.kind == "staged" else (parent, *filter(None, (found.head,)))
+    compare = ("--cached", parent) if sides.kind == "staged" else (parent, *filter(None, (sides.head,)))
     out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compare, "--", env=OFFLINE)
     differ = {os.fsencode(file.path) for file in parse_raw(out)[0]}
     return [file for file in files if os.fsencode(file.path) in differ]

@@ -16,7 +16,6 @@ from repoagent.errors import UsageError
 from repoagent.git.facts import current_branch
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree, open_at_head
-from repoagent.history.log import TimedGit
 from repoagent.review.change import Kind
 
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
@@ -57,6 +56,25 @@ def _bare(cwd: Path) -> tuple[WorkTree, str | None] | None:
     return WorkTree(folder, folder, folder, True, None, lines[2]), head.decode().strip() or None
 
 
+def read_blob(top: Path, name: str) -> bytes | None:
+    """The blob `name` (an id, or COMMIT:PATH); None if it is missing, also where a partial clone lacks it."""
+    done = git_output(top, "cat-file", "blob", name, env=OFFLINE, ok=(0, 1, 128))
+    return done.stdout if done.returncode == 0 else None
+
+
+def resolve_commit(top: Path, name: str) -> str | None:
+    """The full id of the commit that `name` resolves to; None for other objects and missing ones."""
+    peeled = ("--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    done = git_output(top, "rev-parse", *peeled, env=OFFLINE, ok=(0, 1, 128))
+    return done.stdout.decode().strip() or None if done.returncode == 0 else None
+
+
+def merge_base(top: Path, *commits: str) -> str | None:
+    """The merge base of the first commit with the others; None if there is none."""
+    done = git_output(top, "merge-base", *commits, env=OFFLINE, ok=(0, 1, 128))
+    return done.stdout.decode().strip() or None if done.returncode == 0 else None
+
+
 _COMMITS = 300  # of a branch; a longer one is not a single piece of work
 _SECONDS = 0.15
 _DEFAULTS = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
@@ -82,47 +100,48 @@ def fork_refs(worktree: WorkTree, tip: str) -> list[str]:
     return [name for name in chosen if name not in own and at.get(name) != tip]
 
 
-def changed_paths(worktree: WorkTree, tip: str, without: Sequence[str], *, first: int = 0) -> set[str]:
-    """The paths changed by commits that `tip` reaches and `without` does not: at most 300 (or `first`) commits without
-    merges, at most 0.15 s."""
-    walk = TimedGit(
-        worktree.top, "log", "--format=", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff",
-        "--no-color", f"--max-count={first or _COMMITS}", tip, *(f"^{name}" for name in without), "--",
-        deadline=time.monotonic() + _SECONDS,
-    )  # fmt: skip
+def _paths_of_commits(
+    top: Path, tip: str, without: Sequence[str], most: int
+) -> tuple[list[frozenset[str]], bool]:
+    """The paths of each commit, without merges, that `tip` reaches and `without` does not, of at most `most` commits
+    that git lists within 0.15 s; and whether time ran out. Raises GitError."""
+    from repoagent.history.log import TimedGit
+
+    data, late = TimedGit(
+        top, "log", "--format=%x01", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff", "--no-color",
+        f"--max-count={most}", tip, *(f"^{name}" for name in without), "--", deadline=time.monotonic() + _SECONDS,
+    ).read()  # fmt: skip
+    names = [entry.split(b"\0") for entry in data.split(b"\x01")[1:]]
+    if late and names:
+        names[-1].pop()  # may be cut
+    return [
+        frozenset(os.fsdecode(name.lstrip(b"\n")) for name in entry if name.strip(b"\n")) for entry in names
+    ], late
+
+
+def changed_paths(top: Path, tip: str, without: Sequence[str]) -> frozenset[str]:
+    """The paths changed by the commits that `tip` reaches and `without` does not: by the last 300, as far as git lists
+    them within 0.15 s."""
     try:
-        data, late = walk.read()
+        return frozenset().union(*_paths_of_commits(top, tip, without, _COMMITS)[0])
     except GitError:  # a broken ref, or a partial clone without its trees
-        return set()
-    names = data.split(b"\0")
-    return {os.fsdecode(name.lstrip(b"\n")) for name in (names[:-1] if late else names) if name.strip(b"\n")}
+        return frozenset()
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> list[frozenset[str]] | None:
-    """The paths of each commit, without merges, that `tip` reaches and `base` does not; None if there are more than
-    `most`, or if it takes longer than 0.15 s."""
-    walk = TimedGit(
-        top, "log", "--format=%x01", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff", "--no-color",
-        f"--max-count={most + 1}", tip, f"^{base}", "--",
-        deadline=time.monotonic() + _SECONDS,
-    )  # fmt: skip
+    """The paths of each commit that `tip` reaches and `base` does not; None if there are more than `most`, or if git
+    takes too long."""
     try:
-        data, late = walk.read()
+        commits, late = _paths_of_commits(top, tip, (base,), most + 1)
     except GitError:  # a partial clone lacks its trees
         return None
-    entries = data.split(b"\x01")[1:]
-    if late or len(entries) > most:
-        return None
-    return [
-        frozenset(os.fsdecode(name.lstrip(b"\n")) for name in entry.split(b"\0") if name.strip(b"\n"))
-        for entry in entries
-    ]
+    return None if late or len(commits) > most else commits
 
 
 def earlier_on_branch(worktree: WorkTree, tip: str) -> frozenset[str]:
     """The paths changed on the current branch up to the commit `tip`; empty on the default branch without upstream."""
     without = fork_refs(worktree, tip)
-    return frozenset(changed_paths(worktree, tip, without)) if without else frozenset()
+    return changed_paths(worktree.top, tip, without) if without else frozenset()
 
 
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
@@ -211,73 +230,59 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compa
         if not staged:
             raise UsageError("there is no commit yet to compare the work tree with; stage the files instead")
         return Comparison("staged", "the staged change", ("--cached",), "", author=author_ident(worktree))
-    author = author_ident(worktree)
     kind: Kind = "staged" if staged else "worktree"
     title = "the staged change" if staged else "the changes of the work tree"
-    arguments = ("--cached", head) if staged else (head,)
-    merged = _merged(worktree)
-    before = amended_parents(worktree, head) if staged and not merged else None
-    if before is not None and (before or head not in _cut_off(worktree)):
-        base, *others = (*before, "")[: max(1, len(before))]
-        both = {path for tip in others for path in _both_sides(worktree, base, tip)}
-        return Comparison(
-            kind, f"{title} (amends {head[:10]})", ("--cached", base or _empty_tree(worktree)), base, "", "",
-            (earlier_on_branch(worktree, base) if base else frozenset()) | both, author, tuple(others),
-        )  # fmt: skip
-    found = Comparison(kind, title, arguments, head, earlier=earlier_on_branch(worktree, head), author=author)
-    if not merged:
-        return found
-    both = {path for tip in merged for path in _both_sides(worktree, head, tip)}
-    return found._replace(title=f"{title} (a merge)", parents=merged, earlier=found.earlier | both)
+    cached = ("--cached",) if staged else ()
+    parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD"), head
+    amended = amended_parents(worktree, head) if staged and not parents else None
+    if parents:
+        title += " (a merge)"
+    elif amended is not None and (amended or head not in _ids_in(worktree.common_dir / "shallow")):
+        base, *others = amended or ("",)
+        title, parents = f"{title} (amends {head[:10]})", tuple(others)
+    earlier = earlier_on_branch(worktree, base) if base else frozenset()
+    return Comparison(
+        kind, title, (*cached, base or _empty_tree(worktree)), base,
+        earlier=earlier | _both_sides(worktree, base, parents), author=author_ident(worktree), parents=parents,
+    )  # fmt: skip
 
 
-def _merged(worktree: WorkTree) -> tuple[str, ...]:
-    """The commits of a merge in progress."""
+def _ids_in(path: Path) -> tuple[str, ...]:
+    """The ids in a file of the git directory, such as MERGE_HEAD and `shallow`; none if it does not exist."""
     try:
-        return tuple((worktree.git_dir / "MERGE_HEAD").read_text().split())
+        return tuple(path.read_text().split())
     except OSError:
         return ()
 
 
-def _cut_off(worktree: WorkTree) -> set[str]:
-    """The commits whose parents a shallow clone lacks."""
-    try:
-        return set((worktree.common_dir / "shallow").read_text().split())
-    except OSError:
-        return set()
-
-
-def _both_sides(worktree: WorkTree, one: str, other: str) -> set[str]:
-    """The paths that either side of a merge changed since they forked."""
-    return changed_paths(worktree, one, (other,)) | changed_paths(worktree, other, (one,))
+def _both_sides(worktree: WorkTree, base: str, others: Sequence[str]) -> frozenset[str]:
+    """The paths that either side of a merge of `base` and `others` changed since they forked."""
+    pairs = [pair for other in others for pair in ((base, other), (other, base))]
+    return frozenset().union(*(changed_paths(worktree.top, tip, (other,)) for tip, other in pairs))
 
 
 def _commit(worktree: WorkTree, name: str) -> Comparison:
-    commit = resolve(worktree, name)
+    commit = _resolve(worktree, name)
     out = git(
         worktree.top, "log", "-1", "--no-mailmap", "--encoding=UTF-8", "--format=%P%x00%an <%ae>%x00%h %s%x00%B",
         commit, "--", env=OFFLINE,
     )  # fmt: skip
     parents, author, title, message = out.split(b"\0", 3)
     base, *others = os.fsdecode(parents).split() or [""]
-    if not base and commit in _cut_off(worktree):
+    if not base and commit in _ids_in(worktree.common_dir / "shallow"):
         raise UsageError(f"the clone is shallow and lacks the parent of {name}; run `git fetch --deepen=1`")
-    earlier: frozenset[str] = frozenset()
-    if base:
-        earlier = earlier_on_branch(worktree, base)
-    earlier |= {path for other in others for path in _both_sides(worktree, base, other)}
+    earlier = earlier_on_branch(worktree, base) if base else frozenset()
     return Comparison(
         "commit", f"commit {title.decode(errors='replace')}", (base or _empty_tree(worktree), commit), base, commit,
-        message.decode(errors="replace"), earlier, author, tuple(others),
+        message.decode(errors="replace"), earlier | _both_sides(worktree, base, others), author, tuple(others),
     )  # fmt: skip
 
 
 def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
     """Compare `new` with its merge base with `old`."""
-    before, head = resolve(worktree, old), resolve(worktree, new)
-    done = git_output(worktree.top, "merge-base", before, head, env=OFFLINE, ok=(0, 1, 128))
-    base = done.stdout.decode().strip()
-    if not base:
+    before, head = _resolve(worktree, old), _resolve(worktree, new)
+    base = merge_base(worktree.top, before, head)
+    if base is None:
         shallow = (worktree.common_dir / "shallow").exists()
         raise UsageError(
             f"{old} and {new} have no common ancestor"
@@ -292,19 +297,16 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
     message = "\n".join(text.decode(errors="replace") for _, _, text in commits)
     return Comparison(
         "range", f"{title} ({count})", (base, head), base, head, message,
-        frozenset(changed_paths(worktree, head, (base,))), commits[0][0] if commits else b"",
+        changed_paths(worktree.top, head, (base,)), commits[0][0] if commits else b"",
     )  # fmt: skip
 
 
-def resolve(worktree: WorkTree, name: str) -> str:
-    """The full id of the commit that `name` resolves to. Raises UsageError if there is none."""
-    done = git_output(
-        worktree.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}",
-        env=OFFLINE, ok=(0, 1, 128),
-    )  # fmt: skip
-    if done.returncode:
+def _resolve(worktree: WorkTree, name: str) -> str:
+    """The same, or UsageError if there is none."""
+    commit = resolve_commit(worktree.top, name)
+    if commit is None:
         raise UsageError(f"there is no commit {name}: name a commit, a branch or a tag")
-    return done.stdout.decode().strip()
+    return commit
 
 
 def _empty_tree(worktree: WorkTree) -> str:

@@ -1,117 +1,29 @@
-"""Read a unified diff: its hunks without context, and the change that a diff on standard input describes."""
+"""Read the change that a unified diff on standard input describes."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import field
 from fnmatch import fnmatchcase
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.process import OFFLINE, git_output
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.patch.files import unquote
-from repoagent.review.change import Change, ChangedFile, Lines, Status, split_lines
-from repoagent.review.diff.select import ChangeSelector, author_ident
-
-_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_NO_NEWLINE = b"\\"
-
-
-def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
-    """The old start and length and the new start and length of a hunk header; None for any other line."""
-    found = _HUNK.match(line)
-    if found is None:
-        return None
-    old, old_count, new, new_count = (1 if part is None else int(part) for part in found.groups())
-    return old, old_count, new, new_count
-
-
-def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
-    """The changed parts of the hunk whose header is line `at`, and the index of the line after it. A truncated hunk
-    ends early."""
-    header = hunk_header(lines[at])
-    if header is None:
-        return [], at + 1
-    old, old_left, new, new_left = header
-    # for an empty side git gives the number of the line before
-    old, new = old + (old_left == 0), new + (new_left == 0)
-    found: list[Lines] = []
-    removed: list[bytes] = []
-    added: list[bytes] = []
-    at += 1
-
-    def close() -> None:
-        if removed or added:
-            old_at = old - len(removed) - (not removed)
-            new_at = new - len(added) - (not added)
-            found.append(Lines(old_at, tuple(removed), new_at, tuple(added)))
-            removed.clear()
-            added.clear()
-
-    while at < len(lines):
-        line = lines[at]
-        kind = line[:1]
-        if kind == _NO_NEWLINE:
-            _cut_newline(lines[at - 1][:1], removed, added)
-        elif kind == b"-" and old_left:
-            removed.append(line[1:])
-            old, old_left = old + 1, old_left - 1
-        elif kind == b"+" and new_left:
-            added.append(line[1:])
-            new, new_left = new + 1, new_left - 1
-        elif kind in (b" ", b"\n", b"") and old_left and new_left:
-            close()
-            old, old_left, new, new_left = old + 1, old_left - 1, new + 1, new_left - 1
-        else:
-            break
-        at += 1
-    close()
-    return found, at
-
-
-def _cut_newline(kind: bytes, removed: list[bytes], added: list[bytes]) -> None:
-    side = {b"-": removed, b"+": added}.get(kind)
-    if side:
-        side[-1] = side[-1].removesuffix(b"\n")
-
-
-def sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
-    """The sections of the output of `git diff`, in order: the first line (`diff --git ...`) and the hunks."""
-    lines = split_lines(patch)
-    head: bytes | None = None
-    found: list[Lines] = []
-    at = 0
-    while at < len(lines):
-        if lines[at].startswith(b"diff --git "):
-            if head is not None:
-                yield head, tuple(found)
-            head, found = lines[at], []
-        elif head is not None and lines[at].startswith(b"@@ "):
-            hunk, at = read_hunk(lines, at)
-            found += hunk
-            continue
-        at += 1
-    if head is not None:
-        yield head, tuple(found)
-
-
-def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
-    """The text after the change; None if the hunks do not apply."""
-    lines = split_lines(old)
-    new: list[bytes] = []
-    at = 0
-    for hunk in hunks:
-        start = hunk.old - 1 if hunk.removed else hunk.old
-        if start < at or tuple(lines[start : start + len(hunk.removed)]) != hunk.removed:
-            return None
-        new += lines[at:start]
-        new += hunk.added
-        at = start + len(hunk.removed)
-    return b"".join(new + lines[at:])
-
+from repoagent.review.change import (
+    Change,
+    ChangedFile,
+    Lines,
+    Status,
+    apply_hunks,
+    hunk_header,
+    read_hunk,
+    split_lines,
+)
+from repoagent.review.diff.select import ChangeSelector, author_ident, read_blob
 
 _INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*")
 _MODE = re.compile(rb"(old|new|deleted file|new file) mode (\d{6})\s*")
@@ -138,93 +50,79 @@ def read_stdin_change(
 
     Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
     """
-    parts = [part for part in _parts(selector.diff) if _fits(part, selector.pathspecs)]
-    if not parts and selector.diff.strip() and not selector.pathspecs:
+    sections = [section for section in _sections(selector.diff) if _matches(section, selector.pathspecs)]
+    if not sections and selector.diff.strip() and not selector.pathspecs:
         raise UsageError("standard input is not a unified diff; use the output of `git diff`")
-    known = _blobs(worktree, {blob for part in parts for blob in part.blobs if blob})
+    blobs = _full_ids(worktree, {blob for section in sections for blob in section.blobs if blob})
     files: dict[ChangedFile, tuple[Lines, ...]] = {}
-    for part in parts:
-        old, new = (known.get(blob, "") for blob in part.blobs)
-        path = part.old if part.status == "deleted" else part.new
-        old_path = part.old if part.status in ("renamed", "copied") else path
-        modes = (part.modes.get("old", ""), part.modes.get("new", ""))
-        files[ChangedFile(path, part.status, old_path, old, new, *modes)] = tuple(part.lines)
+    for section in sections:
+        old, new = (blobs.get(blob, "") for blob in section.blobs)
+        path = section.old if section.status == "deleted" else section.new
+        old_path = section.old if section.status in ("renamed", "copied") else path
+        modes = (section.modes.get("old", ""), section.modes.get("new", ""))
+        files[ChangedFile(path, section.status, old_path, old, new, *modes)] = tuple(section.lines)
 
-    def read(blob: str) -> bytes | None:
-        if not blob:
-            return None
-        done = git_output(worktree.top, "cat-file", "blob", blob, env=OFFLINE, ok=(0, 1, 128))
-        return done.stdout if done.returncode == 0 else None
+    def read_old(file: ChangedFile) -> bytes | None:
+        return read_blob(worktree.top, file.old_blob) if file.old_blob else None
 
     def read_new(file: ChangedFile) -> bytes | None:
         if file.status == "deleted":
             return None
-        found = read(file.new_blob)
-        if found is not None:
-            return found
-        old = b"" if file.status == "added" else read(file.old_blob)
+        text = read_blob(worktree.top, file.new_blob) if file.new_blob else None
+        if text is not None:
+            return text
+        old = b"" if file.status == "added" else read_old(file)
         return None if old is None else apply_hunks(old, files[file])
 
     author = b"" if bare or head is None else author_ident(worktree)
     return Change(
         "diff", "the diff on standard input", tuple(files), "", "", "", frozenset(), author,
-        lambda file: read(file.old_blob), read_new, lambda file: files[file],
+        read_old, read_new, lambda file: files[file],
     ), ()  # fmt: skip
 
 
-def _fits(part: _FileSection, pathspecs: tuple[str, ...]) -> bool:
+def _matches(section: _FileSection, pathspecs: tuple[str, ...]) -> bool:
     """Whether a path equals a pathspec, is below it, or matches it as a pattern; git cannot match names in a text."""
-    if not pathspecs:
-        return True
-    return any(
+    return not pathspecs or any(
         path == spec.rstrip("/") or path.startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
-        for path in (part.old, part.new)
+        for path in (section.old, section.new)
         for spec in pathspecs
     )
 
 
-def _parts(diff: bytes) -> Iterator[_FileSection]:
+def _sections(diff: bytes) -> Iterator[_FileSection]:
     lines = split_lines(diff.replace(b"\r\n", b"\n") if b"\r\n@@ " in diff else diff)
-    part: _FileSection | None = None
+    section: _FileSection | None = None
     at = 0
     while at < len(lines):
         line = lines[at]
         if line.startswith(b"diff --git "):
-            if part is not None:
-                yield part
-            part = _new_section(line)
+            if section is not None:
+                yield section
+            section = _new_section(line)
         elif line.startswith(b"--- ") and at + 1 < len(lines) and lines[at + 1].startswith(b"+++ "):
-            if part is None or part.lines:
-                if part is not None:
-                    yield part
-                part = _FileSection()
-            _set_names(part, line, lines[at + 1])
-            at += 2
-            continue
-        elif part is not None and hunk_header(line) is not None:
+            if section is None or section.lines:
+                if section is not None:
+                    yield section
+                section = _FileSection()
+            _set_names(section, line, lines[at + 1])
+            at += 1
+        elif section is not None and (header := hunk_header(line)):
             hunks, end = read_hunk(lines, at)
-            _check(lines, at, end, part)
-            part.lines += hunks
-            at = end
-            continue
-        elif part is not None and not part.lines:
-            _read_extended(part, line)
+            signs = [each[:1] for each in lines[at + 1 : end]]
+            same = len(signs) - signs.count(b"-") - signs.count(b"+") - signs.count(b"\\")
+            if (signs.count(b"-") + same, signs.count(b"+") + same) != header[1::2]:
+                raise UsageError(
+                    f"the diff of {section.new or section.old} is truncated or was edited: the number of lines in a "
+                    "hunk does not match its header"
+                )
+            section.lines += hunks
+            at = end - 1
+        elif section is not None and not section.lines:
+            _read_extended_header(section, line)
         at += 1
-    if part is not None:
-        yield part
-
-
-def _check(lines: list[bytes], at: int, end: int, part: _FileSection) -> None:
-    _, old, _, new = hunk_header(lines[at]) or (0, 0, 0, 0)
-    body = lines[at + 1 : end]
-    removed = sum(line[:1] == b"-" for line in body)
-    added = sum(line[:1] == b"+" for line in body)
-    same = sum(line[:1] in (b" ", b"\n", b"") for line in body)
-    if (removed + same, added + same) != (old, new):
-        raise UsageError(
-            f"the diff of {part.new or part.old} is truncated or was edited: the number of lines in a hunk does not "
-            "match its header"
-        )
+    if section is not None:
+        yield section
 
 
 def _new_section(line: bytes) -> _FileSection:
@@ -232,68 +130,53 @@ def _new_section(line: bytes) -> _FileSection:
     text = os.fsdecode(line[len(b"diff --git ") :].rstrip(b"\r\n"))
     if text.startswith('"') and '" "' in text:
         old, _, new = text.partition('" "')
-        return _FileSection(_plain(f'{old}"'), _plain(f'"{new}'))
+        return _FileSection(_file_name(f'{old}"'), _file_name(f'"{new}'))
     half = len(text) // 2
-    return (
-        _FileSection(_plain(text[:half]), _plain(text[half + 1 :]))
-        if text[half : half + 1] == " "
-        else _FileSection()
+    if text[half : half + 1] != " ":
+        return _FileSection()
+    return _FileSection(_file_name(text[:half]), _file_name(text[half + 1 :]))
+
+
+def _set_names(section: _FileSection, old_line: bytes, new_line: bytes) -> None:
+    old, new = (
+        _file_name(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in (old_line, new_line)
     )
+    if old == _NOTHING:
+        section.status, old = "added", new
+    elif new == _NOTHING:
+        section.status, new = "deleted", old
+    section.old, section.new = old, new
 
 
-def _set_names(part: _FileSection, old: bytes, new: bytes) -> None:
-    before, after = (_plain(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in (old, new))
-    if before == _NOTHING:
-        part.old, part.new, part.status = after, after, "added"
-    elif after == _NOTHING:
-        part.old, part.new, part.status = before, before, "deleted"
-    else:
-        part.old, part.new = before, after
+def _read_extended_header(section: _FileSection, line: bytes) -> None:
+    if match := _INDEX.fullmatch(line):
+        old, new = (blob.decode() if blob.strip(b"0") else "" for blob in (match[1], match[2]))
+        section.blobs = old, new
+        if match[3]:
+            section.modes.update(old=match[3].decode(), new=match[3].decode())
+    elif match := _MODE.fullmatch(line):
+        side = match[1].decode()
+        section.modes["old" if side in ("old", "deleted file") else "new"] = match[2].decode()
+        if side in ("new file", "deleted file"):
+            section.status = "added" if side == "new file" else "deleted"
+    elif match := _MOVE.fullmatch(line.rstrip(b"\r\n")):
+        section.status = "renamed" if match[1] == b"rename" else "copied"
+        setattr(section, "old" if match[2] == b"from" else "new", unquote(os.fsdecode(match[3])))
 
 
-def _read_extended(part: _FileSection, line: bytes) -> None:
-    if found := _INDEX.fullmatch(line):
-        part.blobs = (_some(found[1]), _some(found[2]))
-        if found[3]:
-            part.modes.update(old=found[3].decode(), new=found[3].decode())
-    elif found := _MODE.fullmatch(line):
-        kind, mode = found[1].decode(), found[2].decode()
-        part.modes["old" if kind in ("old", "deleted file") else "new"] = mode
-        if kind in ("new file", "deleted file"):
-            part.status = "added" if kind == "new file" else "deleted"
-    elif found := _MOVE.fullmatch(line.rstrip(b"\r\n")):
-        name = unquote(os.fsdecode(found[3]))
-        part.status = "renamed" if found[1] == b"rename" else "copied"
-        if found[2] == b"from":
-            part.old = name
-        else:
-            part.new = name
-
-
-def _plain(name: str) -> str:
+def _file_name(text: str) -> str:
     """A file name of a diff without quotes and without `a/` or `b/`."""
-    found = unquote(name)
-    if found == _NOTHING:
-        return found
-    return found[2:] if found[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else found
+    name = unquote(text)
+    return name[2:] if name[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else name
 
 
-def _some(blob: bytes) -> str:
-    return blob.decode() if blob.strip(b"0") else ""
-
-
-def _blobs(worktree: WorkTree, names: set[str]) -> dict[str, str]:
+def _full_ids(worktree: WorkTree, names: set[str]) -> dict[str, str]:
     """The full ids of the abbreviated `names` that are blobs of the repository."""
     if not names:
         return {}
     abbreviated = sorted(names)
     stdin = "".join(f"{name}^{{blob}}\n" for name in abbreviated).encode()
-    done = git_output(
-        worktree.top, "cat-file", "--batch-check=%(objectname)", stdin=stdin, env=OFFLINE, ok=(0, 128)
-    )
-    found = done.stdout.decode("utf-8", "replace").splitlines()
-    return {
-        name: line
-        for name, line in zip(abbreviated, found, strict=False)
-        if len(line) in (40, 64) and " " not in line
-    }
+    batch = ("cat-file", "--batch-check=%(objectname)")
+    done = git_output(worktree.top, *batch, stdin=stdin, env=OFFLINE, ok=(0, 128))
+    ids = done.stdout.decode("utf-8", "replace").splitlines()
+    return {name: oid for name, oid in zip(abbreviated, ids, strict=False) if is_full_id(oid)}

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.git.process import OFFLINE, git, git_output
+from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector
-from repoagent.review.dismissals import ALL, ignored
+from repoagent.review.diff.select import ChangeSelector, merge_base, resolve_commit
 from repoagent.review.rules import RULES
 
 SECONDS = 60.0  # for a model, unless review.max_seconds is set: the user waits for git
@@ -87,22 +86,23 @@ def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pus
     and commits that the remote has are skipped. After a rebase only what is new to the remote counts, as far as its
     branches are known here: nothing is fetched.
     """
-    found: dict[tuple[str, str], PushedRef] = {}
+    pushed: dict[tuple[str, str], PushedRef] = {}
     notes = []
-    known: list[str] | None = None
+    tips: list[str] | None = None
     for name, local, theirs in _refs(lines):
-        head = _commit(worktree, local)
+        head = resolve_commit(worktree.top, local)
         if head is None:
             continue
-        if known is None:
-            known = _known(worktree, remote)
-        there = [commit for commit in (_commit(worktree, theirs), *known) if commit is not None]
-        base = _nearest(worktree, head, there)
+        if tips is None:
+            tips = _remote_tips(worktree, remote)
+        known = resolve_commit(worktree.top, theirs) if theirs.strip("0") else None
+        bases = [*filter(None, [known]), *tips]
+        base = merge_base(worktree.top, head, *bases) if bases else None
         if base is None:
             notes.append(f"{name} was not reviewed: the remote has no commit to compare it with")
         elif base != head:
-            found.setdefault((base, head), PushedRef(name, base, head))
-    changes = list(found.values())
+            pushed.setdefault((base, head), PushedRef(name, base, head))
+    changes = list(pushed.values())
     if len(changes) > MOST:
         notes.append(f"{len(changes) - MOST} of {len(changes)} branches and tags were not reviewed")
     return changes[:MOST], notes
@@ -120,31 +120,13 @@ def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
             yield name.removeprefix("refs/heads/").removeprefix("refs/"), oid, theirs
 
 
-def _commit(worktree: WorkTree, name: str) -> str | None:
-    """The commit that an object name or a tag resolves to; None for other objects and missing ones."""
-    if not name.strip("0"):
-        return None
-    done = git_output(
-        worktree.top, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", env=OFFLINE, ok=(0, 1, 128)
-    )
-    return done.stdout.decode().strip() or None if done.returncode == 0 else None
-
-
-def _known(worktree: WorkTree, remote: str) -> list[str]:
+def _remote_tips(worktree: WorkTree, remote: str) -> list[str]:
     """The known tips of the branches of the remote; of all remotes if it is a URL."""
     order = ("for-each-ref", "--sort=-committerdate", f"--count={_REFS}", "--format=%(objectname)")
     for pattern in (f"refs/remotes/{remote}/", "refs/remotes/"):
         if names := git(worktree.top, *order, pattern).decode().split():
             return list(dict.fromkeys(names))
     return []
-
-
-def _nearest(worktree: WorkTree, head: str, there: list[str]) -> str | None:
-    """The merge base of `head` with the commits `there`; None if there is none."""
-    if not there:
-        return None
-    done = git_output(worktree.top, "merge-base", head, *there, env=OFFLINE, ok=(0, 1, 128))
-    return done.stdout.decode().strip() or None if done.returncode == 0 else None
 
 
 _SCISSORS = re.compile(r"(?m)^\S+ -{8,} >8 -{8,}$")
@@ -165,8 +147,12 @@ def read_message(path: Path) -> str:
 
 def unknown_trailers(message: str) -> list[str]:
     """A sentence for each Review-Ignore trailer without effect: it names an unknown rule, or none."""
+    if not (trailers := _IGNORE.findall(message)):
+        return []
+    from repoagent.review.dismissals import ALL, ignored
+
     sentences = []
-    for line in _IGNORE.findall(message):
+    for line in trailers:
         rules = [name.strip().lower() for rule, _ in ignored(line) for name in rule.split(",")]
         wrong = [name for name in rules if name not in RULES and name != ALL]
         if not rules or wrong:

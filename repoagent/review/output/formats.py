@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repoagent import display_text
 from repoagent.review.change import Change, split_lines
-from repoagent.review.finding import Finding, Location, Report, Suggestion
+from repoagent.review.finding import Finding, Location, Report, Suggestion, as_data
 
 _RENDERERS = {
     "json": "repoagent.review.output.formats:render_json",
@@ -59,43 +59,14 @@ def report_data(report: Report) -> dict[str, object]:
         "files": report.files,
         "rules": list(report.rules),
         "worst": None if worst is None else worst.word,
-        "findings": [_finding(finding) for finding in report.findings],
-        "dismissed": [_finding(finding) for finding in report.dismissed],
+        "findings": [as_data(finding) for finding in report.findings],
+        "dismissed": [as_data(finding) for finding in report.dismissed],
         "dropped": report.dropped,
         "unseen": list(report.unseen),
         "notes": list(report.notes),
         "model": report.model or None,
         "tokens": report.tokens,
         "cost": report.cost,
-    }
-
-
-def _finding(finding: Finding) -> dict[str, object]:
-    place, suggestion = finding.location, finding.suggestion
-    return {
-        "id": finding.id,
-        "rule": finding.rule,
-        "level": finding.level.word,
-        "title": finding.title,
-        "body": finding.body,
-        "path": place.path,
-        "start": place.start or None,
-        "end": place.end or None,
-        "old": place.old,
-        "key": finding.key,
-        "quote": finding.quote,
-        "evidence": [
-            {"commit": one.commit, "time": one.time, "subject": one.subject} for one in finding.evidence
-        ],
-        "suggestion": None
-        if suggestion is None
-        else {
-            "path": suggestion.location.path,
-            "start": suggestion.location.start,
-            "end": suggestion.location.end,
-            "text": suggestion.text,
-        },
-        "confidence": finding.confidence,
     }
 
 

@@ -412,8 +412,8 @@ def test_an_error_that_has_ended_the_transaction_is_the_one_that_is_raised() -> 
 
 def test_the_id_of_an_annotated_tag_resolves_to_its_commit(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("repo")
-    many(repo, 3)
-    repo.git("tag", "-a", "v1", "-m", "one", "main")
-    tag, commit = (git(repo.top, "rev-parse", name).strip() for name in ("v1", "main"))
+    repo.commit(a="1\n")
+    repo.git("tag", "-a", "v1", "-m", "one")
+    tag, commit = (git(repo.top, "rev-parse", name).strip() for name in ("v1", "HEAD"))
     with open_index(open_worktree(repo.top)) as index:
         assert index.resolve(tag) == index.resolve("v1") == commit.encode() != tag.encode()

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.review.change import Lines, split_lines
-from repoagent.review.diff.stdin import apply_hunks, read_hunk, sections
+from repoagent.review.change import Lines, apply_hunks, diff_sections, read_hunk, split_lines
 from tests.conftest import GitRepo
 from tests.review.diff.test_change import only, read, told
 
@@ -34,7 +33,7 @@ def test_hunks_turn_the_old_text_into_the_new_one(
     one, two = b"".join(old), b"".join(new)
     one, two = (one[:-1] if cut_old else one), (two[:-1] if cut_new else two)
     patch = _patch(split_lines(one), split_lines(two), context)
-    ((_, hunks),) = sections(patch)
+    ((_, hunks),) = diff_sections(patch)
     assert apply_hunks(one, hunks) == two
     for hunk in hunks:
         assert hunk.removed or hunk.added
@@ -108,9 +107,9 @@ def test_an_empty_diff_is_an_empty_change(repo: GitRepo) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_text_breaks_the_reader(noise: bytes) -> None:
-    from repoagent.review.diff.stdin import _parts
+    from repoagent.review.diff.stdin import _sections
 
     try:
-        list(_parts(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n" + noise))
+        list(_sections(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n" + noise))
     except UsageError:
         return

@@ -9,7 +9,7 @@ import pytest
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.memory.identity.store import remember
 from repoagent.memory.notes import add_note
-from repoagent.review.dismissals import dismiss
+from repoagent.review.dismissals import record_verdict
 from repoagent.review.finding import Report, save_last
 from tests.review.llm.conftest import WORSE, Reviewing, finding
 
@@ -72,7 +72,7 @@ def test_orders_in_the_memory_the_history_and_what_was_dismissed(reviewing: Revi
     reviewing.script.replies(finding(lines="4", quote="        result += price or 0", title=ORDER) + NOTHING)
     (found,) = reviewing().findings
     save_last(place, Report("x", 1, [found]))
-    dismiss(place, found.id, reason=f"so\n{ORDER}")
+    record_verdict(place, found.id, "dismissed", reason=f"so\n{ORDER}")
     (reviewing.script.folder / "answer").unlink(missing_ok=True)
     answer = reviewing(model=obedient(reviewing), afresh=True)
     assert answer.error is None
