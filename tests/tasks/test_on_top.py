@@ -338,7 +338,7 @@ def test_the_command_says_what_it_left_and_takes_the_ways_on(
     shown = capsys.readouterr()
     assert (shown.out, "f.txt (line 1)" in shown.err) == ("restored: g.txt\n", True)
     assert run_command(cli, "repoagent", [*restore, "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["left"] == ["f.txt"]
+    assert json.loads(capsys.readouterr().out)["skipped"] == ["f.txt"]
     assert run_command(cli, "repoagent", [*restore, "--whole"]) == 0
     assert "saved copies: .repoagent/runs/" in capsys.readouterr().out
     assert run_command(cli, "repoagent", restore) == 1

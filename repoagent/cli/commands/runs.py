@@ -1,37 +1,36 @@
-"""`repoagent runs`: the group, what its commands share, and `list` (the default) and `delete`.
+"""`repoagent runs`: the group, what its commands share, and `list` (the default), `show` and `delete`.
 
-The other commands are in runs_show (show) and runs_control (message, pause, resume, stop, wait, diff, restore).
+runs_control has the others: message, pause, resume, stop, wait, diff and restore.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.sanitize import one_line, paint
-from repoagent.cli.ui.table import Cell, Column, ago, table
-from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
+from repoagent.cli.repository import Repository, open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page, plural
+from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from repoagent.cli.ui.terminal import Terminal
-    from repoagent.git.worktree import WorkTree
-    from repoagent.storage.layout import Layout
+    from repoagent.llm.conversation import Turn
     from repoagent.tasks.runs.list import Run
 
+__all__ = ["command"]
+
 F = TypeVar("F", bound=Callable[..., Any])
-VERSION = 1
-ON_A_TERMINAL = 20  # runs; --all shows the others
+_ON_A_TERMINAL = 20  # runs; --all shows the others
 STATES = """\b
 States:
   running, paused       alive; paused by `runs pause`
@@ -45,34 +44,19 @@ States:
   unreadable            its run.json is broken or from a newer repoagent"""
 
 
-class RunsCommand(NamedTuple):
-    """The repository and the terminal of a command."""
+def find(repo: Repository, name: str) -> Run:
+    """The run that `name` names. Raises UsageError."""
+    from repoagent.tasks.runs.list import find
 
-    worktree: WorkTree
-    layout: Layout
-    terminal: Terminal
-    cwd: Path
-
-    def find(self, name: str) -> Run:
-        """The run that `name` names. Raises UsageError."""
-        from repoagent.tasks.runs.list import find
-
-        return find(self.layout, name, warn=self.terminal.warn)
-
-    def shown(self, path: Path) -> str:
-        """The path of one of our files: relative to the current folder or, if shorter, absolute."""
-        near = os.path.relpath(path, self.cwd)
-        return near if len(near) < len(str(path)) else str(path)
+    return find(repo.layout, name, warn=repo.terminal.warn)
 
 
-def opened(session: Session) -> RunsCommand:
-    """Open the current repository. Raises UsageError outside one."""
-    from repoagent.git.worktree import layout, open_worktree
-
-    cwd = Path.cwd()
-    worktree = open_worktree(cwd)
-    place = layout(worktree)
-    return RunsCommand(worktree, place, session.open(place)[1], cwd)
+def find_ended(repo: Repository, name: str) -> Run:
+    """The run that `name` names. Raises Busy if it is alive."""
+    run = find(repo, name)
+    if run.alive:
+        raise Busy(f"{run.name} is alive; stop it first with `repoagent runs stop {run.short}`")
+    return run
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -94,7 +78,7 @@ def list_options(command: F) -> F:
         click.option("--all", "everything", is_flag=True, help="List all runs, on a terminal too."),
         click.option(
             "-n", "--limit", type=click.IntRange(min=1), metavar="N",
-            help=f"List the newest N. [default: {ON_A_TERMINAL} on a terminal]",
+            help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
         ),
         click.option("--live", is_flag=True, help="List only runs that are alive."),
     ):  # fmt: skip
@@ -105,7 +89,7 @@ def list_options(command: F) -> F:
 run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
 
 
-def as_object(run: Run) -> dict[str, object]:
+def _as_object(run: Run) -> dict[str, object]:
     """A run as JSON data: its `run.json`, its current state and its files."""
     from repoagent.tasks.runs.record import to_dict
 
@@ -121,29 +105,26 @@ def as_object(run: Run) -> dict[str, object]:
     }
 
 
-def report(here: RunsCommand, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
+def report(repo: Repository, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
     """Report what a command did to `runs`: a sentence, or JSON."""
-    if as_json:
-        from repoagent.tasks.runs.list import refreshed
+    if not as_json:
+        repo.terminal.result(f"{sentence}\n")
+        return
+    from repoagent.tasks.runs.list import refreshed
 
-        found = [as_object(refreshed(run, warn=here.terminal.warn)) for run in runs]
-        here.terminal.result(json.dumps({"version": VERSION, "runs": found, **more}, indent=2) + "\n")
-    else:
-        here.terminal.result(f"{sentence}\n")
+    rows = [_as_object(refreshed(run, warn=repo.terminal.warn)) for run in runs]
+    write_json(repo.terminal, {"runs": rows, **more})
 
 
 def and_below(runs: list[Run]) -> str:
     """\" and 2 runs that it delegated\", for the runs after the first."""
-    more = len(runs) - 1
-    return f" and {more} run{'s' * (more > 1)} that it delegated" if more else ""
+    return f" and {plural(len(runs) - 1, 'run')} that it delegated" if len(runs) > 1 else ""
 
-
-__all__ = ["command"]
 
 # name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("repoagent.cli.commands.runs:list_command", "List runs, newest first."),
-    "show": ("repoagent.cli.commands.runs_show:command", "Show the progress, plan and last turns of a run."),
+    "show": ("repoagent.cli.commands.runs:show_command", "Show the progress, plan and last turns of a run."),
     "message": (
         "repoagent.cli.commands.runs_control:message_command",
         "Send a message to a live run.",
@@ -214,41 +195,29 @@ def list_command(
     session: Session, /, *, live: bool, limit: int | None, everything: bool, **options: Any
 ) -> int:
     """List runs, newest first, delegated runs below their parents."""
-    from repoagent.tasks.runs.list import runs
+    from repoagent.tasks.runs.list import runs, tree
 
-    here = opened(session)
-    found = runs(here.layout, warn=here.terminal.warn)
-    if live:
-        found = [run for run in found if run.alive]
-    as_json = options["as_json"]
-    if limit is None and here.terminal.shows and not (as_json or everything):
-        limit = ON_A_TERMINAL
-    shown = found[:limit]
+    repo = open_repository(session)
+    terminal, as_json = repo.terminal, options["as_json"]
+    listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.alive or not live]
+    if limit is None and terminal.shows and not (as_json or everything):
+        limit = _ON_A_TERMINAL
+    shown = listed[:limit]
     if as_json:
-        content = {"version": VERSION, "runs": [as_object(run) for run in shown], "of": len(found)}
-        here.terminal.result(json.dumps(content, indent=2) + "\n")
-    elif found:
-        _show(here, shown)
-        if len(found) > len(shown):
-            here.terminal.note(f"and {len(found) - len(shown):,} older; list them with --all", "dim")
+        write_json(terminal, {"runs": [_as_object(run) for run in shown], "total": len(listed)})
+    elif listed:
+        page = Page.of(terminal)
+        page.write(table_lines(tree(shown), page), terminal)
+        if len(listed) > len(shown):
+            terminal.note(f"and {len(listed) - len(shown):,} older; list them with --all", "dim")
     elif live:
-        here.terminal.note("no live runs")
+        terminal.note("no live runs")
     else:
         raise NothingDone('no runs yet; start one with `repoagent run "TASK"`')
-    return Exit.DONE if found else Exit.NOTHING
+    return Exit.DONE if listed else Exit.NOTHING
 
 
-def _show(here: RunsCommand, found: list[Run]) -> None:
-    from repoagent.cli.ui.terminal import has_utf8
-    from repoagent.tasks.runs.list import tree
-
-    terminal = here.terminal
-    wide = terminal.width if terminal.shows else None
-    text = lines(tree(found), wide, color=terminal.color, utf8=has_utf8(os.environ))
-    terminal.styled("".join(f"{line}\n" for line in text))
-
-
-COLUMNS = (
+_COLUMNS = (
     Column("run", cut="middle", least=16),
     Column("started"),
     Column("state"),
@@ -260,44 +229,32 @@ COLUMNS = (
 _BRIEF = 110  # columns, below which it says "2h", not "2 hours ago"
 _STYLES = {
     "running": "cyan",
-    "paused": "yellow",
-    "done": "green",
-    "answered": "green",
-    "unfinished": "yellow",
-    "rejected": "yellow",
-    "limit": "yellow",
-    "stopped": "yellow",
-    "failed": "red",
-    "killed": "red",
-    "unreadable": "red",
+    **dict.fromkeys(("done", "answered"), "green"),
+    **dict.fromkeys(("paused", "unfinished", "rejected", "limit", "stopped"), "yellow"),
+    **dict.fromkeys(("failed", "killed", "unreadable"), "red"),
 }
-_SIGNS = {
-    "running": "●", "paused": "‖", "done": "✓", "answered": "✓", "unfinished": "–", "rejected": "–", "limit": "◆",
-    "stopped": "■", "failed": "✗", "killed": "✗", "elsewhere": "?", "conversation": "·", "unreadable": "!",
+_SIGNS = {  # of each state, in Unicode and ASCII
+    "running": "●>", "paused": "‖=", "done": "✓+", "answered": "✓+", "unfinished": "–-", "rejected": "–-",
+    "limit": "◆#", "stopped": "■#", "failed": "✗x", "killed": "✗x", "elsewhere": "??", "conversation": "·.",
+    "unreadable": "!!",
 }  # fmt: skip
-_PLAIN = {
-    "running": ">", "paused": "=", "done": "+", "answered": "+", "unfinished": "-", "rejected": "-", "limit": "#",
-    "stopped": "#", "failed": "x", "killed": "x", "elsewhere": "?", "conversation": ".", "unreadable": "!",
-}  # fmt: skip
-
-
 _MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown, which a table shows raw
 
 
-def state_of(run: Run, *, utf8: bool, color: bool) -> str:
-    """The state with its sign, painted."""
-    text = f"{(_SIGNS if utf8 else _PLAIN)[run.state]} {run.state}"
-    return paint(text, _STYLES[run.state]) if color and run.state in _STYLES else text
+def _state(run: Run, page: Page) -> Cell:
+    """The state with its sign, and its style."""
+    style = _STYLES.get(run.state)
+    return f"{_SIGNS[run.state][page.ascii]} {run.state}", *([style] if style else [])
 
 
-def cost_of(run: Run) -> str:
+def _cost(run: Run) -> str:
     """Its cost, "?" if unknown."""
     from repoagent.llm.usage import cost_text
 
-    record = run.record
-    if record.cost is None:
+    cost = run.record.cost
+    if cost is None:
         return "?"
-    return cost_text(record.cost) if record.cost < 1 else f"${record.cost:,.2f}"
+    return cost_text(cost) if cost < 1 else f"${cost:,.2f}"
 
 
 def status_line(run: Run) -> str:
@@ -312,25 +269,176 @@ def status_line(run: Run) -> str:
     return _MARKS.sub("", one_line(next(iter(record.text.splitlines()), "")))
 
 
-def lines(rows: Sequence[tuple[int, Run]], wide: int | None, *, color: bool, utf8: bool) -> Iterator[str]:
-    """The lines of the table, in `wide` columns (None: as many as needed)."""
-    brief = wide is not None and wide < _BRIEF
-    cells = [_cells(depth, run, utf8=utf8, brief=brief) for depth, run in rows]
-    return table(COLUMNS, cells, wide, color=color, ellipsis="…" if utf8 else "...")
+def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
+    """The lines of the table of runs, each with its depth below its parent."""
+    return page.table(_COLUMNS, [_cells(depth, run, page) for depth, run in rows])
 
 
-def _cells(depth: int, run: Run, *, utf8: bool, brief: bool) -> tuple[Cell, ...]:
-    below = "  " * (depth - 1) + ("└ " if utf8 else "` ") if depth else ""
-    style = _STYLES.get(run.state)
+def _cells(depth: int, run: Run, page: Page) -> tuple[Cell, ...]:
+    below = "  " * (depth - 1) + ("` " if page.ascii else "└ ") if depth else ""
+    brief = page.width is not None and page.width < _BRIEF
     return (
         (below + one_line(run.short),),
         (ago(max(0.0, time.time() - run.begun), short=brief) if run.begun else "",),
-        (state_of(run, utf8=utf8, color=False), *([style] if style else [])),
+        _state(run, page),
         (f"{run.record.turns:,}" if run.record.turns else "",),
-        (cost_of(run) if run.record.tokens else "",),
+        (_cost(run) if run.record.tokens else "",),
         (one_line(run.record.prompt) or status_line(run),),
         (status_line(run) if run.record.prompt else "",),
     )
+
+
+_PLAN, _TURN = 40, 6  # lines of the plan, and of each turn
+SHOW_EXAMPLES = """\b
+Examples:
+  repoagent runs show last
+  repoagent runs show last --turns 10
+  repoagent runs show last --json | jq '.run.cost'
+
+Print all turns with `repoagent conversation show NAME`."""
+
+
+@click.command("show", epilog=SHOW_EXAMPLES)
+@run_argument
+@click.option(
+    "--turns", metavar="N", type=click.IntRange(min=0), default=4, show_default=True,
+    help="Show the last N turns of the conversation.",
+)  # fmt: skip
+@json_option
+@pass_session
+def show_command(session: Session, /, *, run: str, turns: int, as_json: bool) -> None:
+    """Show the progress of RUN: state, plan, delegated runs, costs and last turns."""
+    from repoagent.tasks.runs.inbox import unread
+    from repoagent.tasks.runs.list import children, chosen, runs
+
+    repo = open_repository(session)
+    everything = runs(repo.layout, warn=repo.terminal.warn)
+    found = chosen(everything, run)
+    below = children(found, everything)
+    last, problem = _last_turns(found, turns)
+    plan, messages = _plan(found), unread(found.run_dir)
+    if as_json:
+        content = {
+            "run": _as_object(found),
+            "children": [_as_object(child) for child in below],
+            "plan": plan,
+            "unread": messages,
+            "turns": [{"role": turn.role, "text": turn.text, **turn.meta} for turn in last],
+            "conversation_problem": problem or None,
+        }
+        write_json(repo.terminal, content)
+        return
+    page = Page.of(repo.terminal, most=120)
+    state, *styles = _state(found, page)
+    lines = [f"{page.paint(one_line(found.name), 'bold')}  {page.paint(state, *styles)}"]
+    if found.record.prompt:
+        lines += page.wrap(one_line(found.record.prompt), "  ")
+    for name, value in _facts(found, below, messages, page):
+        first, *rest = page.wrap(value, " " * 11) if value else [""]
+        lines += [f"  {page.paint(f'{name:9}', 'dim')}{first[11:]}", *rest] if value else []
+    if steps := plan.splitlines():
+        lines += ["", page.paint("plan", "bold")]
+        for line in steps[:_PLAN]:
+            lines += page.wrap(one_line(line.replace("\t", "    ")), "  ")
+        lines += [f"  and {len(steps) - _PLAN:,} more lines"] if len(steps) > _PLAN else []
+    run_dir = found.run_dir
+    files = (
+        run_dir.conversation, run_dir.plan, run_dir.checkpoint, run_dir.output, run_dir.changes, run_dir.folder
+    )  # fmt: skip
+    if existing := [path for path in files if path.exists()]:
+        lines += ["", page.paint("files", "bold")]
+        lines += [f"  {one_line(repo.shown(path))}{'/' if path.is_dir() else ''}" for path in existing]
+    if last or problem:
+        lines += ["", page.paint("last turns", "bold")]
+    if problem:
+        lines += page.wrap(one_line(f"unreadable: {problem}"), "  ")
+    for turn in last:
+        lines += _turn_lines(turn, page)
+    page.write(lines, repo.terminal)
+
+
+def _turn_lines(turn: Turn, page: Page) -> Iterator[str]:
+    about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
+    yield from page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
+    lines = [line for line in clean(turn.text).splitlines() if line.strip()]
+    for line in lines[:_TURN]:
+        yield from page.wrap(one_line(line), "    ")
+    if len(lines) > _TURN:
+        yield f"    {page.paint(f'and {len(lines) - _TURN:,} more lines', 'dim')}"
+
+
+def _last_turns(run: Run, count: int) -> tuple[tuple[Turn, ...], str]:
+    """The last turns, and why they cannot be read ("" if they can)."""
+    from repoagent.llm.conversation import read
+
+    try:
+        conversation = read(run.run_dir.conversation)
+    except Refused as error:
+        return (), str(error)
+    return (conversation.turns[-count:] if count else ()) if conversation else (), ""
+
+
+def _plan(run: Run) -> str:
+    """The text of the plan, "" without a readable one."""
+    from repoagent.storage.atomic import read_regular
+
+    try:
+        return (read_regular(run.run_dir.plan) or b"").decode("utf-8", "replace")
+    except Refused:
+        return ""
+
+
+def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
+    """(name, value) of what is known about a run; an empty value is not shown."""
+    from repoagent.cli.commands.run_options import as_command_line
+    from repoagent.tasks.runs.directory import resume_command
+
+    record = run.record
+    yield "now" if run.alive else "problem" if run.problem else "end", status_line(run)
+    yield "started", _times(run)
+    yield "spent", f"{plural(record.turns, 'turn')}, {record.tokens:,} tokens, {_cost(run)}"
+    limits = ", ".join(f"{name} {value}" for name, value in record.limits.items() if value is not None)
+    process = f"{record.pid} on {record.host}" if record.pid else ""
+    for name, value in (
+        ("limits", limits),
+        ("kind", record.kind if record.kind != "run" else ""),
+        ("model", record.model),
+        ("mode", record.mode),
+        ("options", as_command_line(record.said)),
+        ("works in", record.worktree),
+        ("branch", record.branch),
+        ("commits", ", ".join(commit[:12] for commit in record.commits)),
+        ("parent", record.parent),
+        ("process", process if run.alive or run.state == "elsewhere" else ""),
+    ):
+        yield name, one_line(value)
+    if unread:
+        yield "unread", f"{plural(unread, 'message')} in the inbox"
+    for child in children:
+        tokens = f"{child.record.tokens:,} tokens"
+        state = f"{_state(child, page)[0]}  {tokens}  {_cost(child)}"
+        yield "child", one_line(f"{child.short}  {state}  {child.record.prompt}")
+    if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
+        yield "resume", one_line(resume_command(run.name, record.kind))
+
+
+def _times(run: Run) -> str:
+    from repoagent.tasks.runs.record import moment
+
+    if not run.begun:
+        return "unknown"
+    begun, record = datetime.fromtimestamp(run.begun).astimezone(), run.record
+    ended = moment(record.ended)
+    took = f", took {_span(ended - run.begun)}" if ended > run.begun else ""
+    resumed = ", resumed" if record.started and record.started != record.begun else ""
+    return f"{begun:%Y-%m-%d %H:%M} ({ago(max(0.0, time.time() - run.begun))}{took}{resumed})"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 DELETE_EXAMPLES = """\b
@@ -356,32 +464,28 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
     """Delete the past run RUN; a run that is alive is refused."""
     from repoagent.tasks.runs.control import delete, restore_conversation
     from repoagent.tasks.runs.directory import resume_command
-    from repoagent.tasks.runs.list import find
     from repoagent.tasks.runs.record import first_line
     from repoagent.tasks.worktree import delete_linked
 
-    here = opened(session)
+    repo = open_repository(session)
     if back:
-        run_dir = restore_conversation(here.layout, here.worktree, run, warn=here.terminal.warn)
-        found = find(here.layout, run_dir.name, warn=here.terminal.warn)
-        more = f"resume it with `{resume_command(run_dir.name, found.record.kind)}`"
-        report(here, [found], f"restored the conversation of {run_dir.name}; {more}", as_json=as_json)
+        name = restore_conversation(repo.layout, repo.worktree, run, warn=repo.terminal.warn).name
+        restored = find(repo, name)
+        more = f"resume it with `{resume_command(name, restored.record.kind)}`"
+        report(repo, [restored], f"restored the conversation of {name}; {more}", as_json=as_json)
         return
-    found = here.find(run)
-    if found.alive:
-        raise Busy(f"{found.name} is alive; stop it first with `repoagent runs stop {found.short}`")
+    found = find_ended(repo, run)
+    record = found.record
     if not yes:
-        if not here.terminal.can_ask:
-            raise UsageError(f"use --yes to delete {found.name}")
-        about = f": {first_line(found.record.prompt, 40)}" if found.record.prompt else ""
-        question = one_line(f"Delete {found.name} ({found.state}{about})")
-        if here.terminal.ask(question, {"y": "delete it", "n": "keep it"}) == "n":
-            raise NothingDone(f"{found.name} was not deleted")
-    branch = delete_linked(here.worktree, found.name, found.record.worktree, found.record.branch)
-    put_away = delete(found)
-    more = f"; {branch}" if branch else ""
-    if put_away:
-        more += f"; restore its conversation with `repoagent runs delete --undo {found.name}`"
-    report(
-        here, [], f"deleted {found.name}{more}", as_json=as_json, deleted=found.name, conversation_put_away=put_away
-    )  # fmt: skip
+        about = f": {first_line(record.prompt, 40)}" if record.prompt else ""
+        repo.confirm(
+            one_line(f"Delete {found.name} ({found.state}{about})"), ("delete it", "keep it"),
+            refusal=f"use --yes to delete {found.name}", declined=f"{found.name} was not deleted",
+        )  # fmt: skip
+    branch = delete_linked(repo.worktree, found.name, record.worktree, record.branch)
+    archived = delete(found)
+    sentence = f"deleted {found.name}" + (f"; {branch}" if branch else "")
+    if archived:
+        sentence += f"; restore its conversation with `repoagent runs delete --undo {found.name}`"
+    more_json = {"deleted": found.name, "conversation_archived": archived}
+    report(repo, [], sentence, as_json=as_json, **more_json)

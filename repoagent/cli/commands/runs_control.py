@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
 
-from repoagent.cli.commands.runs import VERSION, and_below, opened, report, run_argument
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.commands.runs import and_below, find, find_ended, report, run_argument
+from repoagent.cli.repository import open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.cli.ui.sanitize import one_line
-from repoagent.errors import Busy, Exit, NothingDone, Refused, UsageError
+from repoagent.errors import Exit, NothingDone, Refused, UsageError
 
 MESSAGE_EXAMPLES = """\b
 Examples:
@@ -33,8 +33,8 @@ def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as
     from repoagent.tasks.runs.inbox import is_there
     from repoagent.tasks.runs.list import refreshed
 
-    here = opened(session)
-    found = here.find(run)
+    repo = open_repository(session)
+    found = find(repo, run)
     if words == ("-",):
         try:
             text = sys.stdin.buffer.read().decode()
@@ -50,7 +50,7 @@ def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as
         more = "; it reads this before its next model call"
     else:
         more = f"; it is on {found.record.host or 'another machine'} and reads this if it is alive"
-    report(here, [found], f"sent to {found.name}{more}", as_json=as_json, file=str(file))
+    report(repo, [found], f"sent to {found.name}{more}", as_json=as_json, file=str(file))
 
 
 PAUSE_EXAMPLES = """\b
@@ -72,11 +72,11 @@ def pause(session: Session, /, *, run: str, as_json: bool) -> None:
     """Pause RUN before its next model call."""
     from repoagent.tasks.runs.control import pause as ask
 
-    here = opened(session)
-    found = here.find(run)
-    asked = ask(found)
+    repo = open_repository(session)
+    found = find(repo, run)
+    reached = ask(found)
     more = f"to pause; continue with `repoagent runs resume {found.short}`"
-    report(here, asked, f"asked {found.name}{and_below(asked)} {more}", as_json=as_json)
+    report(repo, reached, f"asked {found.name}{and_below(reached)} {more}", as_json=as_json)
 
 
 @click.command("resume", epilog=PAUSE_EXAMPLES)
@@ -87,10 +87,15 @@ def resume(session: Session, /, *, run: str, as_json: bool) -> None:
     """Continue the paused run RUN. Resume a run that is not alive with `repoagent run --resume RUN`."""
     from repoagent.tasks.runs.control import resume as go_on
 
-    here = opened(session)
-    found = here.find(run)
-    told = go_on(found)
-    report(here, told, f"{found.name}{and_below(told)} continue{'s' * (len(told) == 1)}", as_json=as_json)
+    repo = open_repository(session)
+    found = find(repo, run)
+    reached = go_on(found)
+    report(
+        repo,
+        reached,
+        f"{found.name}{and_below(reached)} continue{'s' * (len(reached) == 1)}",
+        as_json=as_json,
+    )
 
 
 _PATIENCE = 10.0  # seconds for a process to undo unfinished work
@@ -114,12 +119,12 @@ def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> 
     """Stop RUN before its next model call, or at once with --now."""
     from repoagent.tasks.runs.control import StillRunning, stop, terminate_run, wait
 
-    here = opened(session)
-    found = here.find(run)
-    asked = stop(found)
+    repo = open_repository(session)
+    found = find(repo, run)
+    reached = stop(found)
     if not now:
         more = " before its next model call; use --now to end it at once"
-        report(here, asked, f"asked {found.name}{and_below(asked)} to stop{more}", as_json=as_json)
+        report(repo, reached, f"asked {found.name}{and_below(reached)} to stop{more}", as_json=as_json)
         return Exit.DONE
     ended = terminate_run(found)
     try:
@@ -127,13 +132,13 @@ def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> 
     except StillRunning:
         state = "still running"
     if ended:
-        sentence = f"ended the process of {found.name}{and_below(asked)}: {state}"
+        sentence = f"ended the process of {found.name}{and_below(reached)}: {state}"
     elif state == "elsewhere":
         machine = found.record.host or "another machine"
         sentence = f"asked {found.name} to stop; it is on {machine} and cannot be ended from here"
     else:
         sentence = f"asked {found.name} to stop: {state}"
-    report(here, asked, sentence, as_json=as_json, ended=[each.name for each in ended])
+    report(repo, reached, sentence, as_json=as_json, ended=[each.name for each in ended])
     return Exit.BUSY if state == "still running" else Exit.DONE
 
 
@@ -159,14 +164,14 @@ def wait_command(session: Session, /, *, run: str, timeout: float | None, as_jso
     from repoagent.cli.commands.runs import status_line
     from repoagent.tasks.runs.control import wait
 
-    here = opened(session)
-    found = wait(here.find(run), timeout)
+    repo = open_repository(session)
+    found = wait(find(repo, run), timeout)
     if found.state == "elsewhere":
         raise Refused(
             f"{found.name} started on {found.record.host or 'another machine'}; cannot tell whether it is alive"
         )
-    said = status_line(found)
-    report(here, [found], f"{found.name}: {found.state}{f', {said}' if said else ''}", as_json=as_json)
+    status = status_line(found)
+    report(repo, [found], f"{found.name}: {found.state}{f', {status}' if status else ''}", as_json=as_json)
     return found.exit_code
 
 
@@ -188,19 +193,15 @@ def diff(session: Session, /, *, run: str, as_json: bool) -> None:
     from repoagent.tasks.uncommitted import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
-    here = opened(session)
-    found = here.find(run)
-    place = worktree_of(here.worktree, found)
+    repo = open_repository(session)
+    found = find(repo, run)
+    place = worktree_of(repo.worktree, found)
     if as_json:
-        value = {
-            "version": VERSION,
-            "run": found.name,
-            "files": list(uncommitted_files(place, found.run_dir)),
-            "diff": uncommitted_diff(place, found.run_dir),
-        }
-        here.terminal.result(json.dumps(value, indent=2) + "\n")
+        files = list(uncommitted_files(place, found.run_dir))
+        content = {"run": found.name, "files": files, "diff": uncommitted_diff(place, found.run_dir)}
+        write_json(repo.terminal, content)
         return
-    here.terminal.diff(uncommitted_diff(place, found.run_dir))
+    repo.terminal.diff(uncommitted_diff(place, found.run_dir))
 
 
 @click.command("restore", epilog=RESTORE_EXAMPLES)
@@ -228,29 +229,33 @@ def restore_command(
     if let_go and whole:
         raise UsageError("--let-go cannot be combined with --whole")
 
-    here = opened(session)
-    found = here.find(run)
-    if found.alive:
-        raise Busy(f"{found.name} is alive; stop it first with `repoagent runs stop {found.short}`")
-    place = worktree_of(here.worktree, found)
+    repo = open_repository(session)
+    found = find_ended(repo, run)
+    place = worktree_of(repo.worktree, found)
     paths = uncommitted_files(place, found.run_dir)
     if not paths:
         raise NothingDone(f"{found.name} has no uncommitted changes")
     if not yes:
-        if not here.terminal.can_ask:
-            raise UsageError(f"use --yes to undo the changes of {found.name}: {', '.join(paths)}")
-        question = one_line(f"Undo the changes of {', '.join(paths)}")
-        if here.terminal.ask(question, {"y": "undo them", "n": "keep them"}) == "n":
-            raise NothingDone("the files were not changed")
+        names = ", ".join(paths)
+        repo.confirm(
+            one_line(f"Undo the changes of {names}"), ("undo them", "keep them"),
+            refusal=f"use --yes to undo the changes of {found.name}: {names}",
+            declined="the files were not changed",
+        )  # fmt: skip
     done = restore_changes(place, found.run_dir, "let-go" if let_go else "whole" if whole else "leave")
-    copies = [here.shown(path) for path in done.copies]
-    told = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
-    sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in told.items() if some)
-    more = {"files": list(done.paths), "left": list(done.left), "let_go": list(done.let_go), "copies": copies}
+    copies = [repo.shown(path) for path in done.copies]
+    outcomes = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
+    sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in outcomes.items() if some)
+    more = {
+        "files": list(done.paths),
+        "skipped": list(done.left),
+        "let_go": list(done.let_go),
+        "copies": copies,
+    }
     if sentence or as_json:
-        report(here, [found], sentence, as_json=as_json, **more)
+        report(repo, [found], sentence, as_json=as_json, **more)
     if done.left:
         again = f"repoagent runs restore {found.short}"
-        here.terminal.warn(conflict_message(done.left, f"{again} --let-go", f"{again} --whole"))
+        repo.terminal.warn(conflict_message(done.left, f"{again} --let-go", f"{again} --whole"))
         return Exit.REFUSED
     return Exit.DONE

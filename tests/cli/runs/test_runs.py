@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.commands.runs import lines
+from repoagent.cli.commands.runs import table_lines
 from repoagent.cli.completion import runs as completed
 from repoagent.cli.exit import run as run_here
+from repoagent.cli.ui.page import Page
 from repoagent.cli.ui.sanitize import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
@@ -128,7 +129,7 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
     assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
     assert re.search(r" \? +make it", rows[2])
     told = ask("--json", "-n", "2").json
-    assert told["version"] == 1 and told["of"] == 3 and [one["name"] for one in told["runs"]] == [
+    assert told["version"] == 1 and told["total"] == 3 and [one["name"] for one in told["runs"]] == [
         "run-20260102-030405-abcdef", "odd",
     ]  # fmt: skip
     assert ask("--live").code == 1 and ask("list", "--live", "--json").json["runs"] == []
@@ -151,11 +152,11 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
         )
         for number, state in enumerate(states[:4] + states[4:])
     ]  # fmt: skip
-    shown = list(lines(tree(found[:4]) + [(0, run) for run in found[4:]], width, color=False, utf8=utf8))
+    shown = list(table_lines(tree(found[:4]) + [(0, run) for run in found[4:]], Page(width, ascii=not utf8)))
     assert len(shown) == 13 and all("\x1b" not in line for line in shown)
     if width >= 80:  # dollars by the billion take their room
         assert max(map(display_width, shown)) <= width, shown
-    plain = [*lines([(0, run) for run in found[:4]], None, color=True, utf8=utf8)]
+    plain = [*table_lines([(0, run) for run in found[:4]], Page(None, color=True, ascii=not utf8))]
     assert all(line.count("\x1b[m") == 1 for line in plain)
 
 
