@@ -6,15 +6,14 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.sanitize import one_line, paint
-from repoagent.cli.ui.table import Cell, Column, ago, bar, columns, folded, front
-from repoagent.cli.ui.table import table as table_of
-from repoagent.cli.ui.terminal import has_utf8
+from repoagent.cli.ui.page import Page
+from repoagent.cli.ui.sanitize import one_line
+from repoagent.cli.ui.table import Cell, Column, ago, bar
 from repoagent.errors import UsageError
 from repoagent.history.neighbors import Neighborhood
 from repoagent.history.render import (
@@ -148,19 +147,19 @@ def command(
         min_score=min_score,
         picture=form != "table",
     )
-    told: Mapping[str, CommitHeader] = {}
+    commits: Mapping[str, CommitHeader] = {}
     if explain or form in ("svg", "html"):
         from repoagent.history.render import read_headers
 
-        told = read_headers(worktree.top, found.ids.values())
+        commits = read_headers(worktree.top, found.ids.values())
     terminal = session.terminal()
     if form == "html" and output is None and terminal.shows:
         from repoagent.cli.ui.terminal import show_page
 
-        show_page(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), "neighbors")
+        show_page(terminal, _text(found, commits, form, terminal, weak=weak, as_json=as_json), "neighbors")
         return
     if not nul:
-        _deliver(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), output, cwd)
+        _deliver(terminal, _text(found, commits, form, terminal, weak=weak, as_json=as_json), output, cwd)
         return
     names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows if weak or not is_weak(row))
     if output in (None, "-"):
@@ -199,7 +198,7 @@ def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool)
 
 def _text(
     found: Neighborhood,
-    told: Mapping[str, CommitHeader],
+    commits: Mapping[str, CommitHeader],
     form: str,
     terminal: Terminal,
     *,
@@ -207,12 +206,12 @@ def _text(
     as_json: bool,
 ) -> str:
     if as_json:
-        return render_json(found, told)
+        return render_json(found, commits)
     if form == "table":
-        return render_table(found, told, terminal, weak=weak)
+        return table(found, commits, Page.of(terminal, least=1), time.time(), weak=weak)
     from repoagent.history.graph_output import draw
 
-    return draw(form, found, told)
+    return draw(form, found, commits)
 
 
 def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> None:
@@ -228,8 +227,8 @@ def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> No
 VERSION = 1
 
 
-def render_json(found: Neighborhood, told: Mapping[str, CommitHeader]) -> str:
-    """Paths keep bytes that are not UTF-8 as surrogate escapes; commits are full ids, or objects if `told` has them."""
+def render_json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
+    """Bytes of paths that are not UTF-8 are surrogate escapes; commits are full ids, or objects from `commits`."""
     rows = [
         {
             "path": os.fsdecode(row.path),
@@ -240,7 +239,7 @@ def render_json(found: Neighborhood, told: Mapping[str, CommitHeader]) -> str:
             "last": None if row.last is None else _date(row.last),
             "reasons": list(row.reasons),
             "weak": is_weak(row),
-            "evidence": [_commit(found.ids[number], told) for number in row.evidence],
+            "evidence": [_commit(found.ids[number], commits) for number in row.evidence],
         }
         for row in found.rows
     ]
@@ -259,16 +258,16 @@ def render_json(found: Neighborhood, told: Mapping[str, CommitHeader]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _commit(commit: str, told: Mapping[str, CommitHeader]) -> object:
-    one = told.get(commit)
-    if one is None:
-        return {"commit": commit} if told else commit
+def _commit(commit: str, headers: Mapping[str, CommitHeader]) -> object:
+    header = headers.get(commit)
+    if header is None:
+        return {"commit": commit} if headers else commit
     return {
         "commit": commit,
-        "short": one.short,
-        "date": one.date,
-        "author": one.author,
-        "subject": one.subject,
+        "short": header.short,
+        "date": header.date,
+        "author": header.author,
+        "subject": header.subject,
     }
 
 
@@ -289,62 +288,41 @@ EXPLAINED = 10  # commits behind a row
 _WIDE, _MEDIUM = 110, 76  # columns from which numbers and two reasons are shown, and how long ago in words
 
 
-class Style(NamedTuple):
-    """How much room there is (None for as much as it takes), whether to paint, and whether only ASCII is shown."""
-
-    width: int | None
-    color: bool
-    ascii: bool
-
-    def paint(self, text: str, *styles: str) -> str:
-        return paint(text, *styles) if self.color else text
-
-
-def render_table(
-    found: Neighborhood, told: Mapping[str, CommitHeader], terminal: Terminal, *, weak: bool = True
-) -> str:
-    """The table for this terminal or, with whole paths, for a pipe. Without `weak`, weak rows are only counted."""
-    style = Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
-    return table(found, told, style, time.time(), weak=weak)
-
-
 def table(
-    found: Neighborhood, told: Mapping[str, CommitHeader], style: Style, now: float, *, weak: bool = True
+    found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float, *, weak: bool = True
 ) -> str:
-    """The heading, a line per row with the commits behind it if `told` has them, and a legend. `now` is a Unix time."""
+    """The heading, a line per row with the commits behind it if `commits` has them, and a legend; `now` is a Unix time.
+    Without `weak`, weak rows are only counted."""
     left_out = 0 if weak else sum(map(is_weak, found.rows))
     shown = found._replace(rows=tuple(row for row in found.rows if weak or not is_weak(row)))
-    lines = [*_wrapped(headline(shown), style, "bold")]
+    lines = [*_sentence(headline(shown), page, "bold")]
     if found.note:
-        lines += _wrapped(found.note, style, "yellow")
+        lines += _sentence(found.note, page, "yellow")
     if shown.rows:
-        rows = list(_rows(shown, told, style, now))
+        rows = list(_rows(shown, commits, page, now))
         lines += ["", *rows, ""]
         reasons = shown.rows if "why" in rows[0] else ()  # a narrow terminal drops that column
         for sentence in (guidance(shown), legend(reasons)):
-            lines += _wrapped(sentence, style, "dim")
+            lines += _sentence(sentence, page, "dim")
     if left_out:
-        lines += _wrapped(hidden(left_out), style, "dim")
+        lines += _sentence(hidden(left_out), page, "dim")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _rows(found: Neighborhood, told: Mapping[str, CommitHeader], style: Style, now: float) -> Iterator[str]:
+def _rows(found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float) -> Iterator[str]:
     scale = scale_of(found.rows)
-    rows = [_cells(row, scale(row.score), style, now) for row in found.rows]
-    below = (
-        {number: list(_behind(row, found, told, style)) for number, row in enumerate(found.rows)}
-        if told
-        else {}
-    )
-    ellipsis = "..." if style.ascii else "…"
-    return table_of(COLUMNS, rows, style.width, color=style.color, ellipsis=ellipsis, below=below)
+    rows = [_cells(row, scale(row.score), page, now) for row in found.rows]
+    below = {}
+    if commits:
+        below = {number: list(_behind(row, found, commits, page)) for number, row in enumerate(found.rows)}
+    return page.table(COLUMNS, rows, below)
 
 
-def _cells(row: Neighbor, share: float, style: Style, now: float) -> tuple[Cell, ...]:
-    none = "-" if style.ascii else "–"
-    wide = style.width is None or style.width >= _WIDE
-    medium = wide or (style.width or 0) >= _MEDIUM
-    score = bar(share, 10 if wide else 8 if medium else 6, ascii_only=style.ascii)
+def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, ...]:
+    none = "-" if page.ascii else "–"
+    wide = page.width is None or page.width >= _WIDE
+    medium = wide or (page.width or 0) >= _MEDIUM
+    score = bar(share, 10 if wide else 8 if medium else 6, ascii_only=page.ascii)
     often = rate(row.together, row.commits)
     percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
     return (
@@ -358,26 +336,22 @@ def _cells(row: Neighbor, share: float, style: Style, now: float) -> tuple[Cell,
 
 
 def _behind(
-    row: Neighbor, found: Neighborhood, told: Mapping[str, CommitHeader], style: Style
+    row: Neighbor, found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page
 ) -> Iterator[str]:
     """The newest commits behind a row, each cut where the terminal ends."""
     for number in row.evidence[:EXPLAINED]:
-        one = told.get(found.ids[number])
-        if one is None:
+        commit = commits.get(found.ids[number])
+        if commit is None:
             yield f"    {found.ids[number][:12]} is missing"
             continue
-        date, short = one_line(one.date[:10]), one_line(one.short)
-        line = f"    {date} {short} {one_line(one.author)}: {one_line(one.subject) or '(no subject)'}"
-        if style.width is not None and columns(line) > style.width:
-            line = front(line, style.width - 1) + ("." if style.ascii else "…")
+        date, short = one_line(commit.date[:10]), one_line(commit.short)
+        subject = one_line(commit.subject) or "(no subject)"
+        line = page.cut(f"    {date} {short} {one_line(commit.author)}: {subject}")
         head = len(date) + 5
-        tail = line[head + len(short) :]
-        yield style.paint(line[:head], "dim") + style.paint(short, "yellow") + tail
+        yield page.paint(line[:head], "dim") + page.paint(short, "yellow") + line[head + len(short) :]
     if row.together > EXPLAINED:
         yield f"    and {row.together - EXPLAINED} more"
 
 
-def _wrapped(text: str, style: Style, *styles: str) -> Iterator[str]:
-    """Words in lines of the terminal's width."""
-    for line in folded(one_line(text), style.width, "..." if style.ascii else "…"):
-        yield style.paint(line, *styles)
+def _sentence(text: str, page: Page, *styles: str) -> Iterator[str]:
+    return page.sentence(one_line(text), *styles)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.commands.split_join import join_options, join_segments, refuse_without_join
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.sanitize import clean, one_line, paint
-from repoagent.cli.ui.table import Cell, Column, bar, columns, folded, front
-from repoagent.cli.ui.table import table as table_of
-from repoagent.cli.ui.terminal import has_utf8
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page, plural
+from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.table import Cell, Column, bar
 from repoagent.errors import Exit, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path
 from repoagent.storage.jsonl import dumps
@@ -87,7 +84,7 @@ def command(
     refuse_without_join(options)
     terminal = session.terminal()
     if list_languages:
-        show(terminal, as_json=as_json)
+        _list_languages(terminal, as_json=as_json)
         return None
     if index is not None:
         if output is not None:
@@ -125,7 +122,7 @@ def _split(terminal: Terminal, file: str, ways: SplitOptions, output: str | None
     if as_json:
         terminal.styled(render_json(index, written=not nowhere))
     else:
-        terminal.styled(render_table(index, text.data, terminal, cwd))
+        _show(index, text.data, terminal, cwd)
 
 
 def _refresh(
@@ -143,7 +140,7 @@ def _refresh(
     if as_json:
         terminal.styled(render_json(done.index, done))
     else:
-        terminal.styled(render_table(done.index, base_bytes(done.index), terminal, cwd, done))
+        _show(done.index, base_bytes(done.index), terminal, cwd, done)
 
 
 def _text(file: str, cwd: Path) -> SourceText:
@@ -215,58 +212,43 @@ _MOST = 60  # rows on a terminal
 _WHAT = 60  # columns of the content in a pipe
 
 
-class _Style(NamedTuple):
-    """The width in columns (None: unlimited), whether to paint, and whether to use ASCII only."""
-
-    width: int | None
-    color: bool
-    ascii: bool
-
-
-def render_table(
+def _show(
     index: Index, data: bytes, terminal: Terminal, cwd: Path, done: RefreshResult | None = None
-) -> str:
-    """The segments of `data` as a table; a terminal gets at most `_MOST` of them."""
-    style = _Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
+) -> None:
+    """Print the segments of `data` as a table; a terminal gets at most `_MOST` of them."""
+    page = Page.of(terminal, least=1)
     folder = one_line(display_path(index.folder, cwd))
-    lines = [*_headline(index, folder, style), ""]
-    shown = index.segments if done is None else _concerned(index, done)
+    lines = [*_headline(index, folder, page), ""]
+    shown = index.segments
+    if done is not None:  # what the refresh changed or kept
+        names = {*done.written, *done.added, *done.edited, *done.merged}
+        shown = tuple(segment for segment in index.segments if segment.file in names)
     if shown:
-        most = len(shown) if style.width is None else _MOST
-        lines += [*_table(index, shown[:most], data, done, style), ""]
+        most = len(shown) if page.width is None else _MOST
+        lines += [*_table(index, shown[:most], data, done, page), ""]
         if len(shown) > most:
             lines.append(f"and {len(shown) - most:,} more, in {folder}/index.json")
     if done is not None:
-        lines += _told(done, style)
-    elif index.segments:
-        lines.append(_command(one_line(quoted_path(index.folder, cwd)), style))
+        lines += _changes(done, page)
+    elif index.segments:  # the next command on one line, so that it can be copied
+        command = f"repoagent split --join {one_line(quoted_path(index.folder, cwd))}"
+        lines.append(page.paint(f"edit the segments, then run: {command}", "dim"))
     else:
         lines.append("the file is empty")
-    return "".join(f"{line}\n" for line in lines)
+    page.write(lines, terminal)
 
 
-def _headline(index: Index, folder: str, style: _Style) -> Iterator[str]:
+def _headline(index: Index, folder: str, page: Page) -> Iterator[str]:
     source = index.source
-    count = len(index.segments)
     ending = "" if source.line_ending in {"lf", "none"} else source.line_ending
     kind = ", ".join(filter(None, (index.language, source.encoding, ending)))
-    size = f"{source.size:,} byte{'s' * (source.size != 1)}"
     name = one_line(source.path or "standard input")
-    yield from _wrapped(
-        f"{count:,} segment{'s' * (count != 1)} of {name} ({size}, {kind}) in {folder}",
-        style,
-        "bold",
-    )
+    count = plural(len(index.segments), "segment")
+    return page.sentence(f"{count} of {name} ({plural(source.size, 'byte')}, {kind}) in {folder}", "bold")
 
 
-def _command(folder: str, style: _Style) -> str:
-    """The next command, on one line, so that it can be copied."""
-    text = f"edit the segments, then run: repoagent split --join {folder}"
-    return paint(text, "dim") if style.color else text
-
-
-def _told(done: RefreshResult, style: _Style) -> Iterator[str]:
-    told = (
+def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
+    groups = (
         (done.to_merge, "edited by you and changed in the source; needs a merge", "yellow"),
         ([name for name in done.edited if name not in done.to_merge], "edited by you, kept", "green"),
         (done.merged, "your edit is already in the source", "green"),
@@ -274,13 +256,11 @@ def _told(done: RefreshResult, style: _Style) -> Iterator[str]:
         (done.added, "new", ""),
         (done.removed, "removed", ""),
     )
-    said = False
-    for names, what, color in told:
+    if not any(names for names, _, _ in groups):
+        yield from page.sentence("nothing changed", "dim")
+    for names, what, color in groups:
         if names:
-            said = True
-            yield from _wrapped(f"{_some(names)}: {what}", style, *([color] if color else []))
-    if not said:
-        yield from _wrapped("nothing changed", style, "dim")
+            yield from page.sentence(f"{_some(names)}: {what}", *([color] if color else []))
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:
@@ -288,16 +268,10 @@ def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _concerned(index: Index, done: RefreshResult) -> tuple[IndexedSegment, ...]:
-    """The segments that a refresh changed or kept."""
-    names = {*done.written, *done.added, *done.edited, *done.merged}
-    return tuple(segment for segment in index.segments if segment.file in names)
-
-
 def _table(
-    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: RefreshResult | None, style: _Style
+    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: RefreshResult | None, page: Page
 ) -> Iterator[str]:
-    bars = 10 if style.width is None or style.width >= 76 else 6
+    bars = 10 if page.width is None or page.width >= 76 else 6
     mine = {*done.edited} if done else set()
     rows: list[tuple[Cell, ...]] = []
     for segment in segments:
@@ -306,14 +280,13 @@ def _table(
             (
                 (segment.file, *(["yellow"] if segment.file in mine else [])),
                 (_lines(segment), "dim"),
-                (bar((segment.end - segment.start) / index.target, bars, ascii_only=style.ascii), "cyan"),
+                (bar((segment.end - segment.start) / index.target, bars, ascii_only=page.ascii), "cyan"),
                 (f"{segment.end - segment.start:,}",),
-                (what if style.width or columns(what) <= _WHAT else front(what, _WHAT) + "…",),
+                (what if page.width else page.cut(what, _WHAT),),
                 (_CUT[segment.boundary] + (", too long" if segment.oversize else ""), end),
             )
         )
-    ellipsis = "..." if style.ascii else "…"
-    return table_of(_COLUMNS, rows, style.width, color=style.color, ellipsis=ellipsis)
+    return page.table(_COLUMNS, rows)
 
 
 def _lines(segment: IndexedSegment) -> str:
@@ -340,60 +313,47 @@ def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
     return clean(text.replace("\n", " ").replace("\t", " "))
 
 
-def _wrapped(text: str, style: _Style, *styles: str) -> Iterator[str]:
-    for line in folded(text, style.width, "..." if style.ascii else "…"):
-        yield paint(line, *styles) if style.color else line
+_LANGUAGE_COLUMNS = (
+    Column("language"),
+    Column("grammar"),
+    Column("installed"),
+    Column("suffixes and names", cut="end", least=16),
+)
 
 
-_HEAD = ("language", "grammar", "installed", "suffixes and names")
-
-
-class _Known(NamedTuple):
-    """A language, its grammar ("built in" or "extra"), and whether that is installed."""
-
-    name: str
-    grammar: str
-    installed: bool
-    suffixes: tuple[str, ...]
-    names: tuple[str, ...]
-
-
-def show(terminal: Terminal, *, as_json: bool) -> None:
+def _list_languages(terminal: Terminal, *, as_json: bool) -> None:
     """List the languages: their grammars, whether these are installed, and the suffixes."""
-    found = _known()
-    if as_json:
-        listed = [one._asdict() for one in found]
-        terminal.styled(json.dumps({"version": 1, "languages": listed}, indent=2) + "\n")
-        return
-    rows = [
-        (one.name, one.grammar, "yes" if one.installed else "no", " ".join((*one.suffixes, *one.names)))
-        for one in found
-    ]
-    widths = [max(map(columns, column)) for column in zip(_HEAD, *rows, strict=True)]
-    for row in (_HEAD, *rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        line = front(line, terminal.width) if terminal.shows else line
-        style = ("bold",) if row is _HEAD else () if row[2] == "yes" else ("dim",)
-        terminal.styled((paint(line, *style) if terminal.color else line) + "\n")
-    if any(not one.installed for one in found):
-        from repoagent.errors import install_extra
-
-        terminal.note(f"for the other grammars: {install_extra('languages')}")
-    terminal.note("files in other languages are split at blank lines and indentation")
-
-
-def _known() -> list[_Known]:
     from importlib.util import find_spec
 
     from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, is_available
 
-    own = [
-        _Known(name, "built in", find_spec(spec.module) is not None, spec.suffixes, spec.names)
-        for name, spec in sorted(LANGUAGES.items())
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "grammar": "built in",
+            "installed": find_spec(language.module) is not None,
+            "suffixes": language.suffixes,
+            "names": language.names,
+        }
+        for name, language in sorted(LANGUAGES.items())
         if name not in LONG_TAIL
     ]
-    tail = [
-        _Known(name, "extra", is_available(name), one.suffixes, one.names)
-        for name, one in sorted(LONG_TAIL.items())
-    ]
-    return own + tail
+    for name, extra in sorted(LONG_TAIL.items()):
+        entry = {"name": name, "grammar": "extra", "installed": is_available(name)}
+        rows.append({**entry, "suffixes": extra.suffixes, "names": extra.names})
+    if as_json:
+        write_json(terminal, {"languages": rows})
+        return
+    page = Page.of(terminal)
+    cells: list[list[Cell]] = []
+    for row in rows:
+        style = [] if row["installed"] else ["dim"]
+        files = " ".join((*row["suffixes"], *row["names"]))
+        texts = (row["name"], row["grammar"], "yes" if row["installed"] else "no", files)
+        cells.append([(text, *style) for text in texts])
+    page.write(page.table(_LANGUAGE_COLUMNS, cells), terminal)
+    if not all(row["installed"] for row in rows):
+        from repoagent.errors import install_extra
+
+        terminal.note(f"for the other grammars: {install_extra('languages')}")
+    terminal.note("files in other languages are split at blank lines and indentation")

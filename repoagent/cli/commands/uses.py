@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.sanitize import one_line, paint
-from repoagent.cli.ui.table import Cell, Column, folded
-from repoagent.cli.ui.table import table as table_of
-from repoagent.cli.ui.terminal import has_utf8
+from repoagent.cli.repository import open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page
+from repoagent.cli.ui.sanitize import one_line
+from repoagent.cli.ui.table import Cell, Column
 from repoagent.errors import Exit, UsageError
 from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.uses.query import Answer, Uses
 
 EXAMPLES = """\b
@@ -45,7 +42,7 @@ same name are excluded, but methods of the same name are not distinguished.
 
 The search covers tracked and new files, but not those that .gitignore or
 .repoagentignore exclude or that may hold secrets. It keeps no index. The exit
-code is 1 if nothing was found."""
+code is 1 if nothing was answer."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -62,31 +59,20 @@ def command(session: Session, /, *, what: str, limit: int, as_json: bool) -> int
     """
     if limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
-    from pathlib import Path
-
     from repoagent.api.results import uses_of
-    from repoagent.git.worktree import open_worktree, relative
 
-    cwd = Path.cwd()
-    worktree = open_worktree(cwd)
-    terminal = session.terminal()
-    found = uses_of(worktree, what, limit=limit, path_of=lambda path: relative(worktree, path, cwd))
-    something = any(uses.files or uses.definitions for uses in found.symbols)
+    repo = open_repository(session)
+    terminal = repo.terminal
+    answer = uses_of(repo.worktree, what, limit=limit, path_of=repo.relative)
+    something = any(uses.files or uses.definitions for uses in answer.symbols)
     if as_json:
-        terminal.styled(render_json(found))
+        write_json(terminal, asdict(answer))
     elif something:
-        terminal.styled(render_table(found, terminal))
+        page = Page.of(terminal, least=1)
+        page.write(_lines(answer, page), terminal)
     else:
-        terminal.note(f"no other file uses {what}" if found.file else f"no symbol is named {what}")
+        terminal.note(f"no other file uses {what}" if answer.file else f"no symbol is named {what}")
     return Exit.DONE if something else Exit.NOTHING
-
-
-VERSION = 1
-
-
-def render_json(found: Answer) -> str:
-    """All uses as JSON. Paths keep bytes that are not UTF-8 as surrogate escapes."""
-    return json.dumps({"version": VERSION, **asdict(found)}, indent=2) + "\n"
 
 
 COLUMNS = {
@@ -107,41 +93,37 @@ COLUMNS = {
 }
 
 
-def render_table(found: Answer, terminal: Terminal) -> str:
+def _lines(answer: Answer, page: Page) -> Iterator[str]:
     """The heading, a row for each file or symbol, and notes."""
-    width = terminal.width if terminal.shows else None
-    ascii_only = width is not None and not has_utf8(os.environ)
-    lines = []
-    if found.file:
-        head = (
-            f"{one_line(found.file)}: {count(len(found.symbols) + found.more, 'symbol')} used in other files"
-        )
-        lines += [*_styled([head], width, terminal, "bold")]
-        kind, rows = "symbol", [_symbol(uses) for uses in found.symbols]
+    if answer.file:
+        number = count(len(answer.symbols) + answer.more, "symbol")
+        heading = [f"{one_line(answer.file)}: {number} used in other files"]
+        kind, rows = "symbol", [_symbol(uses) for uses in answer.symbols]
     else:
-        uses = found.symbols[0]
-        lines += [*_styled(map(one_line, definition_lines(uses)), width, terminal, "bold")]
+        uses = answer.symbols[0]
+        heading = [one_line(line) for line in definition_lines(uses)]
         kind, rows = "file", [_file(uses, number) for number in range(len(uses.files))]
+    for text in heading:
+        yield from page.sentence(text, "bold")
     if rows:
         cells: list[list[Cell]] = [
             [(row[0], "path"), *((cell, "dim") if at > 1 else (cell,) for at, cell in enumerate(row[1:], 1))]
             for row in rows
         ]
-        lines += ["", *table_of(COLUMNS[kind], cells, width, color=terminal.color), ""]
-    lines += [*_styled(_ends(found), width, terminal, "dim")]
-    text = "".join(f"{line}\n" for line in lines)
-    return text.replace("…", ".") if ascii_only else text
+        yield from ("", *page.table(COLUMNS[kind], cells), "")
+    for text in _ends(answer):
+        yield from page.sentence(text, "dim")
 
 
-def _ends(found: Answer) -> Iterator[str]:
-    more = found.more or sum(uses.more for uses in found.symbols)
+def _ends(answer: Answer) -> Iterator[str]:
+    more = answer.more or sum(uses.more for uses in answer.symbols)
     if more:
         yield f"{count(more, 'more row')}; show them with --limit."
-    if found.unused:
-        yield one_line(f"Used in no other file: {', '.join(found.unused)}.")
-    if not found.file and not found.symbols[0].files:
-        yield "No uses found."
-    yield from map(one_line, notes(found))
+    if answer.unused:
+        yield one_line(f"Used in no other file: {', '.join(answer.unused)}.")
+    if not answer.file and not answer.symbols[0].files:
+        yield "No uses answer."
+    yield from map(one_line, notes(answer))
 
 
 def _file(uses: Uses, number: int) -> tuple[str, ...]:
@@ -153,12 +135,3 @@ def _symbol(uses: Uses) -> tuple[str, ...]:
     total = str(sum(len(row.lines) for row in uses.files))
     others = f"{len(uses.elsewhere)} more defined" if uses.elsewhere else ""
     return one_line(uses.symbol), total, str(len(uses.files)), one_line(files_in_short(uses.files)), others
-
-
-def _styled(
-    texts: Sequence[str] | Iterator[str], width: int | None, terminal: Terminal, style: str
-) -> Iterator[str]:
-    """Sentences in lines of the terminal's width."""
-    for text in texts:
-        for line in folded(text, width):
-            yield paint(line, style) if terminal.color else line

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.cli.commands.neighbors import Style, table
+from repoagent.cli.commands.neighbors import table
+from repoagent.cli.ui.page import Page
 from repoagent.cli.ui.sanitize import clean, display_width
 from repoagent.cli.ui.table import ago, bar, shorten
 from repoagent.history.cochange.score import Neighbor
@@ -34,8 +35,8 @@ TOLD = {
 }
 
 
-def plain(width: int | None, *, only_ascii: bool = False) -> Style:
-    return Style(width, color=False, ascii=only_ascii)
+def plain(width: int | None, *, only_ascii: bool = False) -> Page:
+    return Page(width, color=False, ascii=only_ascii)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,6 @@ def test_pairs_of_little_evidence_are_counted_unless_they_are_wanted() -> None:
 
 def test_colours_do_not_move_the_columns() -> None:
     found = neighborhood(b"src/a.c", b"b.c")
-    painted = table(found, TOLD, Style(90, color=True, ascii=False), NOW)
+    painted = table(found, TOLD, Page(90, color=True, ascii=False), NOW)
     bare = re.sub(r"\x1b\[[0-9;]*m", "", painted)
     assert bare == table(found, TOLD, plain(90), NOW) and bare != painted
