@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from repoagent.git.undo import UndoResult
     from repoagent.llm.model import Model
     from repoagent.llm.usage import Limits
-    from repoagent.tasks.context import NonInteractiveRun
     from repoagent.tasks.session import RunOutcome
 
 Decide = Callable[["Proposal"], bool]
@@ -86,6 +85,7 @@ class Repository(Queries):
         from repoagent.api.results import of_edit
         from repoagent.edit.edit import edit
         from repoagent.edit.request import EditRequest, parse_target
+        from repoagent.edit.ui import NonInteractive
         from repoagent.tasks.check import check_of
 
         if not instruction.strip():
@@ -109,7 +109,8 @@ class Repository(Queries):
             sensitive=merged.texts("edit.sensitive"),
             commit=_commit_options(commit),
         )
-        ui = _edit_interface(decide, on_note, on_text)
+        ui = NonInteractive()
+        _set_callbacks(ui, decide, on_note, on_text)
         model_setup = open_model(merged, model, ui.said)
         self._settle()
         return of_edit(edit(self._worktree, request, merged, ui, model_setup), self.top, ui.said)
@@ -140,14 +141,17 @@ class Repository(Queries):
         hunks) where it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
         from repoagent.api.results import Patch, patched
+        from repoagent.edit.ui import NonInteractive
 
         merged = self._settings(settings, {"check": check})
         blobs = {from_top(self._worktree, name): _blob_id(blob) for name, blob in (sources or {}).items()}
         data = patch_bytes(patch)
         file = None if path is None else from_top(self._worktree, path)
+        ui = NonInteractive()
+        ui.agree = decide or ui.agree
         self._settle()
         return patched(
-            self._worktree, Patch(data, sources=blobs, path=file, message=message), merged, _edit_interface(decide),
+            self._worktree, Patch(data, sources=blobs, path=file, message=message), merged, ui,
             options=_commit_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
         )  # fmt: skip
 
@@ -169,6 +173,8 @@ class Repository(Queries):
         on_note: Hear | None = None,
         limits: Limits | None = None,
         agent: str = "model",
+        branch: str = "",
+        worktree: str | os.PathLike[str] = "",
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> RunOutcome:
@@ -178,12 +184,13 @@ class Repository(Queries):
         sandbox, in "auto". `allow` answers the questions, and `decide` those about edits in the mode "ask"; without
         them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt "" where it
         stopped); without it a new one is started. `on_event` gets each action and observation. `limits`
-        (`repoagent.llm.usage.Limits`) replace those of the configuration.
+        (`repoagent.llm.usage.Limits`) replace those of the configuration. `branch` is a new branch, in a linked work
+        tree of its own, and `worktree` a folder for it, as with --branch and --worktree.
 
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and the changes
         are kept, and the same `name` resumes it."""
-        from repoagent.tasks.context import RunRequest, run_limits
-        from repoagent.tasks.session import run
+        from repoagent.tasks.context import NonInteractiveRun, RunRequest, run_limits
+        from repoagent.tasks.worktree import run_in_worktree
 
         merged = self._settings(settings, {"run.mode": mode, **model_override(model)})
         if name is None and not prompt.strip():
@@ -197,15 +204,20 @@ class Repository(Queries):
             commit=_commit_options(commit),
             commit_per_edit=commit_per_edit,
             agent=agent,
+            branch=branch,
+            worktree=os.fspath(worktree),
             allow_sensitive=allow_sensitive,
         )
         if commit_per_edit and request.commit.no_commit:
             raise UsageError("commit_per_edit cannot be combined with commit=False")
-        ui = _run_interface(decide, allow, on_event, on_note, on_text)
+        ui = NonInteractiveRun()
+        ui.allow = allow or ui.allow
+        ui.on_event = on_event or ui.on_event
+        _set_callbacks(ui, decide, on_note, on_text)
         limits = limits or run_limits(merged)
         model_setup = open_model(merged, model, ui.said, limits, needed=agent == "model")
         self._settle()
-        return run(self._worktree, request, merged, ui, model_setup)
+        return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
         """Undo the last edit, or the one of this id. Moves the branch back where its commit is the tip and on no other
@@ -245,31 +257,9 @@ def _blob_id(blob: str | Blob) -> str:
     return blob_id(blob)
 
 
-def _edit_interface(
-    decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None
-) -> NonInteractive:
-    from repoagent.edit.ui import NonInteractive
-
-    ui = NonInteractive()
+def _set_callbacks(
+    ui: NonInteractive, decide: Decide | None, on_note: Hear | None, on_text: Hear | None
+) -> None:
     ui.agree = decide or ui.agree
     ui.hear = on_note or ui.hear
     ui.on_text = on_text or ui.on_text
-    return ui
-
-
-def _run_interface(
-    decide: Decide | None,
-    allow: Callable[[Asked], bool] | None,
-    on_event: Callable[[LoopEvent], None] | None,
-    on_note: Hear | None,
-    on_text: Hear | None,
-) -> NonInteractiveRun:
-    from repoagent.tasks.context import NonInteractiveRun
-
-    ui = NonInteractiveRun()
-    ui.agree = decide or ui.agree
-    ui.allow = allow or ui.allow
-    ui.on_event = on_event or ui.on_event
-    ui.hear = on_note or ui.hear
-    ui.on_text = on_text or ui.on_text
-    return ui

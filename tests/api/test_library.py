@@ -353,3 +353,12 @@ def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -
         True
     ] * allowed  # and what it changed, before the commit
     assert repo.git("show", "HEAD:f.txt") == ("one\nmore\n" if allowed else "one\n")
+
+
+def test_a_run_works_on_a_branch_of_its_own(repo: GitRepo, tmp_path: Path) -> None:
+    head = repo.head()
+    model = Says(EDIT, "<finish>Greeted with a comma.</finish>")
+    done = Repository(repo.top).run("greet", model=model, branch="topic", worktree=tmp_path / "linked")
+    assert (done.kind, repo.head(), repo.status()) == ("done", head, "")
+    assert repo.git("rev-parse", "topic").strip() == done.commits[-1]
+    assert b"hello, " in (tmp_path / "linked/src/app.py").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,20 +66,25 @@ def init(session: Session, as_json: bool) -> None:
     """Set up .repoagent/ for a team to share.
 
     Creates config.toml and context.md if they are missing, and lets git track these, the folders skills/ and agents/
-    and the .gitignore itself; git ignores the rest. Running it again changes nothing.
+    and the .gitignore itself; git ignores the rest. Running it again changes nothing. Linked work trees share the
+    .repoagent/ of the main work tree.
     """
     from repoagent.git.worktree import layout, open_worktree
 
     worktree = open_worktree(Path.cwd())
     where = layout(worktree)
-    done = _set_up(where, in_work_tree=where.root.name.startswith("."))
+    in_work_tree = worktree.main_top is not None
+    done = _set_up(where, in_work_tree=in_work_tree)
     terminal = session.terminal()
     if as_json:
         terminal.result(_json({"files": [{"path": str(path), "what": what} for path, what in done]}))
         return
     for path, what in done:
         terminal.result(f"{what:9}{os.path.relpath(path)}\n")
-    terminal.note(f"to share it: git add {os.path.relpath(where.root)} && git commit")
+    if in_work_tree:
+        git = f"git -C {shlex.quote(str(where.root.parent))}" if worktree.is_linked else "git"
+        folder = where.root.name if worktree.is_linked else os.path.relpath(where.root)
+        terminal.note(f"to share it: {git} add {folder} && {git} commit")
 
 
 def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
