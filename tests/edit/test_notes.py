@@ -117,7 +117,7 @@ def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, scrip
     with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}, width=80) as window:
         window.expect("Apply this change [y,n,e,p,x,q,?]? ")
         window.send("n\n")
-        window.expect("Why not, for the model (empty: stop): ")
+        window.expect("Reason, for the model (empty: stop): ")
         window.send("keep saying hello\n")
         window.expect("Apply this change [y,n,e,p,x,q,?]? ")
         window.send("y\n")

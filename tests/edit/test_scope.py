@@ -12,7 +12,7 @@ __all__ = ["screen"]
 
 README = diff("README.md", "-A small repository.", "+A small repository that greets.")
 BOTH = GREET + README
-ASKED = "README.md has to change too: allow it [y,n,?]? "
+ASKED = "README.md has to change too; allow it [y,n,?]? "
 COMMAND = ("edit", "src/app.py", "greet with a comma")
 
 

@@ -249,7 +249,7 @@ def _refuse_without_repository(options: SimpleNamespace) -> None:
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, as_json: bool) -> None:
     """Print the outcome, with the tolerances if no question has shown them."""
-    from repoagent.cli.ui.outcome import VERSION, landed_object, show_landed, show_object
+    from repoagent.cli.ui.outcome import VERSION, commit_object, show_json, show_landed
     from repoagent.edit.ui import summary, tolerated
 
     landed = outcome.landed
@@ -258,10 +258,10 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, a
             "version": VERSION,
             "outcome": outcome.kind,
             "edit": outcome.edit_id,
-            **landed_object(landed),
+            **commit_object(landed),
             "seconds": round(outcome.seconds, 3),
         }
-        show_object(content, landed, terminal)
+        show_json(content, landed, terminal)
         return
     loose = tolerated(landed.proposal.placements)
     if loose and not (terminal.tells and landed.written):

@@ -190,7 +190,7 @@ def _run_for_program(
     try:
         outcome = run_in_worktree(worktree, request, settings, ui, ready)
     except RepoagentError as error:
-        ui.told.add_to(error)
+        ui.model_output.add_to(error)
         emit_error(error, ready.meter)
         return error.exit_code
     ui.end(outcome)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.cli.ui.outcome import Told, show_check, spending
+from repoagent.cli.ui.outcome import ModelOutput, show_check, spending
 from repoagent.cli.ui.sanitize import clean
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal
@@ -62,7 +62,7 @@ class EventStream:
     asked: int = 0
     answered: bool = False
     stopped: bool = False
-    told: Told = field(default_factory=Told)
+    model_output: ModelOutput = field(default_factory=ModelOutput)
     waited: float = 0.0
 
     def text(self, piece: str) -> None:
@@ -72,7 +72,7 @@ class EventStream:
         emit("void", {"text": text})
 
     def event(self, event: LoopEvent) -> None:
-        self.told.event(event)
+        self.model_output.event(event)
         data: dict[str, object] = {}
         if event.action is not None:
             data = {"kind": event.action.kind, "args": dict(event.action.args), "body": event.action.body}

@@ -162,7 +162,7 @@ class RunTerminal(TerminalInterface):
         if proposal.message:
             return Decision("yes")
         if not self.yes and not self.terminal.can_ask:
-            return Decision("no", reason="no terminal to ask on: edits need `--mode auto-edit`.")
+            return Decision("no", reason="no terminal to ask: edits need `--mode auto-edit`.")
         decision = super().decide(proposal)
         if decision.kind == "no" and not decision.reason:
             raise Stopped("you rejected the change; the run is stopped", "stopped at a rejected change")
@@ -189,7 +189,7 @@ class RunTerminal(TerminalInterface):
         super().event(event)
 
     def approve(self, asked: Asked) -> Verdict:
-        self._say_refused()
+        self._show_refused()
         self.working.quiet()
         verdict = self.asker(asked)
         self._said_no = not verdict.allowed and verdict.by != "nobody"
@@ -207,4 +207,4 @@ class RunTerminal(TerminalInterface):
         shown = self._runs
         if display_width(shown) > room:
             shown = shown[: room - 2] + " …"
-        self._aside(f"run {shown}{end}")
+        self._dim_note(f"run {shown}{end}")

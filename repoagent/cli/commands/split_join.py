@@ -185,13 +185,13 @@ def _line(segment: JoinedSegment, width: int) -> str:
 
 
 def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
-    from repoagent.cli.ui.outcome import VERSION, landed_object, show_object
+    from repoagent.cli.ui.outcome import VERSION, commit_object, show_json
 
     content = {
         "version": VERSION,
         "outcome": outcome.kind,
         "edit": outcome.edit_id,
-        **landed_object(outcome.landed),
+        **commit_object(outcome.landed),
         "source": outcome.source,
         "index": str(outcome.index),
         "segments": [
@@ -209,4 +209,4 @@ def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
         "refreshed": outcome.fresh,
         "seconds": round(outcome.seconds, 3),
     }
-    show_object(content, outcome.landed, terminal)
+    show_json(content, outcome.landed, terminal)

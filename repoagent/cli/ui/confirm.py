@@ -1,6 +1,5 @@
-"""The edit's side of the conversation with a person: at a terminal it shows and asks, in a pipe it is silent.
-
-Choose what of a change is taken, hunk by hunk, as `git add -p` asks.
+"""`TerminalInterface`: shows the progress of an edit and asks about the change; in a pipe it is silent. `choose_hunks`
+asks hunk by hunk, as `git add -p` does.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from repoagent.cli.ui import echo
-from repoagent.cli.ui.outcome import Told
+from repoagent.cli.ui.outcome import ModelOutput
 from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.sanitize import one_line
 from repoagent.cli.ui.terminal import Terminal
@@ -30,37 +29,36 @@ if TYPE_CHECKING:
 
 CHOICES = {
     "y": "apply and commit it",
-    "n": "do not; you are asked why, and the model tries again if you say",
+    "n": "do not; with a reason, the model tries again",
     "e": "edit the diff first",
     "p": "choose hunk by hunk",
     "x": "have the model explain it",
     "q": "stop, nothing is changed",
 }
-ALONE = {letter: CHOICES["q" if letter == "n" else letter] for letter in "ynepq"}  # with no model to tell
-APART = {"y": "make this change too", "n": "stop, nothing is changed"}
-WIDER = {"y": "let this edit change it too", "n": "do not; the model is told so"}
+WITHOUT_MODEL = {letter: CHOICES["q" if letter == "n" else letter] for letter in "ynepq"}
+SENSITIVE_CHOICES = {"y": "make this change too", "n": "stop, nothing is changed"}
+SCOPE_CHOICES = {"y": "let this edit change it too", "n": "do not"}
 EDIT_HEAD = (
-    "# Change the diff as you like: only what it then says is applied. An empty file changes nothing.\n"
-    "# Line numbers need not be right; these lines are left out.\n"
+    "# Edit the diff: it is applied as you save it. An empty file changes nothing.\n"
+    "# Line numbers need not be correct; lines that start with # are ignored.\n"
 )
 ENDS = {"finish", "reject"}
 SILENT = ENDS | {"edit", "think"}
-TOLD = {  # what goes back to the model and is not in its words
+NOTICES = {  # by the kind of the observation
     "skipped": "",
     "correction": "the reply was malformed; asking for it again",
     "repeated": "the model repeats itself; asking for something else",
 }
-MOST_LINES = 12  # of a refusal, or of what a command printed, without --verbose
+MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 OWN_TRAILER = "\nRepoagent-Edit: "
 
 
 @dataclass
 class TerminalInterface:
-    """A `Dialogue` over a terminal or a pipe. `yes` answers every question, `by_hunk` asks for each hunk.
+    """The `UserInterface` of a terminal or a pipe. `yes` answers every question, `by_hunk` asks for each hunk.
 
-    `commits` says that a yes makes a commit, so its message is a part of the question; `model` that there is one, which
-    can be told why not. `said` holds what was told
-    of the edit, `answered` whether the last reply was shown.
+    `commits`: a yes makes a commit, so the question shows its message. `model`: there is one, and it gets the reason
+    for a no. `said` has the remarks that were shown; `answered`: the last reply was shown.
     """
 
     terminal: Terminal
@@ -70,25 +68,25 @@ class TerminalInterface:
     commits: bool = True
     model: bool = True
     said: set[str] = field(default_factory=set)
-    told: Told = field(default_factory=Told)
+    model_output: ModelOutput = field(default_factory=ModelOutput)
     answered: bool = False
-    stopped: bool = False  # a ^C was said
-    ending: str = ""  # what `finish` says, until it is not accepted
-    _refused: list[Observation] = field(default_factory=list, repr=False)  # edits of the present reply
-    _tail: str = field(default="", repr=False)  # of the last refusal that was not shown
-    _declined: set[str] = field(default_factory=set, repr=False)  # the diffs that the user did not want
+    stopped: bool = False  # by ^C, which was reported
+    ending: str = ""  # the text of <finish>
+    _refused: list[Observation] = field(default_factory=list, repr=False)  # edits of this reply
+    _tail: str = field(default="", repr=False)  # the last failure, for the error that ends the run
+    _declined: set[str] = field(default_factory=set, repr=False)  # diffs
     _since: float = field(default_factory=echo.waited, repr=False)
     _words: Words = field(default_factory=Words, repr=False)
     _first: str = field(default="", repr=False)  # the diff as the model sent it
     _explains: bool = field(default=False, repr=False)
-    _shown: tuple[str, str] = field(default=("", ""), repr=False)  # what the person has before their eyes
+    _shown: tuple[str, str] = field(default=("", ""), repr=False)  # diff and message of the last question
 
     @property
     def waited(self) -> float:
         return echo.waited() - self._since
 
     def text(self, piece: str) -> None:
-        """A piece of the reply: its words; or, with --verbose, all of it."""
+        """Show the prose of a piece of the reply, with --verbose all of it."""
         echo.resume()
         if not self.terminal.tells:
             return
@@ -96,27 +94,26 @@ class TerminalInterface:
         if self.terminal.verbose:
             self.working.text(piece)
             return
-        if self._explains:  # here a diff is a part of the answer
+        if self._explains:  # a diff is part of the explanation
             self.working.words(piece)
             return
-        hid = self._words.hides
+        hidden_before = self._words.hides
         self.working.words(self._words.feed(piece))
-        if self._words.hides and not hid:
+        if self._words.hides and not hidden_before:
             self.working.label("writing the change")
 
     def void(self, text: str) -> None:
         self.answered = False
         if self.terminal.tells:
             self._end_reply()
-            self.working.note("(that reply broke off and does not count)")
+            self.working.note("(the reply was cut off and is ignored)")
 
     def event(self, event: LoopEvent) -> None:
-        """Say what is done: actions as the model asks for them, refusals as they come; those of the edits of a reply
-        together."""
-        self.told.event(event)
+        """Show actions and refusals; those of the edits of one reply together."""
+        self.model_output.event(event)
         action, seen = event.action, event.observation
         if not (action and action.kind == "edit") and not (seen and seen.kind == "edit"):
-            self._say_refused()
+            self._show_refused()
         if event.kind == "reply":
             self._end_reply()
         elif event.kind == "action" and event.action is not None:
@@ -126,16 +123,16 @@ class TerminalInterface:
             seen = event.observation
             if seen.ok:
                 if self.terminal.verbose:
-                    self._aside(_first_line(seen.text))
+                    self._dim_note(_first_line(seen.text))
             elif seen.kind == "edit":
                 self._refused.append(seen)
             else:
                 self._fail(refusal(seen), seen)
         elif event.kind == "dropped":
-            self._aside("the end of the reply imitated another speaker and was dropped")
+            self._dim_note("the end of the reply imitated another speaker and was dropped")
 
     def _action(self, action: Action) -> None:
-        """Say what is about to be done."""
+        """Show an action before it is performed."""
         if action.kind in ENDS:
             self.ending = action.body.strip()
         self.answered = self.answered and action.kind in ENDS and not self.ending
@@ -143,16 +140,16 @@ class TerminalInterface:
         if action.kind == "message":
             self.working.note(action.body.strip() or shown, "dim")
         elif action.kind not in SILENT:
-            self._aside(f"{action.kind} {shown[:120]}".strip())
+            self._dim_note(f"{action.kind} {shown[:120]}".strip())
 
     def note(self, sentence: str) -> None:
-        self._say_refused()
+        self._show_refused()
         echo.resume()
         if self.terminal.tells or self.terminal.verbose:
             self.working.label(sentence)
 
     def say(self, sentence: str) -> None:
-        self._say_refused()
+        self._show_refused()
         self.working.note(sentence)
 
     def running(self, command: str, output: Path) -> None:
@@ -161,8 +158,8 @@ class TerminalInterface:
             self.working.label(f"running {first_line(command)}", output)
 
     def quiet(self) -> None:
-        """Leave the terminal to git, a hook or a paste."""
-        self._say_refused()
+        """Leave the terminal to git, a hook or an editor."""
+        self._show_refused()
         self.working.quiet()
         echo.lend()
 
@@ -172,13 +169,13 @@ class TerminalInterface:
         self.stopped = True
 
     def output(self, data: bytes) -> None:
-        """What hooks print, as they do in `git commit`; in a pipe only if they say no, which is an error then."""
+        """Show the output of hooks, as `git commit` does; in a pipe it is in the error if a hook fails."""
         if self.terminal.tells or self.terminal.verbose:
             self.working.text(data.decode("utf-8", "replace"))
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Show the diff and ask. Without a person the answer is yes: who calls has seen to `--yes` before."""
-        self._say_refused()
+        """Show the diff and ask. With --yes, which a pipe requires, the answer is yes."""
+        self._show_refused()
         self.working.quiet()
         self._first = self._first or proposal.diff
         if self.terminal.tells and proposal.diff in self._declined:
@@ -195,7 +192,7 @@ class TerminalInterface:
         if self.yes:
             return Decision("yes")
         while True:
-            choices = CHOICES if self.model else ALONE
+            choices = CHOICES if self.model else WITHOUT_MODEL
             if not self.commits:
                 choices = {**choices, "y": "apply it"}
             answer = self.terminal.ask("Apply this change", choices)
@@ -204,7 +201,7 @@ class TerminalInterface:
                 return decision
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        """Ask about these files alone; `--yes` was said to the change that was asked for, not to them."""
+        """Ask about sensitive files; --yes does not cover them."""
         if self.yes or not self.terminal.can_ask:
             return None
         names = ", ".join(dict.fromkeys(concern.path for concern in concerns if not concern.deletes))
@@ -212,19 +209,19 @@ class TerminalInterface:
             (f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes), ""
         )
         what = " and ".join(filter(None, [names and f"a change of {names}", many]))
-        answer = self.terminal.ask(f"You did not ask for {what}. Apply it anyway", APART)
+        answer = self.terminal.ask(f"You did not ask for {what}. Apply it anyway", SENSITIVE_CHOICES)
         return answer == "y"
 
     def permits(self, paths: Sequence[str]) -> bool | None:
-        """Ask about files that the edit may not change as it was asked for."""
+        """Ask about files outside the scope of the edit."""
         if self.yes or not self.terminal.can_ask:
             return None
         self.working.quiet()
         has = "has" if len(paths) == 1 else "have"
-        return self.terminal.ask(f"{', '.join(paths)} {has} to change too: allow it", WIDER) == "y"
+        return self.terminal.ask(f"{', '.join(paths)} {has} to change too; allow it", SCOPE_CHOICES) == "y"
 
     def explained(self, text: str) -> None:
-        """The words were shown as they came; why there are none is still to be said."""
+        """End an explanation that was streamed, or show why there is none."""
         if self.answered:
             self._end_reply()
         else:
@@ -233,16 +230,16 @@ class TerminalInterface:
         self.terminal.note("")
 
     def last_words(self, error: BaseException) -> None:
-        """The model's last words, and why it was asked again last, where an error ended the run: on a terminal they
-        were shown as they came."""
-        self._say_refused()
-        self.told.add_to(error)
+        """In a pipe, print the last reply and failure, before the error that ended the run."""
+        self._show_refused()
+        self.model_output.add_to(error)
         if isinstance(error, CheckFailed):
             error.shown = self.terminal.tells and error.printed.strip() in self._tail
-        elif not self.terminal.tells and self._tail and not isinstance(error, Refused):  # which says it
+        elif not self.terminal.tells and self._tail and not isinstance(error, Refused):  # which has it
             self.working.note(self._tail)
-        if self.told.words and not self.terminal.tells and self.told.words not in str(error):
-            self.working.note(self.told.words)
+        words = self.model_output.words
+        if words and not self.terminal.tells and words not in str(error):
+            self.working.note(words)
 
     def _end_reply(self) -> None:
         if self.terminal.tells:
@@ -250,7 +247,7 @@ class TerminalInterface:
             self.working.quiet()
 
     def _decision(self, answer: str, proposal: Proposal) -> Decision | None:
-        """What an answer means; None when the question is to be asked again."""
+        """The decision for an answer; None to ask again."""
         if answer == "y":
             return Decision("yes", by_person=True)
         if answer == "q" or (answer == "n" and not self.model):
@@ -264,7 +261,7 @@ class TerminalInterface:
             return self._edited(proposal)
         self._declined |= {proposal.diff, self._first}
         self._first = ""
-        return Decision("no", reason=self.terminal.ask_line("Why not, for the model (empty: stop)"))
+        return Decision("no", reason=self.terminal.ask_line("Reason, for the model (empty: stop)"))
 
     def _by_hunk(self, proposal: Proposal) -> Decision:
         chosen = choose_hunks(self.terminal, proposal.changes)
@@ -273,12 +270,12 @@ class TerminalInterface:
     def _edited(self, proposal: Proposal) -> Decision | None:
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
         if text is None:
-            self.terminal.note("the editor failed or left nothing; the diff is as before")
+            self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
             return None
         try:
             changes = edited_changes(proposal.changes, text)
         except RepoagentError as error:
-            self.terminal.note(f"that diff does not fit: {error.sentence}")
+            self.terminal.note(f"that diff does not apply: {error.sentence}")
             return None
         if changes == proposal.changes:
             self.terminal.note("same diff as before")
@@ -286,7 +283,7 @@ class TerminalInterface:
         return Decision("revise", changes=changes)
 
     def _message(self, proposal: Proposal) -> None:
-        """The commit message; of its last paragraph, which is the program's own, nothing."""
+        """Show the commit message, without our trailers."""
         if not self.commits:
             return
         words, _, trailers = proposal.message.strip().rpartition("\n\n")
@@ -297,49 +294,51 @@ class TerminalInterface:
         self.terminal.note("")
 
     def _remarks(self, proposal: Proposal) -> None:
-        grave = {concern.sentence for concern in proposal.concerns}
+        warnings = {concern.sentence for concern in proposal.concerns}
         for remark in proposal.remarks:
             self.said.add(remark)
-            if remark in grave:
+            if remark in warnings:
                 self.terminal.warn(remark)
             else:
                 self.terminal.note(f"note: {remark}")
         if loose := tolerated(proposal.placements):
             self.terminal.note(f"placed with tolerance: {summary(loose)}")
 
-    def _say_refused(self) -> None:
-        """Why edits of the reply were refused, once, with how many hunks it is about."""
+    def _show_refused(self) -> None:
+        """Show why edits of the reply were refused, with the number of hunks."""
         edits, self._refused = self._refused, []
-        said = [text for edit in edits if (text := refusal(edit))]
-        if not said:
+        reasons = [text for edit in edits if (text := refusal(edit))]
+        if not reasons:
             return
         hunks = sum(int(str(edit.data.get("hunks", 1))) for edit in edits)
         head = "edit refused:" if hunks == 1 else f"edit refused, {hunks} hunks:"
-        self._fail("\n".join([f"{head} {said[0]}"] if hunks == 1 else [head, *said]), *edits, keep="first")
+        self._fail(
+            "\n".join([f"{head} {reasons[0]}"] if hunks == 1 else [head, *reasons]), *edits, keep="first"
+        )
 
     def _fail(self, text: str, *seen: Observation, keep: Literal["first", "last"] = "last") -> None:
-        """What failed and why: of what follows its first line a part; with --verbose all that the model is told."""
+        """Show a failure: its first line and a part of the others; with --verbose, all that the model gets."""
         self._tail = text
         head, *lines = text.split("\n")
-        left = len(lines) - MOST_LINES
+        left = len(lines) - MAX_LINES
         if self.terminal.verbose:
             from repoagent.llm.model import unfenced
 
             head, *lines = "\n".join(unfenced(one.text).strip() for one in seen).split("\n")
         elif left > 0:
             gap = f"… {left} more line{'s' * (left > 1)} (-v shows all)"
-            lines = [gap, *lines[left:]] if keep == "last" else [*lines[:MOST_LINES], gap]
+            lines = [gap, *lines[left:]] if keep == "last" else [*lines[:MAX_LINES], gap]
         shown = "\n".join([head, *(f"  {line}".rstrip() for line in lines)]).removeprefix("\n")
         if shown.strip():
-            self._aside(shown)
+            self._dim_note(shown)
 
-    def _aside(self, text: str) -> None:
+    def _dim_note(self, text: str) -> None:
         if self.terminal.tells or self.terminal.verbose:
             self.working.note(text, "dim")
 
 
 def edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
-    """What a person's version of the diff does to the files as they were. Raises PatchRefused."""
+    """The changes of a diff that the user has edited. Raises PatchRefused."""
     from repoagent.git.files import REGULAR
     from repoagent.patch.apply_file import apply_answer
     from repoagent.patch.model import SourceText
@@ -357,14 +356,14 @@ def edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChan
 
 
 def refusal(seen: Observation) -> str:
-    """What the user sees of a failure; "" for nothing."""
+    """A failure as the user sees it; "" for nothing."""
     if seen.shown is not None:
         return seen.shown.rstrip()
-    return TOLD.get(seen.kind, _first_line(seen.text).rstrip(":"))
+    return NOTICES.get(seen.kind, _first_line(seen.text).rstrip(":"))
 
 
 def first_line(command: str) -> str:
-    """The first line of a command, and whether there are more."""
+    """The first line of a command, with … for more."""
     first, _, more = command.strip().partition("\n")
     return one_line(first) + (" …" if more else "")
 
@@ -382,7 +381,7 @@ QUESTIONS = {
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Ask for each piece of `changes` and return what is left of them; empty when nothing was taken.
+    """Ask for each piece of `changes` and return the chosen part of them, which may be empty.
 
     Raises UsageError without a terminal, NothingDone when the input ends.
     """
@@ -390,15 +389,15 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
 
 
 def choose_pieces(terminal: Terminal, changes: Sequence[FileChange]) -> list[Piece]:
-    """The pieces that were taken; a hunk may have been split."""
+    """The chosen pieces; a hunk may have been split."""
     from repoagent.patch.render import canonical_diff
 
     diffs = [parse_hunks(canonical_diff([change])) for change in changes]
-    asked = list(pieces(changes))
-    answers: list[bool | None] = [None] * len(asked)
-    place, shown, questions = 0, -1, 0
+    queue = list(pieces(changes))
+    answers: list[bool | None] = [None] * len(queue)
+    at, shown, questions = 0, -1, 0
     while None in answers:
-        piece = asked[place]
+        piece = queue[at]
         header, hunks = diffs[piece.change]
         if piece.change != shown:
             terminal.diff(header, aside=True)
@@ -406,37 +405,37 @@ def choose_pieces(terminal: Terminal, changes: Sequence[FileChange]) -> list[Pie
         of_piece = hunks if piece.kind == "file" else [piece.hunk] if piece.hunk else []
         terminal.diff("".join(hunk.text for hunk in of_piece), aside=True)
         parts = split(piece)
-        question = f"({place + 1}/{len(asked)}) {QUESTIONS[piece.kind]}"
-        letters = _letters(answers, place, len(parts))
+        question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"
+        letters = _letters(answers, at, len(parts))
         answer = terminal.ask(question, letters, typed_ahead=questions > 0)
         questions += 1
         if answer == "q":
             break
         if answer == "s":
             terminal.note(f"split into {len(parts)} hunks")
-            asked[place : place + 1] = parts
-            answers[place : place + 1] = [None] * len(parts)
+            queue[at : at + 1] = parts
+            answers[at : at + 1] = [None] * len(parts)
             continue
         if answer in {"y", "n"}:
-            answers[place] = answer == "y"
+            answers[at] = answer == "y"
         elif answer in {"a", "d"}:
-            for later in range(place, len(asked)):
-                if asked[later].change == piece.change and (later == place or answers[later] is None):
+            for later in range(at, len(queue)):
+                if queue[later].change == piece.change and (later == at or answers[later] is None):
                     answers[later] = answer == "a"
-        place = _next_open(answers, place, -1 if answer == "k" else 1)
-    return [piece for piece, answer in zip(asked, answers, strict=True) if answer]
+        at = _next_open(answers, at, -1 if answer == "k" else 1)
+    return [piece for piece, answer in zip(queue, answers, strict=True) if answer]
 
 
-def _letters(answers: list[bool | None], place: int, parts: int) -> dict[str, str]:
-    """What can be answered here: git's letters and, nearly, its words."""
+def _letters(answers: list[bool | None], at: int, parts: int) -> dict[str, str]:
+    """The possible answers, with git's letters."""
     letters = {
         "y": "apply this",
         "n": "do not apply this",
-        "q": "quit; apply neither this nor what is left",
+        "q": "quit; apply neither this nor the remaining ones",
         "a": "apply this and all later ones in the file",
         "d": "apply neither this nor later ones in the file",
     }
-    if None in answers[:place] + answers[place + 1 :]:
+    if None in answers[:at] + answers[at + 1 :]:
         letters["j"] = "leave this undecided, see the next undecided one"
         letters["k"] = "leave this undecided, see the previous undecided one"
     if parts > 1:
@@ -444,10 +443,10 @@ def _letters(answers: list[bool | None], place: int, parts: int) -> dict[str, st
     return letters
 
 
-def _next_open(answers: list[bool | None], place: int, step: int) -> int:
-    """The next undecided place after `place` in this direction, around the end; else `place`."""
+def _next_open(answers: list[bool | None], at: int, step: int) -> int:
+    """The next undecided at in this direction, wrapping around; else `at`."""
     for distance in range(1, len(answers)):
-        candidate = (place + step * distance) % len(answers)
+        candidate = (at + step * distance) % len(answers)
         if answers[candidate] is None:
             return candidate
-    return place
+    return at

@@ -1,4 +1,4 @@
-"""A unified diff for a person: git's colours, and in a changed line the part that changed."""
+"""A unified diff for a terminal: git's colors, with the changed part of a changed line highlighted."""
 
 from __future__ import annotations
 
@@ -12,34 +12,32 @@ from repoagent.edit.hunk_selection import HUNK, hunk_end
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _COLORS = {"+": "green", "-": "red"}
-_LONG = 400  # words; what changed within longer lines is not looked for
-_ALIKE = 0.5  # below this two lines are not versions of one another
-_CONTINUED = "> "  # stands where a folded line goes on: no line of a diff begins with it
+_LONG = 400  # words; longer lines are not compared
+_ALIKE = 0.5  # two lines below this ratio are not versions of each other
+_CONTINUED = "> "  # before the rest of a folded line: no line of a diff begins with it
 
 
 def render(diff: str, *, color: bool, columns: int | None = None) -> str:
-    """A canonical diff, fit for a terminal: clean, painted if `color`, folded at `columns` if that is given.
-
-    Carriage returns are left out where each line of a hunk ends with one (a CRLF file).
-    """
+    """A canonical diff sanitized, painted if `color`, and folded at `columns`, if given. Carriage returns are left out
+    where each line of a hunk ends with one (a CRLF file)."""
     lines = diff.removesuffix("\n").split("\n") if diff else []
     return "".join(_print(segments, color, columns) for segments in _rows(lines))
 
 
 def _rows(lines: list[str]) -> Iterator[list[Segment]]:
-    place = 0
-    while place < len(lines):
-        line = lines[place]
-        place += 1
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
         if match := HUNK.fullmatch(line):
             head, section = line[: match.start(5)], match[5]
             yield [(head, ("cyan",)), (clean(section), ())]
-            end = hunk_end(lines, place, int(match[2] or 1), int(match[4] or 1))
-            yield from _body(lines[place:end])
-            place = end
+            end = hunk_end(lines, at, int(match[2] or 1), int(match[4] or 1))
+            yield from _body(lines[at:end])
+            at = end
         elif line == "GIT binary patch":
-            while place < len(lines) and not lines[place].startswith("diff --git "):
-                place += 1
+            while at < len(lines) and not lines[at].startswith("diff --git "):
+                at += 1
             yield [("Binary content differs", ())]
         else:
             yield [(clean(line), ("bold",))]
@@ -48,24 +46,24 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
 def _body(lines: list[str]) -> Iterator[list[Segment]]:
     if all(line.endswith("\r") for line in lines if not line.startswith("\\")):
         lines = [line.removesuffix("\r") for line in lines]
-    place = 0
-    while place < len(lines):
-        old = _run(lines, place, "-")
-        new = _run(lines, place + len(old), "+")
+    at = 0
+    while at < len(lines):
+        old = _run(lines, at, "-")
+        new = _run(lines, at + len(old), "+")
         if old or new:
             yield from _changed(old, new)
-            place += len(old) + len(new)
+            at += len(old) + len(new)
         else:
-            yield [(clean(lines[place]), ())]
-            place += 1
+            yield [(clean(lines[at]), ())]
+            at += 1
 
 
-def _run(lines: list[str], place: int, marker: str) -> list[str]:
-    """The lines from `place` on that begin with `marker`, with what git says of a missing last newline."""
-    end = place
-    while end < len(lines) and lines[end].startswith((marker, "\\") if end > place else marker):
+def _run(lines: list[str], at: int, marker: str) -> list[str]:
+    """The lines from `at` on that begin with `marker`, with git's note on a missing last newline."""
+    end = at
+    while end < len(lines) and lines[end].startswith((marker, "\\") if end > at else marker):
         end += 1
-    return lines[place:end]
+    return lines[at:end]
 
 
 def _changed(old: list[str], new: list[str]) -> Iterator[list[Segment]]:
@@ -102,29 +100,29 @@ def _painted(line: str, marks: list[bool] | None) -> list[Segment]:
     segments: list[Segment] = [(marker, (style,))]
     for changed, part in _parts(body, marks or [False] * len(body)):
         segments.append((clean(part), (style, "reverse") if changed else (style,)))
-    segments.append((clean(text[len(body) :]), ("on-red",)))  # white space at the end, as git marks it
+    segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing white space, as git marks it
     return segments
 
 
 def _parts(text: str, marks: list[bool]) -> Iterator[tuple[bool, str]]:
     start = 0
-    for place in range(1, len(text) + 1):
-        if place == len(text) or marks[place] != marks[start]:
-            yield marks[start], text[start:place]
-            start = place
+    for at in range(1, len(text) + 1):
+        if at == len(text) or marks[at] != marks[start]:
+            yield marks[start], text[start:at]
+            start = at
 
 
 def _print(segments: list[Segment], color: bool, columns: int | None) -> str:
-    room = max(columns, 20) if columns else None
+    limit = max(columns, 20) if columns else None
     column = 0
     out = []
     for text, styles in segments:
         start = 0
-        for place, character in enumerate(text):
+        for at, character in enumerate(text):
             step = width(character, column)
-            if room is not None and column + step > room:
-                out += [paint(text[start:place], *styles) if color else text[start:place], "\n", _CONTINUED]
-                start, column = place, len(_CONTINUED)
+            if limit is not None and column + step > limit:
+                out += [paint(text[start:at], *styles) if color else text[start:at], "\n", _CONTINUED]
+                start, column = at, len(_CONTINUED)
                 step = width(character, column)
             column += step
         out.append(paint(text[start:], *styles) if color else text[start:])

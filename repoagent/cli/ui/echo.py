@@ -1,7 +1,6 @@
-"""The terminal does not show what is typed while nobody is asked: it would stand in the middle of what is printed.
+"""No echo of what the user types while nothing is asked: it would appear in the middle of the output.
 
-What is typed meanwhile is not lost: `typed` has it, for who reads the next input. Terminal.ask and all else that a
-person answers stand within `heard`.
+The input is kept: `typed` returns it to the next reader. Questions are asked within `heard`, where echo is on.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from repoagent.cli.exit import at_end
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
-_LOCAL, _CHARACTERS = 3, 6  # of what tcgetattr says
+_LOCAL, _CHARACTERS = 3, 6  # indexes into the result of tcgetattr
 
 
 class _State:
-    before: list[Any] | None = None  # how the terminal was, while it is hushed
-    asking = 0  # how many wait for an answer
-    lent = False  # another program has the terminal
-    interrupted = False  # an answer, by ^C
-    kept: ClassVar[list[bytes]] = []  # what was typed
-    waited = 0.0  # seconds
+    before: list[Any] | None = None  # the terminal attributes to restore, while echo is off
+    asking = 0  # open questions
+    lent = False  # another program uses the terminal
+    interrupted = False  # by ^C at a question
+    input: ClassVar[list[bytes]] = []  # typed while nothing was asked
+    waited = 0.0  # seconds, for answers
 
 
 @contextmanager
 def hushed(terminal: Terminal) -> Iterator[None]:
-    """No echo within, but where `heard` is; the terminal is as it was whenever this ends, or the process is stopped."""
+    """Turn echo off, except within `heard`. Restores the terminal at the end, and while the process is stopped (^Z)."""
     if not terminal.can_ask or _State.before is not None:
         yield
         return
@@ -57,7 +56,7 @@ def hushed(terminal: Terminal) -> Iterator[None]:
 
 
 def hush(terminal: Terminal) -> None:
-    """As `hushed`, until the command has ended and said why."""
+    """As `hushed`, until the command has ended and its error is printed."""
     stack = ExitStack()
     stack.enter_context(hushed(terminal))
     at_end.append(stack.close)
@@ -65,8 +64,8 @@ def hush(terminal: Terminal) -> None:
 
 @contextmanager
 def heard(*, typed_ahead: bool = False) -> Iterator[None]:
-    """What is typed within is an answer, and is seen. What was typed before is kept for `typed`, unless `typed_ahead`
-    says that it is an answer, too."""
+    """Turn echo on for an answer. What was typed before is kept for `typed`, unless with `typed_ahead` it is an answer
+    too."""
     if not typed_ahead:
         collect()
     began = time.monotonic()
@@ -84,52 +83,52 @@ def heard(*, typed_ahead: bool = False) -> Iterator[None]:
 
 
 def lend() -> None:
-    """Another program gets the terminal, as it was, until `resume`."""
+    """Restore the terminal for another program, until `resume`."""
     _State.lent = True
     _restore()
 
 
 def resume() -> None:
-    """What is typed from here on is not shown again."""
+    """Turn echo off again after `lend`."""
     if _State.lent:
         _State.lent = False
         _hush()
 
 
 def echoed() -> bool:
-    """Whether the terminal has shown the ^C that ended something."""
+    """Whether the terminal has echoed the last ^C."""
     return _State.before is None or _State.lent or _State.interrupted
 
 
 def waited() -> float:
-    """How many seconds this process has waited for answers so far."""
+    """The seconds that this process has waited for answers."""
     return _State.waited
 
 
 def collect() -> None:
-    """Take what was typed, so that there is room for more: where there is none, a ^C can't come through."""
+    """Read what was typed: if the input buffer of the terminal is full, ^C does not arrive."""
     if _State.before is None or _State.asking or _State.lent:
         return
     try:
         while os.tcgetpgrp(_input()) == os.getpgrp() and select.select([_input()], [], [], 0)[0]:
-            had = len(_State.kept)
-            # in one step: an exception for a ^C that comes between reading and keeping would lose what was read
-            _State.kept.extend(islice(iter(partial(os.read, _input(), 65536), b""), 1))
-            if len(_State.kept) == had:
+            before = len(_State.input)
+            # in one step: ^C between reading and storing would lose what was read
+            _State.input.extend(islice(iter(partial(os.read, _input(), 65536), b""), 1))
+            if len(_State.input) == before:
                 return
     except OSError:  # it was closed
         return
 
 
 def typed() -> str:
-    """What was typed while nobody was asked. It waits for an Enter of its own, so its last ones are left out."""
+    """What was typed while nothing was asked, without newlines at its end: the user must press Enter to send it."""
     collect()
-    found, _State.kept = _State.kept, []
-    return b"".join(found).decode("utf-8", "replace").rstrip("\n")
+    pieces, _State.input = _State.input, []
+    return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
 
 
 def _hush() -> None:
-    """Character by character, as a line of a terminal takes 4,095 bytes and drops the rest; ^C drops nothing."""
+    """Without line mode, which drops input after 4,095 bytes; and ^C does not flush."""
     if _State.before is None or _State.asking or _State.lent:
         return
     quiet = [*_State.before[:_CHARACTERS], [*_State.before[_CHARACTERS]]]
@@ -143,21 +142,21 @@ def _restore() -> None:
         _set(_State.before)
 
 
-def _set(how: list[Any]) -> None:
-    """In the background the terminal is another's, and asking for a change of it would stop us."""
+def _set(attributes: list[Any]) -> None:
+    """Set the attributes, unless in the background, where that would stop the process."""
     try:
         if os.tcgetpgrp(_input()) == os.getpgrp():
-            termios.tcsetattr(_input(), termios.TCSANOW, how)
-    except (termios.error, OSError):  # it was closed: there is nothing left to be set
+            termios.tcsetattr(_input(), termios.TCSANOW, attributes)
+    except (termios.error, OSError):  # the terminal was closed
         return
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    """^Z: the shell gets the terminal as we got it, and not what was typed for us."""
+    """^Z: restore the terminal for the shell, without what was typed for us."""
     collect()
     _restore()
     signal.signal(number, signal.SIG_DFL)
-    signal.raise_signal(number)  # and here we are again
+    signal.raise_signal(number)  # returns when the process continues
     signal.signal(number, _stop)
     _hush()
 

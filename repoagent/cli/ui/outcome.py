@@ -1,13 +1,10 @@
-"""How an edit ended, for a person in one line and for a program as JSON.
-
-What a model says to the user, so that nothing of it is lost however the run ends.
-"""
+"""The outcome of an edit, as a line for the user and as JSON, and the model's messages to the user (`ModelOutput`)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING
 
 from repoagent.cli.ui.sanitize import clean, fold, one_line, paint
@@ -34,16 +31,16 @@ def show_outcome(
     answered: bool = False,
     ending: str = "",
 ) -> None:
-    """Print the result: the diff of a dry run, the answer to a question, else the commit and what it cost.
+    """Print the result: the diff of a dry run, the answer to a question, or the commit; and what it cost.
 
-    The remarks in `said` are left out, and on a terminal an answer that was `answered` as it came. `ending`, the
-    words of `finish`, is shown there, unless it is the commit message already.
+    Leaves out what the user has seen: the remarks in `said`, and on a terminal an answer that was streamed
+    (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
     """
     if as_json:
-        show_object(as_object(outcome), outcome.landed, terminal)
+        show_json(as_object(outcome), outcome.landed, terminal)
         return
     landed = outcome.landed
-    if outcome.words and not terminal.tells:  # where they are shown as they come
+    if outcome.words and not terminal.tells:  # a terminal shows them as they stream
         terminal.note(outcome.words)
     if landed is None:
         if not (answered and terminal.shows):
@@ -51,24 +48,20 @@ def show_outcome(
         if terminal.tells:
             terminal.note(f"no change was made · {spent(outcome)}", "dim")
         return
-    if (
-        ending
-        and terminal.tells
-        and " ".join(ending.split()) not in " ".join(landed.proposal.message.split())
-    ):
+    is_in_message = " ".join(ending.split()) in " ".join(landed.proposal.message.split())
+    if terminal.tells and not is_in_message:
         terminal.note(ending)
     show_landed(landed, terminal, spent(outcome), said)
 
 
-def show_object(content: Mapping[str, object], landed: CommitOutcome | None, terminal: Terminal) -> None:
+def show_json(content: Mapping[str, object], landed: CommitOutcome | None, terminal: Terminal) -> None:
     """Print the result as JSON."""
     write = terminal.done if landed is not None and landed.written else terminal.result
     write(json.dumps(content, indent=2) + "\n")
 
 
 def show_landed(landed: CommitOutcome, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
-    """Print the result of a change, the diff of a dry run or the commit, and after it what was `spent`. The remarks in
-    `said` are left out."""
+    """Print the diff of a dry run, or the commit, and what was `spent`; leaves out the remarks in `said`."""
     for remark in landed.remarks:
         if remark not in said:
             terminal.note(f"note: {remark}")
@@ -91,22 +84,22 @@ def show_landed(landed: CommitOutcome, terminal: Terminal, spent: str, said: Col
 
 
 def show_check(check: CheckResult, terminal: Terminal) -> None:
-    """What a check that passed said: its last line."""
+    """Print the last line of the output of a passed check."""
     if terminal.tells or terminal.verbose:
         from repoagent.agent.exec.output import drawn
 
         last = next((line for line in reversed(check.excerpt().split("\n")) if line.strip()), "")
-        said = f": {one_line(drawn(last).strip(' ='))}" if last else ""
-        terminal.note(f"check `{one_line(check.command)}` passed in {check.seconds:.1f} s{said}", "dim")
+        output = f": {one_line(drawn(last).strip(' ='))}" if last else ""
+        terminal.note(f"check `{one_line(check.command)}` passed in {check.seconds:.1f} s{output}", "dim")
 
 
 def spent(outcome: EditOutcome) -> str:
-    """Tokens, cost and seconds, in one line."""
+    """Tokens, cost and seconds in one line."""
     return spending(outcome.usage, outcome.cost, outcome.seconds)
 
 
 def spending(usage: Usage, cost: float | None, seconds: float) -> str:
-    """Tokens, cost in US dollars (None: not known) and seconds, in one line."""
+    """Tokens, cost in US dollars (None: unknown) and seconds in one line."""
     from repoagent.llm.usage import cost_text
 
     about = "about " if usage.estimated else ""
@@ -118,12 +111,12 @@ def spending(usage: Usage, cost: float | None, seconds: float) -> str:
 
 
 def as_object(outcome: EditOutcome) -> dict[str, object]:
-    """The outcome as JSON data; its format has a version."""
+    """The outcome as JSON data."""
     return {
         "version": VERSION,
         "outcome": outcome.kind,
         "edit": outcome.edit_id,
-        **landed_object(outcome.landed),
+        **commit_object(outcome.landed),
         "answer": outcome.answer,
         "words": outcome.words,
         "messages": list(outcome.messages),
@@ -141,8 +134,8 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
     }
 
 
-def landed_object(landed: CommitOutcome | None) -> dict[str, object]:
-    """What landed, as a part of JSON data; the same keys where nothing did."""
+def commit_object(landed: CommitOutcome | None) -> dict[str, object]:
+    """The part of the JSON data on the commit; without one, the same keys."""
     made = landed.commit if landed else None
     return {
         "commit": made.commit if made else None,
@@ -153,14 +146,8 @@ def landed_object(landed: CommitOutcome | None) -> dict[str, object]:
             for change in (landed.changes if landed else ())
         ],
         "placements": [
-            {
-                "path": place.path,
-                "hunk": place.hunk,
-                "line": place.line,
-                "level": place.level,
-                "tolerances": list(place.tolerances),
-            }
-            for place in (landed.proposal.placements if landed else ())
+            {**asdict(placement), "tolerances": list(placement.tolerances)}
+            for placement in (landed.proposal.placements if landed else ())
         ],
         "diff": landed.proposal.diff if landed else "",
         "message": landed.proposal.message if landed else "",
@@ -172,8 +159,8 @@ def landed_object(landed: CommitOutcome | None) -> dict[str, object]:
 
 
 @dataclass
-class Told:
-    """The `words` of the last reply, without its actions and patches, and the `messages` of all replies."""
+class ModelOutput:
+    """The prose of the last reply (`words`), and the `messages` to the user of all replies."""
 
     words: str = ""
     messages: list[str] = field(default_factory=list)
@@ -185,6 +172,6 @@ class Told:
             self.messages.append(event.action.body.strip())
 
     def add_to(self, error: BaseException) -> None:
-        """Have an error that ends the run say it too, for `--json`."""
+        """Attach them to the error that ended the run, for `--json`."""
         if isinstance(error, RepoagentError):
             error.words, error.messages = self.words, tuple(filter(None, self.messages))

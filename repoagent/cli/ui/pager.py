@@ -1,9 +1,7 @@
-"""Long output in the pager that git would use, as git does it: only on a terminal, started with the first output.
+"""The pager and the editor, chosen as git chooses them.
 
-Standard output, and standard error where it is the terminal too, then lead into the pager; `finish` brings them back
-and waits for the person to leave it. git's own `git -p` and `git --no-pager` reach us in the environment.
-
-Let a person edit a text in the editor that git would use.
+`start` redirects standard output into the pager, and standard error too if it is the terminal; `finish` restores them
+and waits until the user leaves the pager. git's own `git -p` and `git --no-pager` reach us in the environment.
 """
 
 from __future__ import annotations
@@ -24,28 +22,26 @@ from repoagent.errors import UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
-_SHELL = re.compile(
-    r"[|&;<>()$`\\\"' \t\n*?\[#~=%]"
-)  # what git, too, gives to a shell rather than start itself
-_NONE = {"cat", ""}  # what stands for no pager
+_SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")  # git runs a command with one of these in a shell
+_NONE = {"cat", ""}
 _ON, _OFF = {"true", "yes", "on", "1", ""}, {"false", "no", "off", "0"}
-# What less and lv are told by git where the person tells them nothing: quit if it fits on one screen, keep colours.
+# git's defaults for less and lv: quit if the output fits on one screen, keep colors
 DEFAULTS = {"LESS": "FRX", "LV": "-c"}
 
 
 class _State:
     process: subprocess.Popen[bytes] | None = None
-    saved: tuple[tuple[int, int], ...] = ()  # (1, a copy of what it was), (2, …)
+    saved: tuple[tuple[int, int], ...] = ()  # (descriptor, its duplicate)
     columns: str | None = None
 
 
 def is_running() -> bool:
-    """Whether output goes into a pager of ours."""
+    """Whether we have started a pager."""
     return _State.process is not None
 
 
 def is_git_s(env: Mapping[str, str]) -> bool:
-    """Whether standard output leads into a pager that git has started for us (`git -p repoagent`)."""
+    """Whether git has started a pager for us (`git -p repoagent`)."""
     import stat
 
     if env.get("GIT_PAGER_IN_USE") not in {"true", "1"}:
@@ -57,10 +53,8 @@ def is_git_s(env: Mapping[str, str]) -> bool:
 
 
 def start(command: str, width: int, env: Mapping[str, str] | None = None) -> None:
-    """Lead the output of `command` ("history", "memory show") into the pager, if there is to be one.
-
-    `width` is that of the terminal, in columns, for what is asked later.
-    """
+    """Send the output of `command` ("history", "memory show") into its pager, if it has one. `width` is that of the
+    terminal, which cannot be asked later."""
     env = os.environ if env is None else env
     if is_running() or (program := choose(command, env)) is None:
         return
@@ -72,13 +66,13 @@ def start(command: str, width: int, env: Mapping[str, str] | None = None) -> Non
             words, shell=isinstance(words, str), stdin=subprocess.PIPE, env={**DEFAULTS, **env}
         )
     except OSError as error:
-        sys.stderr.write(f"warning: the pager {program} can't be run: {error.strerror}\n")
+        sys.stderr.write(f"warning: cannot run the pager {program}: {error.strerror}\n")
         return
     if process.stdin is None:  # for the type checker: it is PIPE
         raise AssertionError("no pipe")
-    led = (1, 2) if sys.stderr is not None and os.isatty(2) else (1,)
-    saved = tuple((number, os.dup(number)) for number in led)
-    for number in led:
+    redirected = (1, 2) if sys.stderr is not None and os.isatty(2) else (1,)
+    saved = tuple((number, os.dup(number)) for number in redirected)
+    for number in redirected:
         os.dup2(process.stdin.fileno(), number)
     process.stdin.close()
     _State.process, _State.saved = process, saved
@@ -88,14 +82,14 @@ def start(command: str, width: int, env: Mapping[str, str] | None = None) -> Non
 
 
 def finish() -> None:
-    """Bring the terminal back, and wait until the person has left the pager, whatever they press meanwhile."""
+    """Restore the streams, and wait until the user leaves the pager; ^C does not end the wait."""
     process = _State.process
     if process is None:
         return
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:  # the pager was left early; there is nobody to tell
+        except BrokenPipeError:  # the user left the pager early
             continue
     for number, before in _State.saved:
         os.dup2(before, number)
@@ -105,7 +99,7 @@ def finish() -> None:
     else:
         os.environ["COLUMNS"] = _State.columns
     _State.process, _State.saved = None, ()
-    before_int = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a ^C is the pager's now
+    before_int = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C belongs to the pager
     try:
         process.wait()
     finally:
@@ -113,9 +107,8 @@ def finish() -> None:
 
 
 def choose(command: str, env: Mapping[str, str]) -> str | None:
-    """The pager for `command`, or None for none: GIT_PAGER, core.pager, PAGER, git's default, and before all of them
-    `pager.repoagent-COMMAND` and `pager.repoagent`, which are true, false or a program, as git's `pager.<cmd>` is."""
-    from pathlib import Path
+    """The pager for `command`, None for none: `pager.repoagent-COMMAND` or `pager.repoagent` (true, false or a program,
+    as git's `pager.<cmd>`), GIT_PAGER, core.pager, PAGER, git's default."""
     from shutil import which
 
     from repoagent.errors import RepoagentError
@@ -124,9 +117,9 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
 
     keys = (f"pager.repoagent-{command.replace(' ', '-')}", "pager.repoagent")
     try:
-        wanted = ("config", "-z", "--get-regexp", r"^(pager\.repoagent.*|core\.pager)$")
-        listed = git_output(settings_folder(Path.cwd()), *wanted, ok=(0, 1))
-    except (RepoagentError, OSError):  # no git, or a broken configuration: the command itself will say so
+        command_line = ("config", "-z", "--get-regexp", r"^(pager\.repoagent.*|core\.pager)$")
+        listed = git_output(settings_folder(Path.cwd()), *command_line, ok=(0, 1))
+    except (RepoagentError, OSError):  # no git, or a broken configuration: the command reports it
         return None
     entries = [entry.partition("\n") for entry in os.fsdecode(listed.stdout).split("\0")[:-1]]
     values = {key: value for key, _, value in entries}
@@ -135,19 +128,17 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
         return None
     if own.lower() not in _ON:
         program = own
-    elif (given := env.get("GIT_PAGER")) is not None:
-        program = given
+    elif "GIT_PAGER" in env:
+        program = env["GIT_PAGER"]
     else:
         program = values.get("core.pager", env.get("PAGER", "pager" if which("pager") else "less"))
     return None if program.strip() in _NONE else program
 
 
 def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-    """Open `initial` in a file named *`suffix`; what it holds afterwards, byte for byte (as surrogates).
-
-    None when the editor failed or only white space was left. What was saved before the editor failed, or while we were
-    interrupted, stays in its file, and that is said. Raises UsageError when there is no editor.
-    """
+    """Open the editor on `initial` in a file named *`suffix`; returns the text, with invalid bytes as surrogates, or
+    None if the editor failed or the text is blank. If it failed after the user saved something, the file stays and a
+    warning names it. Raises UsageError without an editor."""
     editor = _editor(cwd or Path.cwd())
     descriptor, name = tempfile.mkstemp(suffix, "repoagent-")
     path = Path(name)
@@ -156,7 +147,7 @@ def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(before)
-        # git's own way to run it: a shell command that gets the file as its argument
+        # as git runs it: a shell command that gets the file as its argument
         command = ["sh", "-c", f'{editor} "$@"', editor, name]
         screen = sys.stderr if terminal.tells and not terminal.shows else None
         if subprocess.run(command, cwd=cwd, stdout=screen, check=False).returncode != 0:
@@ -165,17 +156,16 @@ def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         return text if text.strip() else None
     finally:
-        if not ended and _holds_more(path, before):
-            terminal.warn(f"the editor failed; what you had saved is in {name}")
+        if not ended and _has_new_text(path, before):
+            terminal.warn(f"the editor failed; your saved text is in {name}")
         else:
             path.unlink(missing_ok=True)
 
 
-def _holds_more(path: Path, before: bytes) -> bool:
-    """Whether a person has written something into the file."""
+def _has_new_text(path: Path, before: bytes) -> bool:
     try:
         after = path.read_bytes()
-    except OSError:  # the editor took it away
+    except OSError:  # the editor removed it
         return False
     return bool(after.strip()) and after != before
 
@@ -187,4 +177,4 @@ def _editor(cwd: Path) -> str:
     try:
         return os.fsdecode(git(settings_folder(cwd), "var", "GIT_EDITOR")).strip()
     except GitError as error:
-        raise UsageError("there is no editor for this terminal; set EDITOR or git's core.editor") from error
+        raise UsageError("no editor for this terminal; set EDITOR or git's core.editor") from error

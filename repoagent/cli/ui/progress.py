@@ -1,8 +1,5 @@
-"""What a person sees while a model is waited for: a moving line, then the model's own words as they come.
-
-A model's reply as it is shown while it comes: its words, folded; not the edit, which is shown once it fits.
-
-What a command says, and asks, before and after a model is paid for many calls; an edit has words of its own.
+"""Progress on standard error: a spinner, the output of a command, a model's reply as it streams (`Working`); the prose
+in a reply (`Words`); and the estimate, the question and the cost of commands that make many model calls.
 """
 
 from __future__ import annotations
@@ -37,13 +34,10 @@ _TAIL_BYTES = 8192
 
 
 class Working:
-    """A context in which `label` says what is done and `text` shows what a model writes, on standard error.
+    """A context that shows labels with a spinner, and what a model writes. On a terminal that cannot move its cursor a
+    label is a line; in a pipe nothing is shown, or with --verbose the labels."""
 
-    On a terminal that can't move its cursor a label is a line; in a pipe nothing is shown, or with --verbose
-    the labels.
-    """
-
-    styles: tuple[str, ...] = ("dim",)  # of the model's words
+    styles: tuple[str, ...] = ("dim",)  # of the model's prose
 
     def __init__(self, terminal: Terminal, label: str) -> None:
         self._terminal = terminal
@@ -51,7 +45,7 @@ class Working:
         self._status: Status | None = None
         self._inside_line = False
         self._markdown: Markdown | Plain | None = None
-        self._phase = ("", 0.0)  # what is done now, and since when, where it is traced
+        self._phase = ("", 0.0)  # for the trace: the label, and when it began
 
     def __enter__(self) -> Working:
         self.label(self._first)
@@ -64,12 +58,12 @@ class Working:
         self._next_phase("")
 
     def label(self, label: str, output: Path | None = None) -> None:
-        """Say what is done now; below it the last lines of the file `output`, as it grows."""
+        """Show a label, and below it the last lines of the file `output` as it grows."""
         from repoagent.cli.ui.terminal import in_own_pager
 
         self.quiet()
         self._next_phase(label)
-        if in_own_pager():  # a person reads there, and the line can't be moved
+        if in_own_pager():  # which shows no spinner
             return
         if self._terminal.moves:
             self._spin(label, output)
@@ -77,14 +71,14 @@ class Working:
             self._terminal.note(label)
 
     def progress(self, label: str, part: float) -> None:
-        """Say how much of what is done now is done, 0 to 1; only where a line can be overwritten."""
+        """Show that a share of 0 to 1 is complete, if a line can be overwritten."""
         if self._status is not None:
             self._status.update(
                 _Since(f"{clean(label)}: {part:.0%}", time.monotonic(), width=self._terminal.width)
             )
 
     def text(self, piece: str) -> None:
-        """Show a piece of what a model or a program writes, as it is."""
+        """Show a piece of the output of a model or a program, unrendered."""
         if not self._terminal.tells or not piece:
             return
         shown = clean(piece.replace("\r\n", "\n"))
@@ -92,11 +86,11 @@ class Working:
         self._inside_line = not piece.endswith("\n")
 
     def words(self, piece: str) -> None:
-        """Show a piece of a model's words, rendered; `quiet` ends them."""
+        """Show a piece of a model's prose, rendered; `quiet` ends it."""
         if not self._terminal.tells or not piece:
             return
         if self._markdown is None:
-            self._show("")  # rich's line stands in for standard output, and knows no encoding
+            self._show("")  # stop the spinner: rich replaces sys.stderr
             self._markdown = self._terminal.markdown(*self.styles, aside=True)
         if shown := self._markdown.feed(piece):
             self._show(shown)
@@ -105,12 +99,12 @@ class Working:
             self._spin("writing a table")
 
     def note(self, text: str, *styles: str) -> None:
-        """A line to the person, in between; see `Terminal.note`."""
+        """Print a line; see `Terminal.note`."""
         self.quiet()
         self._terminal.note(text, *styles)
 
     def quiet(self) -> None:
-        """End the moving line, or the line that the model has begun."""
+        """Stop the spinner, and end the line that the model has begun."""
         rest = "" if self._markdown is None else self._markdown.rest()
         self._show(rest)
         if self._inside_line if not rest else not rest.endswith("\n"):
@@ -118,8 +112,8 @@ class Working:
         self._inside_line = False
 
     def interrupted(self) -> None:
-        """Forget what was typed, as a terminal does at ^C, and end the line on which it has echoed that, unless it is
-        one that is ended or taken away by `quiet`."""
+        """Discard what was typed, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet`
+        does."""
         from repoagent.cli.ui.echo import echoed
         from repoagent.cli.ui.terminal import forget_input
 
@@ -139,7 +133,7 @@ class Working:
         self._status.start()
 
     def _show(self, text: str) -> None:
-        """Take the moving line away, and write `text`."""
+        """Stop the spinner and write `text`."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -155,7 +149,7 @@ class Working:
 
 @dataclass(frozen=True)
 class _Since:
-    """A label with the seconds since `start`, and the last lines of `output`; rich asks for it again at each frame."""
+    """A label with the seconds since `start`, and the last lines of `output`; rich renders it at each frame."""
 
     label: str
     start: float
@@ -167,7 +161,7 @@ class _Since:
 
         seconds = int(time.monotonic() - self.start)
         text = Text(self.label, no_wrap=True, overflow="ellipsis")
-        if seconds:  # of a long label the end goes, not the clock
+        if seconds:  # a long label is cut, not the clock
             clock = f" ({seconds} s)"
             text.truncate(max(1, self.width - len(clock) - SPINNER), overflow="ellipsis")
             text.append(clock)
@@ -177,7 +171,7 @@ class _Since:
 
 
 def tail(output: Path) -> list[str]:
-    """The last lines that are in the file by now; none where it is not there."""
+    """The last lines of the file; none if it does not exist."""
     from repoagent.agent.exec.output import drawn
     from repoagent.storage.secrets import mask
 
@@ -193,9 +187,9 @@ def tail(output: Path) -> list[str]:
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _TAG = re.compile(r"<([a-z_]+)\b")
-_DATA = {"commit", "note", "think"}  # their bodies are no words to the person, or are shown elsewhere
-_LAST = {"finish", "reject"}  # shown when they have become true
-# Said in other words when they are done.
+_DATA = {"commit", "note", "think"}  # not addressed to the user, or shown elsewhere
+_LAST = {"finish", "reject"}  # shown once they are accepted
+# shown by a line of their own when they are done
 _ACTIONS = {
     "browse", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read",
     "recall", "restore", "run", "search", "skill", "task", "uses", "wait", "write",
@@ -205,19 +199,19 @@ _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 
 @dataclass
 class Words:
-    """What of a reply is shown. `hides` says that an edit is being written at the moment; `ends` that what ends a task
-    is shown too, as it has become true."""
+    """The prose in a reply that comes in pieces, without edits and actions. `hides`: an edit is being written. With
+    `ends`, the text of <finish> and <reject> is prose too."""
 
     hides: bool = False
     ends: bool = False
-    _line: str = ""  # the line so far; nothing of it is shown while it may become the head of something
-    _passing: bool = False
-    _closing: re.Pattern[str] | None = field(default=None, repr=False)
-    _blank: int = 0  # lines that are shown once words come after them
-    _most: int = 0  # of them: none before the first words of a reply, one where something hidden stood
+    _line: str = ""  # the line so far, while it may still open a hidden part
+    _passing: bool = False  # the rest of the line is prose
+    _closing: re.Pattern[str] | None = field(default=None, repr=False)  # what ends the hidden part
+    _blank: int = 0  # blank lines that are shown once prose follows
+    _most: int = 0  # of them: none before the first prose, one after a hidden part
 
     def feed(self, piece: str) -> str:
-        """The part that is to be shown of the reply up to the end of `piece`, and was not shown before."""
+        """The prose that `piece` completes."""
         shown = ""
         for part in re.findall(r"[^\n]*\n|[^\n]+", piece):
             ended = part.endswith("\n")
@@ -236,19 +230,16 @@ class Words:
         return shown
 
     def rest(self) -> str:
-        """What was held back at the end of the reply."""
+        """The rest of the prose, at the end of the reply."""
         line, passing, hidden = self._line, self._passing, self._closing
         self._line, self._passing, self._closing, self.hides = "", False, None, False
-        last = (
-            ""
-            if passing or hidden is not None or self._opens(line)
-            else self._with_blank(_without_ends(line))
-        )
+        complete = passing or hidden is not None or self._opens(line)
+        text = "" if complete else self._with_blank(_without_ends(line))
         self._blank = self._most = 0
-        return last
+        return text
 
     def _begun(self) -> str:
-        """Look at the line as far as it goes: its text, or nothing where something hidden begins with it."""
+        """The text of the line so far, or nothing if it opens a hidden part."""
         closing = self._opens(self._line)
         if closing is None:
             return self._with_blank(_without_ends(self._line))
@@ -258,7 +249,7 @@ class Words:
         return ""
 
     def _opens(self, line: str) -> re.Pattern[str] | None:
-        """What ends the hidden part that begins with this line; None for a line of words."""
+        """The end of the hidden part that this line opens; None for prose."""
         if fence := _FENCE.match(line):
             info = fence[2].lower()
             if info in {"diff", "patch"} or "." in info or "/" in info:
@@ -270,7 +261,7 @@ class Words:
         return re.compile(rf"/>\s*$|</{tag[1]}\b")
 
     def _with_blank(self, line: str) -> str:
-        """A line of words after the blank ones before it."""
+        """A line of prose, after the blank lines before it."""
         if not line.strip():
             self._blank += line.endswith("\n")
             return ""
@@ -281,7 +272,7 @@ class Words:
 
 @dataclass
 class Fold:
-    """Folds words that come in pieces at `width` columns, between words."""
+    """Folds text that comes in pieces at `width` columns, between words."""
 
     width: int
     _column: int = 0
@@ -289,7 +280,7 @@ class Fold:
     _word: str = ""
 
     def feed(self, text: str) -> str:
-        """The text, folded, up to its last whole word."""
+        """The folded text up to the last complete word."""
         done = ""
         for token in re.findall(r"\n|[^\S\n]+|\S+", text):
             if token == "\n":
@@ -303,7 +294,7 @@ class Fold:
         return done
 
     def rest(self) -> str:
-        """The last word, and no gap after it."""
+        """The last word."""
         word = self._put()
         self._gap = ""
         return word
@@ -322,7 +313,7 @@ class Fold:
 
 
 class Plain(Fold):
-    """Words as they are, folded and clean: for a terminal that shows no styles."""
+    """Sanitized and folded text, for a terminal without styles."""
 
     holds_table = False
 
@@ -334,12 +325,12 @@ class Plain(Fold):
 
 
 def _without_ends(line: str) -> str:
-    """The line without the tags that end a task, where it begins with one."""
+    """A line that begins with a tag, without the tags that end a task."""
     return _ENDS.sub("", line) if line.lstrip().startswith("<") else line
 
 
 def _undecided(line: str) -> bool:
-    """Whether more of the line has to come before it is known what begins with it."""
+    """Whether the line may still open a hidden part."""
     text = line.lstrip()
     return (
         not text
@@ -356,8 +347,8 @@ def ready_for(
     record: Path | None = None,
     reply: Path | None = None,
 ) -> ModelSetup:
-    """The model and its meter for a command that knows how many calls it makes: the default of `max_turns` is a limit
-    for an edit. Raises what `means` raises."""
+    """The model and its meter for a command that knows how many calls it makes: the default of `max_turns` is for an
+    edit. Raises what `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     ready = model_setup(settings, record, reply, terminal.warn, waiting.progress)
@@ -367,42 +358,40 @@ def ready_for(
 
 
 def about(calls: int, usage: Usage, cost: float | None) -> str:
-    """How many calls, how many tokens, how many dollars: the end of the sentence that says what will be paid."""
+    """The estimate of calls, tokens and cost, as the end of a sentence."""
     from repoagent.llm.usage import cost_text
 
-    price = "at a price that is not known" if cost is None else f"about {cost_text(cost)}"
+    price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
     return f"in {calls:,} call{'s' * (calls > 1)}: about {usage.input:,} tokens in and {usage.output:,} out, {price}"
 
 
 def agree(terminal: Terminal, sentence: str, *, few: bool, less: str) -> None:
-    """Say what it will cost; ask, unless it is only a `few` calls. `less` is what to say for fewer of them.
-
-    Raises UsageError where nobody can say yes, NothingDone where somebody says no.
-    """
+    """Print the estimate and ask, unless it is only a `few` calls; `less` is how to make fewer. Raises UsageError where
+    the user cannot be asked, NothingDone for a no."""
     if few:
         if terminal.tells:
             terminal.note(sentence, "dim")
         return
     if not terminal.can_ask:
-        raise UsageError(f"{sentence}: say --yes to do that, or {less}")
+        raise UsageError(f"{sentence}; confirm with --yes, or {less}")
     terminal.note(sentence)
-    if terminal.ask("Go on", {"y": "ask the model", "n": "ask nobody"}) == "n":
-        raise NothingDone("no model was asked")
+    if terminal.ask("Continue", {"y": "call the model", "n": "do not"}) == "n":
+        raise NothingDone("no model was called")
 
 
 def report(terminal: Terminal, ready: ModelSetup) -> None:
-    """Say what was used, where somebody reads it."""
+    """Print tokens and cost, on a terminal."""
     from repoagent.llm.usage import cost_text
 
     usage, cost = ready.meter.usage, ready.meter.cost
     if terminal.tells and usage.total:
         price = "price unknown" if cost is None else cost_text(cost)
-        roughly = "~" if usage.estimated else ""
-        terminal.note(f"{roughly}{usage.total - usage.output:,} + {usage.output:,} tokens · {price}", "dim")
+        about = "~" if usage.estimated else ""
+        terminal.note(f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens · {price}", "dim")
 
 
 def as_object(ready: ModelSetup) -> dict[str, object]:
-    """What was used, as JSON data."""
+    """Calls, tokens and cost as JSON data."""
     usage = ready.meter.usage
     return {
         "calls": ready.meter.attempts,

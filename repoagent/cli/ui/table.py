@@ -1,7 +1,7 @@
-"""Tables, and what they show at a glance: how long ago, a bar, a path that fits. Pure functions of clean text.
+"""Tables, and texts for their cells: a time ago, a bar, a shortened path. Pure functions on sanitized text.
 
-All tables look alike: no lines, a dim head, numbers to the right, and one or two columns that give way to the width of
-the terminal. rich's tables are not used: to import them takes ten times as long as this module.
+All tables look alike: no lines, a dim head, numbers right-aligned, and one or two columns that shrink to fit the
+terminal. Importing rich's tables would take ten times as long as this module.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Cell = tuple[str, ...]  # a text and its styles; "path" dims the folder of one
 
 
 class Column(NamedTuple):
-    """A column of a table. `cut` says which part of a text is left out where there is no room, "end" or "middle"; such
-    a column has at least `least` columns before others are `dropped`, the highest number first, 0 never."""
+    """A column of a table. A text that is too long is `cut` at its "end" or "middle", to no less than `least`; then
+    columns are `dropped`, the highest number first, 0 never."""
 
     head: str
     right: bool = False
@@ -50,8 +50,8 @@ def table(
     ellipsis: str = "…",
     below: Mapping[int, Sequence[str]] | None = None,
 ) -> Iterator[str]:
-    """The head and the rows, in `room` columns (None for as many as it takes), each with the lines that stand `below`
-    it. A column without a text is left out."""
+    """The lines of a table in `room` columns (None: unlimited). `below` has lines to print after a row. Leaves out
+    columns without text."""
     shown = [at for at in range(len(heads)) if any(row[at][0] for row in rows)]
     natural = {at: max(columns(heads[at].head), *(columns(row[at][0]) for row in rows)) for at in shown}
     if room is not None:
@@ -77,7 +77,7 @@ def table(
 def _fitted(
     heads: Sequence[Column], shown: list[int], natural: dict[int, int], room: int
 ) -> tuple[list[int], dict[int, int]]:
-    """Which columns there is room for, and how wide they are."""
+    """The columns that fit, and their widths."""
 
     def least(at: int) -> int:
         return min(natural[at], heads[at].least) if heads[at].cut else natural[at]
@@ -91,9 +91,9 @@ def _fitted(
     left = room - sum(widths.values()) - _GAP * (len(shown) - 1)
     wanting = sorted((at for at in shown if heads[at].cut), key=lambda at: natural[at] - widths[at])
     for number, at in enumerate(wanting):
-        given = min(natural[at] - widths[at], left // (len(wanting) - number))
-        widths[at] = max(1, widths[at] + given)
-        left -= given
+        extra = min(natural[at] - widths[at], left // (len(wanting) - number))
+        widths[at] = max(1, widths[at] + extra)
+        left -= extra
     return shown, widths
 
 
@@ -107,7 +107,7 @@ def _cut_end(text: str, room: int, ellipsis: str) -> str:
 
 
 def folded(text: str, room: int | None, ellipsis: str = "…") -> Iterator[str]:
-    """Words in lines of `room` columns; a word that is longer than that is cut in its middle."""
+    """Words in lines of `room` columns; a longer word is cut in its middle."""
     line = ""
     for word in text.split(" "):
         if room is not None:
@@ -120,7 +120,7 @@ def folded(text: str, room: int | None, ellipsis: str = "…") -> Iterator[str]:
 
 
 def ago(seconds: float, *, short: bool = False) -> str:
-    """How long ago that was, in the largest unit that says enough: "3 weeks ago", short "3w"."""
+    """A duration in its largest suitable unit: "3 weeks ago", short "3w"."""
     days = seconds / 86400
     for unit, length in _SPANS:
         if days >= _FIRST[unit]:
@@ -132,13 +132,13 @@ def ago(seconds: float, *, short: bool = False) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns a clean text takes; at once for what most tables are made of."""
+    """The columns of a text, with a shortcut for most texts."""
     simple = text.isascii() or text.translate(_NARROW).isascii()
     return len(text) if simple else any_columns(text)
 
 
 def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
-    """A share of 0 to 1 as a bar in so many columns; more than nothing always shows."""
+    """A share of 0 to 1 as a bar of `cells` columns; anything above 0 is visible."""
     filled = min(max(share, 0.0), 1.0) * cells
     if ascii_only:
         return ("#" * max(round(filled), share > 0)).ljust(cells)
@@ -148,7 +148,7 @@ def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
 
 
 def shorten(path: str, room: int, ellipsis: str = "…") -> str:
-    """A clean path in at most `room` columns: what is left out is in its middle, the name goes last."""
+    """A path in at most `room` columns, without its middle; the name is kept longest."""
     if columns(path) <= room:
         return path
     left = max(room - columns(ellipsis), 1)
@@ -159,16 +159,17 @@ def shorten(path: str, room: int, ellipsis: str = "…") -> str:
 
 
 def front(text: str, room: int) -> str:
+    """The beginning of a text in at most `room` columns."""
     used = 0
-    for place, character in enumerate(text):
+    for at, character in enumerate(text):
         used += width(character)
         if used > room:
-            return text[:place]
+            return text[:at]
     return text
 
 
 def _tail(text: str, room: int) -> str:
-    """The end of a text; a mark that has lost the character it belongs to is left out."""
+    """The end of a text, without a combining mark that lost its character."""
     used, start = 0, len(text)
     while start and used + width(text[start - 1]) <= room:
         start -= 1

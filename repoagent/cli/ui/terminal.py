@@ -1,9 +1,7 @@
-"""The terminal, or the pipes in its place: what may be shown where, and questions to the person.
+"""`Terminal`: the three standard streams, a terminal or not; and `write_to`, for the file of an option such as -o.
 
-Standard output is the result, standard error is everything else. A terminal is shown `clean` text, colours
-and questions; a pipe gets the exact bytes of the result, and no progress.
-
-A file that was named for the answer: a new one, one that is replaced, or a device or pipe that takes it.
+The result goes to standard output, everything else to standard error. A terminal gets sanitized and colored text, and
+questions; a pipe gets the exact bytes of the result, and no progress.
 """
 
 from __future__ import annotations
@@ -23,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Unwritable(RepoagentError):
-    """Standard output took nothing more: a full disk."""
+    """Standard output cannot be written, for example because the disk is full."""
 
 
 class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
-    """`reads`, `shows`, `tells`: whether a person is at standard input, before standard output and error.
+    """`reads`, `shows` and `tells`: whether standard input, output and error are a terminal with a user.
 
-    `color` and `color_err` say whether output and error may be coloured; `moves` whether what was written to
-    standard error can be overwritten; `width` is in columns. `pages` is the command whose output may go into a pager;
-    `warned` is what `warn` has said.
+    `color` and `color_err`: whether output and error may be colored. `moves`: whether standard error can be
+    overwritten. `width` is in columns. `pages` is the command whose output may go into a pager, "" for none. `warned`
+    has the warnings that were printed.
     """
 
     reads: bool
@@ -54,8 +52,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         verbose: bool = False,
         pages: str = "",
     ) -> Terminal:
-        """The terminal as the standard streams and the environment say; `color` is auto, always or never. `pages` is
-        the name of the command when its output may be long: a person then gets it in a pager."""
+        """The terminal of the standard streams and the environment; `color` is auto, always or never."""
         env = os.environ if env is None else env
         reads, shows, tells = (_is_terminal(stream) for stream in (sys.stdin, sys.stdout, sys.stderr))
         paging = not shows and _in_pager(env)
@@ -63,15 +60,15 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         ci = env.get("CI", "").lower() not in {"", "0", "false"}
         plain = dumb or bool(env.get("NO_COLOR"))
 
-        def coloured(terminal: bool) -> bool:
+        def colored(terminal: bool) -> bool:
             return color == "always" or (color == "auto" and terminal and not plain)
 
         return cls(
             reads=reads and not ci,
             shows=shows or paging,
             tells=tells,
-            color=coloured(shows or paging),
-            color_err=coloured(tells),
+            color=colored(shows or paging),
+            color_err=colored(tells),
             moves=tells and not dumb and not ci,
             width=_width(env),
             verbose=verbose,
@@ -81,23 +78,23 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is somebody to ask."""
+        """Whether the user can be asked."""
         return self.reads and self.tells
 
     def result(self, text: str) -> None:
-        """Write a part of the result to standard output: clean on a terminal, the exact bytes into a pipe."""
+        """Write a part of the result: sanitized to a terminal, the exact bytes to a pipe."""
         self._page()
         _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
 
     def styled(self, text: str, *, aside: bool = False) -> None:
-        """Write a part of the result, or of what stands `aside`, that is clean and painted already."""
+        """Write a part of the result, or with `aside` to standard error, that is sanitized and painted already."""
         if not aside:
             self._page()
         _write(sys.stderr if aside else sys.stdout, text)
 
     def markdown(self, *base: str, aside: bool = False) -> Markdown | Plain:
-        """What renders a model's words for standard output, or for standard error if they stand `aside`, with plain
-        text in the `base` styles."""
+        """A renderer of a model's text for standard output, or with `aside` for standard error; plain text gets the
+        `base` styles."""
         if os.environ.get("TERM", "dumb") == "dumb":
             from repoagent.cli.ui.progress import Plain
 
@@ -115,7 +112,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
-        """Write the words of a model as the result, or as what was `done`: rendered for a person, else as they are."""
+        """Write a model's text as the result, or as what was `done`: rendered on a terminal, unchanged in a pipe."""
         if self.shows:
             markdown = self.markdown()
             text = markdown.feed(text) + markdown.rest()
@@ -128,8 +125,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             self.result(text)
 
     def done(self, text: str, *, styled: bool = False) -> None:
-        """Write what was done as `result` does, or as `styled` does. It is done: where standard output can't take it,
-        it goes to standard error, and that is no failure."""
+        """Write the result of a completed change. It is not an error if standard output cannot be written: it goes to
+        standard error then."""
         exact = not (styled or self.shows)
         shown = text if styled or exact else clean(text)
         try:
@@ -140,10 +137,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff: for a person as git shows it, the exact bytes into a pipe.
-
-        It is the result unless it stands `aside`, on standard error, as part of a question.
-        """
+        """Write a unified diff, as git shows it on a terminal, to a pipe the exact bytes; with `aside` to standard
+        error, as part of a question."""
         terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
         if not aside:
             self._page()
@@ -156,13 +151,12 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _write(sys.stderr if aside else sys.stdout, shown)
 
     def note(self, text: str, *styles: str) -> None:
-        """A line to the person on standard error, in these styles of `text.paint`; no part of the result. On a terminal
-        it is folded between words."""
+        """Write a line for the user to standard error, folded to the width of a terminal."""
         shown = self.folded(text)
         _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
 
     def warn(self, text: str) -> None:
-        """A warning on standard error; the same one is said once."""
+        """Write a warning to standard error, each only once."""
         if self.warned is not None:
             if text in self.warned:
                 return
@@ -173,16 +167,16 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _write(sys.stderr, f"{shown}\n")
 
     def folded(self, text: str) -> str:
-        """`text`, clean; on a terminal in lines that fit it."""
+        """`text` sanitized, on a terminal folded to its width."""
         return fold(clean(text), self.width) if self.tells else clean(text)
 
     def detail(self, text: str) -> None:
-        """A note for those who said --verbose."""
+        """A note for --verbose."""
         if self.verbose:
             self.note(text)
 
     def working(self, label: str) -> Working:
-        """A context that shows that something is going on; see `working.Working`."""
+        """A context that shows progress; see `Working`."""
         from repoagent.cli.ui.progress import Working
 
         return Working(self, label)
@@ -190,15 +184,13 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
     def ask(
         self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
     ) -> str:
-        """Ask on standard error until one of `choices` (a letter: what it does) is typed; returns the letter, the
-        `default` for an empty line.
+        """Ask until one of `choices` (letter: meaning) is typed, and return it; `default` for an empty line.
 
-        What was typed before the question stood there is no answer to it, unless `typed_ahead`: it is thrown away, or
-        kept where `hush` says so. `?` and whatever is no answer show what the letters do. Raises UsageError when
-        there is nobody to ask, NothingDone at the end of input.
+        Input that was typed before the question appeared does not answer it, unless `typed_ahead`. `?` and any other
+        input print the meanings. Raises UsageError without a terminal, NothingDone at the end of input.
         """
         if not self.can_ask:
-            raise UsageError(f"there is no terminal to ask on: {question}")
+            raise UsageError(f"no terminal to ask: {question}")
         from repoagent.cli.ui.echo import heard
 
         _leave_pager()
@@ -212,7 +204,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
                 line = sys.stdin.readline()
                 if not line:
                     _write(sys.stderr, "\n")
-                    raise NothingDone("no answer was given; nothing was changed")
+                    raise NothingDone("no answer; nothing was changed")
                 answer = line.strip().lower() or default
                 letter = answer[:1] if answer in {"yes", "no"} else answer
                 if letter in choices:
@@ -221,9 +213,9 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
                     self.note(f"{letter} - {meaning}", "bold", "red")
 
     def ask_line(self, question: str) -> str:
-        """Ask for a line of words; "" for none. Raises UsageError when there is nobody to ask."""
+        """Ask for a line of text. Raises UsageError without a terminal."""
         if not self.can_ask:
-            raise UsageError(f"there is no terminal to ask on: {question}")
+            raise UsageError(f"no terminal to ask: {question}")
         from repoagent.cli.ui.echo import heard
 
         _leave_pager()
@@ -233,7 +225,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             return sys.stdin.readline().strip()
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
-        """Let the person edit a text in their editor; None when that failed or left nothing. See `editor`."""
+        """Open the user's editor on a text; None if the editor failed or the text is empty. See `pager.edit_text`."""
         from repoagent.cli.ui.echo import heard
         from repoagent.cli.ui.pager import edit_text
 
@@ -249,7 +241,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
 
 def in_own_pager() -> bool:
-    """Whether what is written to standard output goes into a pager that we have started."""
+    """Whether standard output goes into a pager that we have started."""
     if "repoagent.cli.ui.pager" not in sys.modules:
         return False
     from repoagent.cli.ui import pager
@@ -258,7 +250,7 @@ def in_own_pager() -> bool:
 
 
 def _in_pager(env: Mapping[str, str]) -> bool:
-    """Whether what is written to standard output is read by a person in a pager, of ours or of git's."""
+    """Whether standard output goes into a pager of ours or of git's."""
     if in_own_pager():
         return True
     if env.get("GIT_PAGER_IN_USE") is None:
@@ -269,7 +261,7 @@ def _in_pager(env: Mapping[str, str]) -> bool:
 
 
 def _leave_pager() -> None:
-    """A question can't be answered in it."""
+    """End the pager: questions cannot be answered in it."""
     if in_own_pager():
         from repoagent.cli.ui import pager
 
@@ -281,8 +273,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def has_utf8(env: Mapping[str, str]) -> bool:
-    """Whether characters beyond ASCII can be shown. Python itself takes UTF-8 where the locale is C, so that has to be
-    asked for too."""
+    """Whether the terminal shows UTF-8. Python assumes it in the C locale, so the variables are checked too."""
     ctype = env.get("LC_CTYPE", "")
     chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
     if chosen and "utf" not in chosen.lower():
@@ -302,11 +293,11 @@ def _width(env: Mapping[str, str]) -> int:
 
 
 def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
-    """Write and flush; `exact` gives back the bytes that surrogateescape hid, whatever the locale is."""
+    """Write and flush; `exact` restores the bytes of surrogate escapes, whatever the locale is."""
     encoding = "utf-8" if exact else stream.encoding or "utf-8"
     try:
         data = text.encode(encoding, "surrogateescape" if exact else "backslashreplace")
-    except UnicodeEncodeError:  # half of a UTF-16 pair, which stands for no byte
+    except UnicodeEncodeError:  # half of a UTF-16 pair, which is not an escaped byte
         data = text.encode(encoding, "backslashreplace")
     try:
         stream.flush()
@@ -316,54 +307,52 @@ def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
         if isinstance(error, BrokenPipeError) and stream is sys.stdout:
             raise
         to_nowhere(stream)
-        if stream is sys.stdout:  # what is said beside the result stops no work
-            raise Unwritable(f"standard output could not be written: {error.strerror}") from error
+        if stream is sys.stdout:  # a lost note is not an error
+            raise Unwritable(f"cannot write to standard output: {error.strerror}") from error
 
 
 def to_nowhere(stream: TextIO) -> None:
-    """What is still to be written goes nowhere: Python would try it once more when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    """Discard what is still buffered: Python would try to write it again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def forget_input() -> None:
-    """What was typed and not read yet is an answer to nothing."""
+    """Discard what was typed and not read yet."""
     import termios
 
     try:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    except termios.error:  # no terminal that can do it
+    except termios.error:  # not a terminal
         pass
 
 
-_SYSTEM_S = ("/dev/", "/proc/")  # where a name stands for what is open already, a file too
+_SYSTEM = ("/dev/", "/proc/")  # where a name may refer to an open file
 
 
 def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> None:
-    """Write `data` to `path`, which was given with `option`. A regular file, or a link to one, is replaced
-    whole; a device, a pipe or a terminal (/dev/stdout, /dev/null) is written to, and stays what it is.
-
-    Raises UsageError for a folder, or where there is no folder for it, Refused where the system says no.
-    """
+    """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically; a
+    device or a pipe (/dev/stdout, /dev/null) is written to. Raises UsageError for a folder and in a missing folder,
+    Refused for an error of the system."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import system_failed
 
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: give {option} the name of a file")
+        raise UsageError(f"{path} is a folder; {option} takes a file")
     try:
-        if path.exists() and (not path.is_file() or os.path.normpath(path).startswith(_SYSTEM_S)):
+        if path.exists() and (not path.is_file() or os.path.normpath(path).startswith(_SYSTEM)):
             with open(path, "wb", buffering=0, opener=_existing) as file:
-                left = memoryview(data)
-                while left:
-                    left = left[file.write(left) or 0 :]
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[file.write(rest) or 0 :]
             return
     except BrokenPipeError:
         raise
     except OSError as error:
         raise system_failed("write", path, error) from error
     if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}: make it, or give {option} another name")
+        raise UsageError(f"no such folder: {path.parent}; create it, or use another file for {option}")
     write_whole(path, data, private=private)
 
 
@@ -382,4 +371,4 @@ def show_page(terminal: Terminal, text: str, name: str) -> None:
         file.write(text)
     terminal._replace(pages="").result(f"{path}\n")
     if not webbrowser.open(Path(path).as_uri()):
-        terminal.note("no browser found: open the file yourself, or choose its name with -o FILE")
+        terminal.note("no browser found; open the file yourself, or name it with -o FILE")

@@ -337,7 +337,7 @@ def test_a_reply_that_can_not_be_written_is_printed(repo: GitRepo, ask: Ask, tmp
     done = ask(
         "hi", "--model", f"command:cat > /dev/null; rmdir {folder}; echo paid for", "-o", str(folder / "x")
     )
-    assert done.code == 2 and done.out == "paid for\n" and "there is no folder" in done.err
+    assert done.code == 2 and done.out == "paid for\n" and "no such folder" in done.err
 
 
 @pytest.mark.soak

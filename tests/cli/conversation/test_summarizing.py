@@ -58,7 +58,7 @@ def test_many_calls_need_a_yes(ui: Talk, model: Script, file: Path) -> None:
     append(file, *(Turn("user", "word " * 2200) for _ in range(30)))
     model.answers("x\n")
     done = ui("summarize", "fast", "--model", model.spec)
-    assert done.code == 2 and "say --yes" in done.err and model.prompts == []
+    assert done.code == 2 and "confirm with --yes" in done.err and model.prompts == []
 
 
 @pytest.mark.parametrize(("answer", "code"), [("\n", 4), ("word " * 2000, 4)])

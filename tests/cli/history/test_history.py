@@ -280,7 +280,7 @@ def test_many_commits_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> Non
     grow(repo, 6)
     done = ask("a.txt", "--model", model.spec)
     assert done.code == 2 and done.out == ""
-    assert "would summarize 7 commits in 1 call" in done.err and "say --yes" in done.err
+    assert "would summarize 7 commits in 1 call" in done.err and "confirm with --yes" in done.err
     assert model.prompts == []
     assert ask("a.txt", "--model", model.spec, "--yes").code == 0
     assert len(model.prompts) == 1
@@ -292,13 +292,13 @@ def test_a_person_is_asked(repo: GitRepo, model: Program) -> None:
     repo.git("config", f"repoagent.models.{model.spec}.input", "1000000")
     repo.git("config", f"repoagent.models.{model.spec}.output", "0")
     with Screen([*PROGRAM, "history", "a.txt", "--model", model.spec], repo.top, width=100) as window:
-        assert "about $" in window.expect("Go on")
+        assert "about $" in window.expect("Continue")
         window.send("n\n")
         assert window.end() == 1
-        assert "no model was asked" in window.seen
+        assert "no model was called" in window.seen
     assert model.prompts == []
     with Screen([*PROGRAM, "history", "a.txt", "--model", model.spec], repo.top, width=100) as window:
-        window.expect("Go on")
+        window.expect("Continue")
         window.send("y\n")
         window.expect("says 7.1 in call 0")
         assert window.end() == 0

@@ -56,7 +56,7 @@ def test_nothing_is_done(ask: Ask, context: Desk, editor: Path, script: str, sen
 def test_what_was_saved_before_the_editor_failed_is_kept(ask: Ask, context: Desk, editor: Path) -> None:
     does(editor, 'echo "- precious" >> "$1"; exit 1')
     done = ask("edit", "src/a.py")
-    assert done.code == 1 and "the editor failed; what you had saved is in " in done.err
+    assert done.code == 1 and "the editor failed; your saved text is in " in done.err
     kept = Path(done.err.split("is in ", 1)[1].split("\n")[0])
     assert kept.read_text().endswith("- precious\n") and kept.stat().st_mode & 0o777 == 0o600
     kept.unlink()

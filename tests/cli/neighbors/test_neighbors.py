@@ -60,7 +60,7 @@ def pair(repo: GitRepo) -> GitRepo:
         (["core.py", "--limit", "0"], "--limit must be at least 1, not 0"),
         (["core.py", "--min-score", "1.5"], "--min-score 1.5 is no score"),
         (["core.py", "--min-score", "nan"], "--min-score nan is no score"),
-        (["core.py", "-o", "no/folder/x.html"], "there is no folder"),
+        (["core.py", "-o", "no/folder/x.html"], "no such folder"),
         (["core.py", "-o", "tests"], "tests is a folder"),
         (["-dash"], "no such option"),
         ([], "no file: name one, or use --map for the whole repository"),
@@ -324,7 +324,7 @@ def test_without_a_browser_the_page_is_named(pair: GitRepo, tmp_path: Path) -> N
     env = {"BROWSER": "/nonexistent", "PATH": str(tmp_path / "bin"), "TMPDIR": str(tmp_path)}
     with Screen([*PROGRAM, "neighbors", "--map"], pair.top, width=200, env=env) as screen:
         assert screen.end() == 0
-    assert "no browser found: open the file yourself" in screen.seen
+    assert "no browser found; open the file yourself" in screen.seen
     assert any(page.suffix == ".html" for page in tmp_path.iterdir())
 
 

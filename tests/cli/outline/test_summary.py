@@ -190,10 +190,10 @@ def test_a_person_is_asked_and_may_say_no(repo: GitRepo, model: Program) -> None
     repo.git("config", f"repoagent.models.{model.spec}.output", "1000")
     command = [*PROGRAM, "outline", "--summary", "large.py", "--model", model.spec]
     with Screen(command, repo.top, width=100) as window:
-        assert "about $" in window.expect("Go on")
+        assert "about $" in window.expect("Continue")
         window.send("n\n")
         assert window.end() == 1
-        assert "no model was asked" in window.seen
+        assert "no model was called" in window.seen
     assert model.prompts == []
 
 

@@ -240,7 +240,7 @@ def test_a_full_disk_is_said_and_fails() -> None:
             python(MAIN, "config"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
-    assert done.stderr == "repoagent: standard output could not be written: No space left on device\n"
+    assert done.stderr == "repoagent: cannot write to standard output: No space left on device\n"
 
 
 def test_closed_standard_streams_are_not_reused_for_files() -> None:

@@ -30,7 +30,7 @@ def test_a_commit_is_told_on_standard_error_where_standard_output_is_full(repo: 
     before = repo.head()
     done = shell(f"$R apply --yes {patch} >/dev/full", repo.top)
     assert done.returncode == 0 and repo.head() != before
-    assert "warning: standard output could not be written: No space left" in done.stderr
+    assert "warning: cannot write to standard output: No space left" in done.stderr
     assert f"[main {repo.head()[:7]}]" in done.stderr
     done = shell("$R undo --json 2>&1 >/dev/full | cat; echo ${PIPESTATUS[0]}", repo.top)
     assert f'"commit": "{before}"' in done.stdout and done.stdout.endswith("\n0\n")

@@ -60,7 +60,7 @@ SOAK = pytest.mark.soak
         (["--rule", "nope=off"], "unknown rule 'nope'"),
         pytest.param(["--rule", "fix-prone=loud"], "say fix-prone=LEVEL", marks=SOAK),
         pytest.param(["--format", "json", "-o", "src"], "src is a folder", marks=SOAK),
-        pytest.param(["--format", "json", "-o", "no/where"], "there is no folder", marks=SOAK),
+        pytest.param(["--format", "json", "-o", "no/where"], "no such folder", marks=SOAK),
         (["-o", "x"], "the text is for people"),
         pytest.param(["-"], "is not a unified diff", marks=SOAK),
         (["--", "../outside"], "outside repository"),

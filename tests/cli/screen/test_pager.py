@@ -44,7 +44,7 @@ def test_what_is_said_beside_it_comes_in_its_place(repo: GitRepo) -> None:
     repo.write("b.unknown", "x\n")
     repo.git("add", "-A")
     seen, _ = shown(repo, "outline", ".")
-    assert "P:\x1b[2mleft out 1 file" in seen  # standard error is the terminal too, so it is read there
+    assert "P:\x1b[2mskipped 1 file" in seen  # standard error is the terminal too, so it is read there
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_outside_of_a_repository_it_is_the_one_of_the_environment(
 
 def test_a_pager_that_is_not_there_hides_nothing(repo: GitRepo) -> None:
     seen, code = shown(repo, "outline", "src/app.py", GIT_PAGER="no-such-pager")
-    assert "warning: the pager no-such-pager can't be run: No such file or directory\n" in seen
+    assert "warning: cannot run the pager no-such-pager: No such file or directory\n" in seen
     assert "greet" in seen and code == 0
 
 

@@ -128,12 +128,12 @@ def test_the_end_of_input_is_no_yes(tmp_path: Path) -> None:
     with Screen(python(ASK), tmp_path) as screen:
         screen.expect("]? ")
         screen.send("\x04")
-        screen.expect("NothingDone no answer was given")
+        screen.expect("NothingDone no answer;")
 
 
 def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
     out, err = piped(ASK.removeprefix(OPEN))
-    assert (out, err) == (b"UsageError there is no terminal to ask on: Apply this change\n", b"")
+    assert (out, err) == (b"UsageError no terminal to ask: Apply this change\n", b"")
 
 
 def test_a_question_stays_out_of_a_piped_result(tmp_path: Path) -> None:
