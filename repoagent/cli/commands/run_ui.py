@@ -67,7 +67,7 @@ def ask_user(terminal: Terminal) -> Asker:
         if answer == "n" and asked.kind == "include":
             return Verdict(False)  # the model can do nothing about it
         if answer == "n":
-            reason = terminal.ask_line("Why not, for the model (optional)")
+            reason = terminal.ask_line("Reason, for the model (optional)")
             return Verdict(False, reason=f"the user said no: {reason}" if reason else "the user said no.")
         return Verdict(True, always=answer in {"a", "r"}, keep=answer == "r")
 

@@ -43,7 +43,7 @@ def test_refused_with_a_reason_then_stopped_and_gone_on_with(
         window.send("greet \\\rwith a comma\r")
         window.expect(QUESTION)
         window.send("n\n")
-        window.expect("Why not")
+        window.expect("Reason")
         window.send("no, a comma\n")
         window.expect(QUESTION)
         assert "greet \nwith a comma" in script.prompts[0] and "no, a comma" in script.prompts[2]

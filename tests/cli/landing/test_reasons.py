@@ -203,7 +203,7 @@ def test_the_same_answer_again_is_said_to_be_that(repo: GitRepo, script: Script)
     with edit(repo, script) as window:
         window.expect(ASK)
         window.send("n\n")
-        window.expect("Why not")
+        window.expect("Reason")
         window.send("be brief\n")
         again = window.expect(ASK)
         assert (

@@ -43,7 +43,7 @@ def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None
         for said in ("without a sandbox", "note: it is odd", "in the folder sub"):
             assert said in shown.seen
         shown.send("n\n")
-        shown.expect("Why not")
+        shown.expect("Reason")
         shown.send("use make\n")
         shown.expect("allowed=False, always=False, reason='the user said no: use make'")
 
@@ -53,7 +53,7 @@ def test_a_command_longer_than_the_screen_says_so(tmp_path: Path) -> None:
         shown.expect("[y,n,q,?]? ")
         assert "91 lines; scroll up to see the beginning" in shown.seen
         shown.send("n\n")
-        shown.expect("Why not")
+        shown.expect("Reason")
 
 
 def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
