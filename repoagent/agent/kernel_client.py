@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from repoagent.agent.approvals.policy import May
 from repoagent.agent.exec.output import drawn
-from repoagent.agent.exec.process import Command, Job, environment, start
+from repoagent.agent.exec.process import Command, Job
 from repoagent.agent.exec.runner import CommandRunner
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -243,18 +243,7 @@ def _started(runner: CommandRunner, argv: Sequence[str], folder: Path, may: May)
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     log = runner.folder / f".{folder.name}.log"  # where what runs in it can't write
-    env = environment(runner.env) | own | (dict(runner.unshown()) if may != "all" else {})
-    job = Job("python kernel", folder, may=may)
-    report = log.with_suffix(".why")
-    command = start(job, runner.wrap(argv, report, may), log, env, _LOG)
-    command.why = lambda: _why(runner, report)
-    return command
-
-
-def _why(runner: CommandRunner, report: Path) -> str | None:
-    said = runner.why_ended(report)
-    report.unlink(missing_ok=True)
-    return said
+    return runner.start(Job("python kernel", folder, may=may), argv, log, _LOG, own)
 
 
 def _answered(kernel: Kernel, seconds: float) -> str:

@@ -40,18 +40,6 @@ class Agent(Protocol):
         ...
 
 
-def _ignore(*_: object) -> None:
-    pass
-
-
-def _nothing(request: Request, reply: Reply) -> Mapping[str, str]:
-    return {}
-
-
-def _no_memory(query: str) -> list[str]:
-    return []
-
-
 @dataclass(frozen=True)
 class ModelAgent:
     """A model, asked with the prompts that `render` makes of the state: mostly one; of several, the replies under
@@ -65,11 +53,11 @@ class ModelAgent:
     model: Model
     meter: Meter
     render: Callable[[State], Sequence[Request]]
-    on_text: OnText = _ignore
-    on_void: OnText = _ignore
-    on_wait: OnWait = _ignore
-    on_reply: Callable[[Request, Reply], Mapping[str, str]] = _nothing
-    recall: Callable[[str], list[str]] = _no_memory
+    on_text: OnText = lambda *_: None
+    on_void: OnText = lambda *_: None
+    on_wait: OnWait = lambda *_: None
+    on_reply: Callable[[Request, Reply], Mapping[str, str]] = lambda request, reply: {}
+    recall: Callable[[str], list[str]] = lambda query: []
     continues: bool = True
 
     def step(self, state: State) -> Turn:
@@ -157,22 +145,14 @@ BeforeEnd = Callable[[State], "Observation | None"]
 BeforeTurn = Callable[[State], State]
 
 
-def _agree(state: State) -> None:
-    return None
-
-
-def _as_it_is(state: State) -> State:
-    return state
-
-
 def run(
     agent: Agent,
     tools: Iterable[Tool],
     state: State,
     *,
-    before_finish: BeforeEnd = _agree,
-    before_answer: BeforeEnd = _agree,
-    before_turn: BeforeTurn = _as_it_is,
+    before_finish: BeforeEnd = lambda state: None,
+    before_answer: BeforeEnd = lambda state: None,
+    before_turn: BeforeTurn = lambda state: state,
     on_event: Callable[[LoopEvent], None] = lambda event: None,
 ) -> Outcome:
     """Go on from `state` until the task is finished, rejected or answered.

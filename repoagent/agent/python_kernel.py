@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Asked
 from repoagent.agent.exec.runner import CommandRunner
-from repoagent.agent.state import Tool
+from repoagent.agent.state import Tool, failing
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -66,10 +65,7 @@ class KernelSession:
                 )
         if self.kernel is not None:
             return self.kernel, ""
-        left = self.runner.seconds_left()
-        self.kernel = start_kernel(
-            self.runner, self.python, self.scratch, START if left is None else max(0.1, min(START, left))
-        )
+        self.kernel = start_kernel(self.runner, self.python, self.scratch, self.runner.within_run(START))
         said = f"In a new kernel (Python {self.kernel.version}, {self.python})."
         if self.ended:
             said += f" The previous one had ended: {self.ended}"
@@ -89,57 +85,56 @@ class KernelSession:
             kernel.close()
 
 
-def python_tool(room: KernelSession) -> Tool:
-    """The tool for the kernel of `room`."""
-
-    def perform(action: Action) -> Observation:
-        try:
-            return _perform(room, action)
-        except UsageError as error:
-            return Observation("python", str(error), ok=False)
+def python_tool(session: KernelSession) -> Tool:
+    """The tool for the kernel of `session`."""
 
     text = (
         "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
         'prints and the value of its last line; restart="yes" starts over.'
     )
-    return Tool("python", text, perform)
+    return Tool("python", text, failing("python", lambda action: _perform(session, action)))
 
 
-def _perform(room: KernelSession, action: Action) -> Observation:
+def _perform(session: KernelSession, action: Action) -> Observation:
     code, restart = action.body, action.args.get("restart", "no").strip().lower() in _YES
-    seconds = _seconds(room.runner, action.args)
+    if unknown := set(action.args) - {"timeout", "restart"}:
+        raise UsageError(f"unknown argument {min(unknown)}: python takes timeout and restart.")
+    seconds = session.runner.time_limit(action.args.get("timeout", ""))
     if not code.strip():
         if not restart:
             raise UsageError("no code: use <python>print(1)</python>")
-        room.close()
+        session.close()
         return Observation("python", "The kernel was ended; the next call starts a new one.")
     if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
         raise UsageError(f"code must be text of at most {LONGEST} bytes; write longer input to a file.")
-    verdict = room.runner.gate.decide(Asked("python", code))
+    verdict = session.runner.gate.decide(Asked("python", code))
     if not verdict.allowed:
         return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
     from repoagent.agent.exec.output import show
     from repoagent.agent.kernel_client import Output, execute
 
     if restart:
-        room.close()
-    look_again = room.runner.look()
-    kernel, said = room.ready()
-    file = _file(room.runner)
+        session.close()
+    look_again = session.runner.look()
+    kernel, said = session.ready()
+    try:
+        file = session.runner.next_file("python")
+    except OSError as error:
+        raise UsageError(f"could not create a file for the output: {error}") from error
     record = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
     try:
-        with Output(file, room.runner.room()) as output:
+        with Output(file, session.runner.room()) as output:
             cell = execute(kernel, code, seconds, output)
         if cell.lost:
             kernel.listen_again()
     except BaseException:
-        room.close()
-        room.runner.audit({**record, "how": "interrupted"})
+        session.close()
+        session.runner.audit({**record, "how": "interrupted"})
         raise
-    room.runner.audit({**record, "how": cell.ending, "seconds": round(cell.seconds, 3)})
-    how = _how(room, cell, seconds)
-    shown = show(file, room.runner.shown_as(file), room.runner.budget)
-    further = (look_again(), room.runner.explain(shown.text))
+    session.runner.audit({**record, "how": cell.ending, "seconds": round(cell.seconds, 3)})
+    how = _how(session, cell, seconds)
+    shown = show(file, session.runner.shown_as(file), session.runner.budget)
+    further = (look_again(), session.runner.explain(shown.text))
     text = _told(cell, how, shown, [said, output.trouble, "\n".join(filter(None, further))])
     return Observation(
         "python",
@@ -149,13 +144,13 @@ def _perform(room: KernelSession, action: Action) -> Observation:
         data={
             "how": cell.ending,
             "seconds": round(cell.seconds, 3),
-            "output": room.runner.shown_as(file),
+            "output": session.runner.shown_as(file),
             **({"error": cell.error} if cell.error else {}),
         },
     )
 
 
-def _how(room: KernelSession, cell: Cell, seconds: float) -> str:
+def _how(session: KernelSession, cell: Cell, seconds: float) -> str:
     """How a cell has ended, in words; a kernel that went with it is taken leave of."""
     if cell.ending == "done":
         return "done"
@@ -163,8 +158,8 @@ def _how(room: KernelSession, cell: Cell, seconds: float) -> str:
         return f"it raised {cell.error}" if cell.error else "it failed"
     if cell.ending == "interrupted":
         return f"stopped after {seconds:g} s (timeout); the kernel and its variables are kept"
-    room.look()
-    ended, room.ended = room.ended, ""
+    session.look()
+    ended, session.ended = session.ended, ""
     return f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
 
 
@@ -180,26 +175,6 @@ def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
     kept = trouble and f"Some of the output was not saved: {trouble}."
     output = fence(shown.text, "output") if shown.text else ""
     return "\n".join(filter(None, [said, head, output, lost or "", kept, changed.strip()]))
-
-
-def _seconds(runner: CommandRunner, args: Mapping[str, str]) -> float:
-    """The time-out of a cell. Raises UsageError for arguments that are none."""
-    if unknown := set(args) - {"timeout", "restart"}:
-        raise UsageError(f"unknown argument {min(unknown)}: python takes timeout and restart.")
-    seconds = runner.timeout
-    if given := args.get("timeout", "").strip().removesuffix("s").strip():
-        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= runner.longest:
-            raise UsageError(f'timeout="{given}": use a number of seconds, at most {runner.longest:g}.')
-        seconds = float(given)
-    left = runner.seconds_left()
-    return seconds if left is None else max(0.1, min(seconds, left))
-
-
-def _file(runner: CommandRunner) -> Path:
-    try:
-        return runner.next_file("python")
-    except OSError as error:
-        raise UsageError(f"could not create a file for the output: {error}") from error
 
 
 _NEEDED = ("jupyter_client", "zmq")  # in the Python that speaks with it

@@ -10,6 +10,7 @@ from typing import Literal
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
 from repoagent.llm.conversation import Turn, append, read
 
 
@@ -115,6 +116,20 @@ class Tool:
     def needed_by(self, action: Action) -> Needs:
         """What `action`, of this tool, needs."""
         return self.needs(action) if callable(self.needs) else self.needs
+
+
+def failing(
+    kind: str, perform: Callable[[Action], Observation], *, prefix: str = "", blocks: bool = True
+) -> Callable[[Action], Observation]:
+    """`perform`, with a failed observation in place of a UsageError."""
+
+    def attempt(action: Action) -> Observation:
+        try:
+            return perform(action)
+        except UsageError as error:
+            return Observation(kind, f"{prefix}{error}", ok=False, blocks=blocks)
+
+    return attempt
 
 
 def _think(action: Action) -> Observation:

@@ -179,6 +179,11 @@ class Page:
     cut: bool = False
     broken: bool = False
 
+    @property
+    def ok(self) -> bool:
+        """Whether the status says that it is the page."""
+        return 200 <= self.status < 300
+
 
 def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
     """The page at `url`, or at where it leads; `moved` is asked before each step there, and raises to say no.

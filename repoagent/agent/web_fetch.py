@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Asked, Gate
-from repoagent.agent.state import Tool
+from repoagent.agent.state import Tool, failing
 from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, inside, is_address, read_url
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -113,18 +113,6 @@ def _shown(kind: str) -> str:
 _SAID = 2_000  # characters of the text that comes with a failure
 
 
-def _as_it_is(argv: Sequence[str]) -> list[str]:
-    return list(argv)
-
-
-def _nothing(_: Mapping[str, object]) -> None:
-    pass
-
-
-def _no_limit() -> float | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Window:
     """What pages are fetched with. wrap: the sandbox of the program that reads HTML. audit: is told of each page.
@@ -132,24 +120,19 @@ class Window:
 
     gate: Gate
     net: Net = field(default_factory=Net)
-    wrap: Wrap = _as_it_is
-    audit: Callable[[Mapping[str, object]], None] = _nothing
-    seconds_left: Callable[[], float | None] = _no_limit
+    wrap: Wrap = list
+    audit: Callable[[Mapping[str, object]], None] = lambda event: None
+    seconds_left: Callable[[], float | None] = lambda: None
 
 
 def browse_tool(window: Window) -> Tool:
     """The tool that fetches pages through `window`."""
 
-    def perform(action: Action) -> Observation:
-        try:
-            return _perform(window, action)
-        except UsageError as error:
-            return Observation("browse", f"Nothing was fetched: {error}", ok=False)
-
     text = (
         '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
         "sends nothing but the URL."
     )
+    perform = failing("browse", lambda action: _perform(window, action), prefix="Nothing was fetched: ")
     return Tool("browse", text, perform, needs="nothing")
 
 
@@ -160,7 +143,7 @@ def _perform(window: Window, action: Action) -> Observation:
     by = _ask(window.gate, window.net, url)
     began = time.monotonic()
     left = window.seconds_left()
-    net = window.net if left is None else _hurried(window.net, left)
+    net = window.net if left is None else replace(window.net, seconds=max(0.1, min(window.net.seconds, left)))
     event = {"kind": "browse", "url": str(url), "by": by}
     try:
         page = fetch(url, net, lambda old, new: _follow(window.gate, net, old, new))
@@ -173,7 +156,7 @@ def _perform(window: Window, action: Action) -> Observation:
         {**event, "at": str(page.url), "status": page.status, "bytes": len(page.data), "seconds": took}
     )
     data = {"url": str(page.url), "status": page.status, "kind": page.kind, "bytes": len(page.data)}
-    return Observation("browse", _told(url, page, text), ok=_went_well(page), data=data)
+    return Observation("browse", _told(url, page, text), ok=page.ok, data=data)
 
 
 def _ask(gate: Gate, net: Net, url: Url, why: str = "") -> str:
@@ -208,16 +191,8 @@ def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
             )
 
 
-def _hurried(net: Net, left: float) -> Net:
-    return replace(net, seconds=max(0.1, min(net.seconds, left)))
-
-
-def _went_well(page: Page) -> bool:
-    return 200 <= page.status < 300
-
-
 def _text(page: Page, wrap: Wrap) -> str:
-    if _went_well(page):
+    if page.ok:
         return readable(page, wrap)
     if is_html(page):
         return ""
@@ -232,7 +207,7 @@ def _told(asked: Url, page: Page, text: str) -> str:
     said = []
     if page.url != asked:
         said.append(f"Redirected to {page.url}.")
-    if not _went_well(page):
+    if not page.ok:
         said.append(f"The status was {status}.")
     if page.cut:
         said.append(f"Only the first {LARGEST >> 20} MB were read.")
@@ -240,6 +215,6 @@ def _told(asked: Url, page: Page, text: str) -> str:
         said.append("The response ended early.")
     if text.strip():
         said.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
-    elif _went_well(page):
+    elif page.ok:
         said.append("The page has no text.")
     return "\n".join(said)

@@ -20,7 +20,6 @@ from repoagent.storage.atomic import append_line, read_regular, set_aside, write
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
-from repoagent.storage.secrets import mask
 
 
 class NewerFormat(Refused):
@@ -200,6 +199,8 @@ def _is_in_the_way(path: Path) -> bool:
 def _plain(value: object) -> object:
     """A value as it may be kept: texts masked and of bounded length, what is no JSON as text."""
     if isinstance(value, str):
+        from repoagent.storage.secrets import mask  # which only an audit needs
+
         text = mask(value)
         left = len(text) - LONGEST
         return text if left <= 0 else f"{text[:LONGEST]}… ({left} characters more)"

@@ -8,26 +8,47 @@ quotes, `$name`, `$(...)` and `<(...)`; everything else raises Unsure. The gramm
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 
-from repoagent.agent.approvals.shell_ast import Raw, Reading, Simple, Span, Word, read_tree, simple
+from repoagent.agent.approvals.shell_ast import Raw, Reading, Simple, Span, read_tree, simple
 from repoagent.agent.approvals.wrappers import inner
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
+_OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|[;&|\n()]")
+_REDIRECTION = re.compile(r"(\d{0,3})(<<<|<<-?|&>>|&>|>>|>\||>&|<&|<>|>|<)")
+_LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # no name that a program looks at in its environment
+_OPENS = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
+_CLOSES = {"fi", "done", "}"}
+_UNKNOWN = {"case", "select", "function", "coproc", "[[", "esac", "in"}
 
 
 class Unsure(Exception):
     """The text holds something that is not known here; the message says what."""
 
 
-class Scanner:
-    """A place in a text. `substitution` reads the commands that begin there, and the ")" that ends them."""
+def read_strictly(data: bytes) -> list[Raw]:
+    """The simple commands of `data`, with spans in bytes. Raises Unsure."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        raise Unsure("it is not UTF-8") from None
+    text = data.decode("latin-1")  # so that a character is a byte
+    if bad := re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
+        raise Unsure(f"it contains the control character {ord(bad[0]):#04x}")
+    reader = _Reader(text)
+    reader.commands("")
+    return reader.found
 
-    def __init__(self, text: str, substitution: Callable[[], None]) -> None:
+
+class _Reader:
+    """A recursive descent through the text, which collects the simple commands that it passes."""
+
+    def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self._substitution = substitution
+        self.found: list[Raw] = []
+        self.here: tuple[str, bool, bool] | None = None  # of a here-document: delimiter, literal, with tabs
+        self.depth = 0
 
     def blanks(self) -> None:
         """Skip blanks, line continuations, and a comment."""
@@ -54,7 +75,7 @@ class Scanner:
                     if self.at > start:
                         raise Unsure("it has a substitution in the middle of a word")
                     self.at += 2
-                    self._substitution()
+                    self.commands(")")
                     continue
                 break
             if char == "(":
@@ -106,7 +127,7 @@ class Scanner:
             raise Unsure("it contains arithmetic, which can run a command held by a variable")
         if self.text.startswith("$(", self.at):
             self.at += 2
-            self._substitution()
+            self.commands(")")
             return
         following = self.text[self.at + 1 : self.at + 2]
         if following in {"'", '"'} and not quoted:
@@ -123,36 +144,6 @@ class Scanner:
         if end < 0:
             raise Unsure("a quote is not closed")
         return end
-
-
-_OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|[;&|\n()]")
-_REDIRECTION = re.compile(r"(\d{0,3})(<<<|<<-?|&>>|&>|>>|>\||>&|<&|<>|>|<)")
-_LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # no name that a program looks at in its environment
-_OPENS = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
-_CLOSES = {"fi", "done", "}"}
-_UNKNOWN = {"case", "select", "function", "coproc", "[[", "esac", "in"}
-
-
-def read_strictly(data: bytes) -> list[Raw]:
-    """The simple commands of `data`, with spans in bytes. Raises Unsure."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        raise Unsure("it is not UTF-8") from None
-    text = data.decode("latin-1")  # so that a character is a byte
-    if bad := re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
-        raise Unsure(f"it contains the control character {ord(bad[0]):#04x}")
-    reader = _Reader(text)
-    reader.commands("")
-    return reader.found
-
-
-class _Reader(Scanner):
-    def __init__(self, text: str) -> None:
-        super().__init__(text, lambda: self.commands(")"))
-        self.found: list[Raw] = []
-        self.here: tuple[str, bool, bool] | None = None  # of a here-document: delimiter, literal, with tabs
-        self.depth = 0
 
     def commands(self, close: str) -> None:
         """Read commands up to `close` (")", or "" for the end of the text), which is read too."""
@@ -303,7 +294,7 @@ LARGEST = 16 * 1024  # bytes of a text that is read: the grammar takes a second 
 
 
 @lru_cache(maxsize=64)
-def read(text: str) -> Reading:
+def read_command(text: str) -> Reading:
     """Read `text` as `bash -c` would. Raises nothing, whatever it is; what is in doubt the reading says.
 
     What another command runs is read too: that of `sudo`, `env`, `timeout`, `xargs`, `find -exec`, `bash -c`.
@@ -375,11 +366,3 @@ def _unwrapped(command: Simple, depth: int) -> tuple[list[Simple], str]:
         found += reading.commands
         doubt = doubt or reading.doubt
     return found, doubt
-
-
-__all__ = ["Reading", "Simple", "Word", "read"]
-
-
-def read_command(text: str) -> Reading:
-    """Read `text` as `bash -c` would; see `reader.read`. The parsers are imported with the first command."""
-    return read(text)

@@ -6,27 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 
 from repoagent.agent.approvals.policy import Gate, May
 from repoagent.agent.approvals.shell_ast import Reading, Simple
-from repoagent.agent.exec.process import Command, Job
+from repoagent.agent.exec.process import Command, Job, environment, start
 from repoagent.dataclass import dataclass
-
-
-def _as_it_is(argv: Sequence[str], report: Path, may: May) -> list[str]:
-    return list(argv)
-
-
-def _no_limit() -> float | None:
-    return None
-
-
-def _nothing_changed(background: bool) -> Callable[[], str]:
-    return lambda: ""
-
-
-def _nothing(_: Mapping[str, object]) -> None:
-    pass
+from repoagent.errors import UsageError
 
 
 @dataclass
@@ -48,12 +34,12 @@ class CommandRunner:
     folder: Path
     env: Mapping[str, str]
     gate: Gate
-    wrap: Callable[[Sequence[str], Path, May], list[str]] = _as_it_is
+    wrap: Callable[[Sequence[str], Path, May], list[str]] = lambda argv, report, may: list(argv)
     unshown: Callable[[], Mapping[str, str]] = dict
     why_ended: Callable[[Path], str | None] = lambda report: None
-    seconds_left: Callable[[], float | None] = _no_limit
-    watch: Callable[[bool], Callable[[], str]] = _nothing_changed
-    audit: Callable[[Mapping[str, object]], None] = _nothing
+    seconds_left: Callable[[], float | None] = lambda: None
+    watch: Callable[[bool], Callable[[], str]] = lambda background: lambda: ""
+    audit: Callable[[Mapping[str, object]], None] = lambda event: None
     shown_as: Callable[[Path], str] = str
     explain: Callable[[str], str] = lambda output: ""
     running: Callable[[str, Path], None] = lambda command, output: None
@@ -65,6 +51,40 @@ class CommandRunner:
     background: dict[str, Command] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)  # of background commands: their end is known to the model
     settled: set[str] = field(default_factory=set)  # of background commands: looked at since their end
+
+    def time_limit(self, text: str) -> float:
+        """The seconds that a call with timeout="TEXT" has, within those of the run. Raises UsageError."""
+        text = text.strip().removesuffix("s").strip()
+        if text and (not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= self.longest):
+            raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
+        return self.within_run(float(text) if text else self.timeout)
+
+    def within_run(self, seconds: float) -> float:
+        """`seconds`, or what is left of the run where that is less."""
+        left = self.seconds_left()
+        return seconds if left is None else max(0.1, min(seconds, left))
+
+    def start(
+        self,
+        job: Job,
+        argv: Sequence[str],
+        file: Path,
+        keep: int,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> Command:
+        """Start `argv` for `job`, confined to what it may touch, with `variables` added to its environment. At most
+        `keep` bytes of its output go to `file`. Raises OSError."""
+        report = file.with_name(f".{file.stem.removeprefix('.')}.why")
+        env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
+        command = start(job, self.wrap(argv, report, job.may), file, env, keep)
+
+        def why() -> str | None:
+            reason = self.why_ended(report)
+            report.unlink(missing_ok=True)
+            return reason
+
+        command.why = why
+        return command
 
     def look_before(self, job: Job) -> Callable[[], str]:
         """Look before a command; what is returned looks after it. Nothing has to be looked at where it can't write, and

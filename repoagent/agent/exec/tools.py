@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
@@ -14,10 +14,10 @@ from repoagent.agent.approvals.policy import Asked
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.exec import process
 from repoagent.agent.exec.output import Shown, bash_options, drawn, show, unmatched, was_cut_off
-from repoagent.agent.exec.process import Command, Job, environment, start
+from repoagent.agent.exec.process import Command, Job, environment
 from repoagent.agent.exec.runner import CommandRunner, unfit
-from repoagent.agent.state import Needs, Tool
-from repoagent.errors import RepoagentError, UsageError
+from repoagent.agent.state import Needs, Tool, failing
+from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
 SECONDS = 30.0  # that are waited by itself
@@ -30,39 +30,31 @@ _COSTLY = re.compile(r"\)[*+{]|\\[1-9]|\(\?[<!=P]")
 
 
 def wait_tool(runner: CommandRunner) -> Tool:
-    def perform(action: Action) -> Observation:
-        try:
-            return _wait(runner, action.args)
-        except UsageError as error:
-            return Observation("wait", str(error), ok=False)
-
     text = (
         '<wait command="b1" seconds="30"/> waits until a background command ends, prints a line for="REGEX" '
         'or listens on port="8000".'
     )
+    perform = failing("wait", lambda action: _wait(runner, action))
     return Tool("wait", text, perform, needs="nothing")
 
 
 def kill_tool(runner: CommandRunner) -> Tool:
     def perform(action: Action) -> Observation:
-        try:
-            name, command = _named(runner, action)
-        except UsageError as error:
-            return Observation("kill", str(error), ok=False, blocks=False)
+        name, command = _named(runner, action)
         if not command.has_ended():
             command.end("ended by you")
         return Observation("kill", *_state(runner, name, command))
 
-    return Tool("kill", '<kill command="b1"/> ends a background command.', perform)
+    text = '<kill command="b1"/> ends a background command.'
+    return Tool("kill", text, failing("kill", perform, blocks=False))
 
 
-def _wait(runner: CommandRunner, args: Mapping[str, str]) -> Observation:
+def _wait(runner: CommandRunner, action: Action) -> Observation:
+    args = action.args
     if unknown := set(args) - {"command", "for", "port", "seconds"}:
         raise UsageError(f"unknown argument {min(unknown)}: wait takes command, for, port and seconds.")
-    name, command = _named(runner, Action("wait", args))
-    seconds = _number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS
-    left = runner.seconds_left()
-    seconds = seconds if left is None else max(0.1, min(seconds, left))
+    name, command = _named(runner, action)
+    seconds = runner.within_run(_number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS)
     port = int(_number(args.get("port", ""), "port", 65535) or 0)
     wanted = args.get("for", "")
     seen = _line_watch(command.file, wanted) if wanted else None
@@ -195,16 +187,7 @@ def run_tool(runner: CommandRunner) -> Tool:
         asked = Asked("command", action.body.strip(), cwd=action.args.get("cwd", ""))
         return "nothing" if runner.gate.only_reads(asked) else "writes"
 
-    return Tool("run", text, lambda action: _reporting(action, lambda: _run(runner, action)), needs=needs)
-
-
-def _reporting(action: Action, perform: Callable[[], Observation]) -> Observation:
-    try:
-        return perform()
-    except RepoagentError as error:
-        if error.exit_code not in {UsageError.exit_code}:
-            raise
-        return Observation(action.kind, str(error), ok=False)
+    return Tool("run", text, failing("run", lambda action: _run(runner, action)), needs=needs)
 
 
 def _run(runner: CommandRunner, action: Action) -> Observation:
@@ -215,7 +198,9 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
         raise UsageError(
             f"a command must be text of at most {LONGEST_OUTPUT} bytes; write longer input to a file."
         )
-    seconds = _seconds(runner, action.args)
+    if unknown := set(action.args) - {"timeout", "background", "cwd"}:
+        raise UsageError(f"unknown argument {min(unknown)}: run takes timeout, cwd and background.")
+    seconds = runner.time_limit(action.args.get("timeout", ""))
     where, cwd = folder_of(runner.top, action.args.get("cwd", ""))
     in_background = action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}
     if reason := unfit(read_command(text), git_is_kept=bool(runner.gate.sandbox)):
@@ -249,19 +234,6 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
     return _ended(runner, command, shown, look_again())
 
 
-def _seconds(runner: CommandRunner, args: Mapping[str, str]) -> float:
-    """The time-out of a command. Raises UsageError for arguments that are none."""
-    if unknown := set(args) - {"timeout", "background", "cwd"}:
-        raise UsageError(f"unknown argument {min(unknown)}: run takes timeout, cwd and background.")
-    seconds = runner.timeout
-    if given := args.get("timeout", "").strip().removesuffix("s").strip():
-        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= runner.longest:
-            raise UsageError(f'timeout="{given}": use a number of seconds, at most {runner.longest:g}.')
-        seconds = float(given)
-    left = runner.seconds_left()
-    return seconds if left is None else max(0.1, min(seconds, left))
-
-
 def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
     """The folder `cwd` below the top, and its name from there. Raises UsageError when it is none, or leads out."""
     name = cwd.strip()
@@ -281,18 +253,12 @@ def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
 
 def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
     """Raises UsageError when it can't be started."""
-    env = environment(runner.env)
-    if job.may != "all":
-        env |= runner.unshown()
-    shell = _shell(env.get("PATH"))
+    shell = _shell(environment(runner.env).get("PATH"))
     options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
     argv = [shell, *options, "-c", job.text]
     try:
         file = runner.next_file(f"{name}-{job.text}" if name else job.text)
-        report = file.with_name(f".{file.stem}.why")
-        command = start(job, runner.wrap(argv, report, job.may), file, env, runner.room())
-        command.why = lambda: _why(runner, report)
-        return command
+        return runner.start(job, argv, file, runner.room())
     except OSError as error:
         raise UsageError(f"could not start the command: {error}") from error
 
@@ -303,13 +269,6 @@ def _shell(path: str | None) -> str:
         if os.access(shell, os.X_OK):
             return shell
     return shutil.which("bash", path=path) or "/bin/sh"
-
-
-def _why(runner: CommandRunner, report: Path) -> str | None:
-    """Why the sandbox ended a command; asked once, when it has ended."""
-    said = runner.why_ended(report)
-    report.unlink(missing_ok=True)
-    return said
 
 
 def _begin(runner: CommandRunner, job: Job) -> Observation:
