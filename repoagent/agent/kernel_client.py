@@ -78,7 +78,7 @@ class Wire:
         self._short: tempfile.TemporaryDirectory[str] | None = None
         self._session = Session(key=key.encode(), username="repoagent")
         self._context = zmq.Context()
-        self._place = self._reachable(folder)
+        self._folder = self._reachable(folder)
         self._shell = self._connected(zmq.DEALER, _SHELL)
         self._iopub: zmq.Socket[bytes] | None = None
         self.listen()
@@ -99,7 +99,7 @@ class Wire:
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
         socket.setsockopt(zmq.RECONNECT_IVL, 20)
-        socket.connect(f"ipc://{self._place}/{_PREFIX}-{number}")
+        socket.connect(f"ipc://{self._folder}/{_PREFIX}-{number}")
         return socket
 
     def ask(self, kind: str, content: Mapping[str, object]) -> str:
@@ -154,8 +154,8 @@ class Wire:
 
 START = 60.0  # seconds that a kernel has to answer for the first time
 _ASK_AGAIN = 0.25
-_LOG = 1024 * 1024  # bytes of what it prints beside its cells
-_TOLD = 1_000  # characters of the end of it that are told when it has died
+_LOG = 1024 * 1024  # bytes of what it prints outside its cells
+_LOG_TAIL = 1_000  # characters of the end of it that are told when it has died
 
 
 @dataclass
@@ -182,12 +182,14 @@ class Kernel:
     def listen_again(self) -> None:
         """Take up what it announces where a message that was too long has ended that. Raises UsageError."""
         self.wire.listen()
-        _answered(self, START)
+        _await_reply(self, START)
 
     def last_words(self) -> str:
         """How it ended, and the end of what it printed to say why."""
         self.command.wait(2.0)
-        tail = self.command.file.read_bytes()[-4 * _TOLD :].decode("utf-8", "replace").strip()[-_TOLD:]
+        tail = (
+            self.command.file.read_bytes()[-4 * _LOG_TAIL :].decode("utf-8", "replace").strip()[-_LOG_TAIL:]
+        )
         shown = "\n".join(map(drawn, tail.split("\n")))
         return f"{self.command.how()}." + (f"\n{fence(shown, 'log')}" if shown else "")
 
@@ -211,26 +213,26 @@ def start_kernel(runner: CommandRunner, python: str, scratch: Path, seconds: flo
         text = (files("repoagent.agent") / "kernel_boot.py").read_text(encoding="utf-8")
         argv = [python, "-c", text, CONNECTION, str(runner.top)]
         may: May = "shown" if runner.gate.mode == "auto" else "all"
-        withheld = withheld_now(runner) if may != "all" else None
+        withheld = withheld_inodes(runner) if may != "all" else None
         command = _started(runner, argv, folder, may)
     except OSError as error:
         raise UsageError(f"could not start the Python kernel: {error}") from error
     kernel = Kernel(command, Wire(folder, key), folder, withheld=withheld)
     try:
-        kernel.version = _answered(kernel, seconds)
+        kernel.version = _await_reply(kernel, seconds)
     except BaseException:
         kernel.close()
         raise
     return kernel
 
 
-def withheld_now(runner: CommandRunner) -> dict[str, int]:
+def withheld_inodes(runner: CommandRunner) -> dict[str, int]:
     """The files that no model is to see, and which file each is: what covers one goes when another replaces it."""
-    found = {}
+    inodes = {}
     for path in runner.gate.withheld():
         with suppress(OSError):
-            found[path] = os.lstat(f"{runner.top}/{path}").st_ino
-    return found
+            inodes[path] = os.lstat(f"{runner.top}/{path}").st_ino
+    return inodes
 
 
 def _started(runner: CommandRunner, argv: Sequence[str], folder: Path, may: May) -> Command:
@@ -246,25 +248,25 @@ def _started(runner: CommandRunner, argv: Sequence[str], folder: Path, may: May)
     return runner.start(Job("python kernel", folder, may=may), argv, log, _LOG, own)
 
 
-def _answered(kernel: Kernel, seconds: float) -> str:
+def _await_reply(kernel: Kernel, seconds: float) -> str:
     """Wait for an answer, and until what it announces is heard too; the version of its Python."""
-    began, asked = time.monotonic(), 0.0
+    began, requested = time.monotonic(), 0.0
     version, heard = "", False
     while not (version and heard):
         if kernel.has_ended():
             raise UsageError(f"could not start the Python kernel: {kernel.last_words()}")
-        now = time.monotonic()
-        if now - began > seconds:
+        current = time.monotonic()
+        if current - began > seconds:
             raise UsageError(f"the Python kernel did not answer within {seconds:g} s.")
-        if now - asked > _ASK_AGAIN:
+        if current - requested > _ASK_AGAIN:
             kernel.wire.ask("kernel_info_request", {})
-            asked = now
+            requested = current
         for message in kernel.wire.messages(0.05):
             heard = heard or message.public
             if message.kind == "kernel_info_reply":
                 language = message.content.get("language_info")
-                found = language.get("version") if isinstance(language, dict) else None
-                version = drawn(str(found or "?").partition("\n")[0])[:20]
+                number = language.get("version") if isinstance(language, dict) else None
+                version = drawn(str(number or "?").partition("\n")[0])[:20]
     return version
 
 
@@ -291,7 +293,7 @@ class Cell:
 class _Course:
     """What is known of a cell while it runs."""
 
-    asked: str
+    request: str
     status: str = ""
     error: str = ""
     idle: bool = False
@@ -316,7 +318,7 @@ class Output:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell_skipped()
+        self._report_skipped()
         self._stream.close()
 
     def add(self, text: str, *, line: bool = False, last: bool = False) -> None:
@@ -328,14 +330,14 @@ class Output:
             return
         room = max(0, self._left)
         if last and len(data) > room:
-            self._tell_skipped()
+            self._report_skipped()
             room, self._spare = room + self._spare, max(0, self._spare - len(data))
         self._skipped += len(data) - len(data[:room])
         self._left -= len(data[:room])
         self._write(data[:room])
         self._at_start = text.endswith("\n")
 
-    def _tell_skipped(self) -> None:
+    def _report_skipped(self) -> None:
         if self._skipped:
             self._write(f"\n[… {self._skipped} bytes were not saved …]\n".encode())
             self._skipped = 0
@@ -367,28 +369,28 @@ def execute(kernel: Kernel, code: str, seconds: float, output: Output) -> Cell:
     )
     while True:
         for message in kernel.wire.messages(_LOOK):
-            _heed(message, course, output)
-        now = time.monotonic()
-        if course.replied is not None and (course.idle or now - course.replied > _LINGER):
+            _handle(message, course, output)
+        current = time.monotonic()
+        if course.replied is not None and (course.idle or current - course.replied > _LINGER):
             break
         if kernel.has_ended():
             for message in kernel.wire.messages(_LOOK):
-                _heed(message, course, output)
-            return Cell("died", now - began, course.error)
-        if now - began > seconds and (nudged is None or now - nudged > _AGAIN):
-            stopped, nudged = stopped or now, now
+                _handle(message, course, output)
+            return Cell("died", current - began, course.error)
+        if current - began > seconds and (nudged is None or current - nudged > _AGAIN):
+            stopped, nudged = stopped or current, current
             kernel.interrupt()
-        if stopped is not None and now - stopped > MERCY:
+        if stopped is not None and current - stopped > MERCY:
             kernel.command.end(f"stopped after {seconds:g} s (timeout)")
-            return Cell("killed", now - began)
+            return Cell("killed", current - began)
     took = time.monotonic() - began
     if stopped is not None and course.status != "ok":
         return Cell("interrupted", took, course.error, not course.idle)
     return Cell("done" if course.status == "ok" else "raised", took, course.error, not course.idle)
 
 
-def _heed(message: Message, course: _Course, output: Output) -> None:
-    content, ours = message.content, message.parent == course.asked
+def _handle(message: Message, course: _Course, output: Output) -> None:
+    content, ours = message.content, message.parent == course.request
     if message.kind == "stream":  # also what a thread of an earlier cell prints now
         output.add(_text(content, "text"))
     elif not ours:

@@ -74,10 +74,10 @@ class ModelAgent:
                 continues=self.continues,
             )
             texts.append(reply.text)
-            said = {"model": display_name(reply.model or self.model.spec), **self.on_reply(request, reply)}
+            facts = {"model": display_name(reply.model or self.model.spec), **self.on_reply(request, reply)}
             meta = {
                 key: f"{meta[key]} {value}" if meta.get(key, value) != value else value
-                for key, value in said.items()
+                for key, value in facts.items()
             }
         return Turn("assistant", "\n\n".join(texts), meta)
 
@@ -92,16 +92,16 @@ def load_agent(name: str = "model") -> Callable[..., Agent]:
         return ModelAgent
     from importlib.metadata import entry_points
 
-    found = entry_points(group=GROUP)
-    for point in found:
+    points = entry_points(group=GROUP)
+    for point in points:
         if point.name == name:
             try:
                 made: Callable[..., Agent] = point.load()
             except (Exception, SystemExit) as error:  # anything may come out of other people's code
-                said = " ".join(str(error).split()) or type(error).__name__
-                raise UsageError(f"could not load the agent {name} ({point.value}): {said}") from error
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise UsageError(f"could not load the agent {name} ({point.value}): {reason}") from error
             return made
-    names = ", ".join(sorted({"model", *(point.name for point in found)}))
+    names = ", ".join(sorted({"model", *(point.name for point in points)}))
     raise UsageError(f"unknown agent {name}: choose one of {names}, or install the package that provides it")
 
 
@@ -172,10 +172,10 @@ def run(
         while True:
             this.turn()
     except _Over as over:
-        told = account(this.tools.values(), this.state)
+        summary = account(this.tools.values(), this.state)
         thought = this.parse(steps(this.state.turns)[-1]).thought
         words = thought if thought != over.text else ""
-        return Outcome(over.kind, over.text, this.state, *told, words, this.messages())
+        return Outcome(over.kind, over.text, this.state, *summary, words, this.messages())
 
 
 def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
@@ -236,8 +236,8 @@ class _Run:
 
     def turn(self) -> None:
         """Ask for a reply, unless one is not done with yet, and do what it says. Raises _Over at the end."""
-        found = steps(self.state.turns)
-        if not found or self.done(found[-1]):
+        previous = steps(self.state.turns)
+        if not previous or self.done(previous[-1]):
             self.ask()
         step = steps(self.state.turns)[-1]
         reply = self.parse(step)
@@ -262,8 +262,8 @@ class _Run:
         if reply.dropped:
             meta["dropped"] = str(len(reply.dropped))
         self.state = self.state.with_turn(Turn("assistant", reply.reply, meta))
-        said = [reply.thought, *(action.body.strip() for action in reply.actions if action.kind in ENDS)]
-        self.on_event(LoopEvent("reply", reply.reply, "\n\n".join(filter(None, said))))
+        words = [reply.thought, *(action.body.strip() for action in reply.actions if action.kind in ENDS)]
+        self.on_event(LoopEvent("reply", reply.reply, "\n\n".join(filter(None, words))))
         if reply.dropped:
             self.on_event(LoopEvent("dropped", reply.dropped))
 
@@ -385,14 +385,14 @@ class _Run:
 
     def notice_repetition(self) -> None:
         """Tell the model that it goes round in circles; then end the run."""
-        found = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
-        if found is None:
+        repeated = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
+        if repeated is None:
             return
-        if found.over:
+        if repeated.over:
             raise self.failure or ModelError(
                 "the model is stuck in a loop; rephrase the request, or use another --model"
             )
-        self.add(Observation("repeated", found.text, ok=False), extra=found.extra)
+        self.add(Observation("repeated", repeated.text, ok=False), extra=repeated.extra)
 
 
 def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool = False) -> Parsed:

@@ -50,25 +50,25 @@ class Repetition:
     over: bool = False
 
 
-def repetition(found: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> Repetition | None:
-    """What is to be said of the last of the steps `found`, each of them performed; None for nothing. `actions` reads
+def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> Repetition | None:
+    """What is to be said of the last of the steps `history`, each of them performed; None for nothing. `actions` reads
     the actions of a step's reply."""
-    found = found[-_STEPS:]
-    if not found:
+    history = history[-_STEPS:]
+    if not history:
         return None
-    kinds = {action.kind for action in actions(found[-1])} - QUIET
+    kinds = {action.kind for action in actions(history[-1])} - QUIET
     waiting = bool(kinds) and kinds <= _WAITS
-    if _circles([_exact(step) for step in found], (1, 2), PATIENCE if waiting else EXACT):
-        return _told("You did exactly this before, with the same result.", found)
-    fresh = _since_last_change(found, actions)
-    marks = [_near(step, asked) for step, asked in fresh]
+    if _circles([_exact(step) for step in history], (1, 2), PATIENCE if waiting else EXACT):
+        return _repeated("You did exactly this before, with the same result.", history)
+    fresh = _since_last_change(history, actions)
+    marks = [_near(step, requested) for step, requested in fresh]
     if _circles(marks, (1, 2, 3, 4), PATIENCE if waiting else NEAR):
-        return _told("You repeat the same actions with the same results.", found)
+        return _repeated("You repeat the same actions with the same results.", history)
     return _again(fresh)
 
 
-def _told(text: str, found: Sequence[Step]) -> Repetition:
-    over = any(turn.meta.get("extra") == REPEATED for step in found[-2:-1] for turn in step.observations)
+def _repeated(text: str, history: Sequence[Step]) -> Repetition:
+    over = any(turn.meta.get("extra") == REPEATED for step in history[-2:-1] for turn in step.observations)
     return Repetition(f"{text} Do something else, finish, or reject.", REPEATED, over)
 
 
@@ -83,7 +83,9 @@ def _circles(marks: Sequence[tuple[str, ...]], sizes: Iterable[int], times: int)
 
 def _again(fresh: Sequence[_Read]) -> Repetition | None:
     """Whether an action of the last step had the same result often enough since the last change."""
-    counts = Counter(mark for step, asked in fresh for mark in {mark for _, mark in _results(step, asked)})
+    counts = Counter(
+        mark for step, requested in fresh for mark in {mark for _, mark in _results(step, requested)}
+    )
     for action, mark in _results(*fresh[-1]) if fresh else ():
         count = counts[mark]
         if action.kind not in _WAITS and count % AGAIN == 0 and (count // AGAIN).bit_count() == 1:
@@ -96,47 +98,54 @@ def _again(fresh: Sequence[_Read]) -> Repetition | None:
     return None
 
 
-def _since_last_change(found: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> list[_Read]:
+def _since_last_change(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> list[_Read]:
     """The steps after the last that changed a file, or after which older results are not shown any more."""
     fresh: list[_Read] = []
-    for step in reversed(found):
-        asked = actions(step)
-        done = zip(asked, step.performed, strict=False)
+    for step in reversed(history):
+        requested = actions(step)
+        done = zip(requested, step.performed, strict=False)
         if any(action.kind in _CHANGES and seen.meta.get("ok") != "no" for action, seen in done):
             break
         if any(turn.meta.get("extra") == "checkpoint" for turn in step.observations):
             break
-        fresh.insert(0, (step, asked))
+        fresh.insert(0, (step, requested))
     return fresh
 
 
 def _exact(step: Step) -> tuple[str, ...]:
-    return (" ".join(step.reply.text.split()), *(turn.text for turn in _said(step)))
+    return (" ".join(step.reply.text.split()), *(turn.text for turn in _results_of(step)))
 
 
 def _near(step: Step, actions: Sequence[Action]) -> tuple[str, ...]:
     """What was asked for and what came of it; () when nothing was."""
     if not _loud(actions):
         return ()
-    asked = [_asked(action) for action in _loud(actions)]
-    return (*asked, *(_plain(turn.text) for turn in _said(step) if turn.meta.get("kind") not in QUIET))
+    requests = [_normalized(action) for action in _loud(actions)]
+    return (
+        *requests,
+        *(_plain(turn.text) for turn in _results_of(step) if turn.meta.get("kind") not in QUIET),
+    )
 
 
 def _results(step: Step, actions: Sequence[Action]) -> list[tuple[Action, str]]:
     """The actions that were performed, each with what makes it and its result the same as another."""
     done = zip(actions, step.performed, strict=False)
-    return [(one, f"{_asked(one)}\0{_plain(seen.text)}") for one, seen in done if one.kind not in QUIET]
+    return [
+        (action, f"{_normalized(action)}\0{_plain(seen.text)}")
+        for action, seen in done
+        if action.kind not in QUIET
+    ]
 
 
 def _loud(actions: Sequence[Action]) -> list[Action]:
     return [action for action in actions if action.kind not in QUIET]
 
 
-def _said(step: Step) -> list[Turn]:
+def _results_of(step: Step) -> list[Turn]:
     return [turn for turn in step.observations if turn.meta.get("extra") not in _OWN]
 
 
-def _asked(action: Action) -> str:
+def _normalized(action: Action) -> str:
     """An action as it is compared; of an edit its patches alone, not the words around them."""
     body = action.body
     if action.kind == EDIT:

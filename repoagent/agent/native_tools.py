@@ -53,15 +53,15 @@ def messages_of(
     blocks: dict[int, Blocks] = {}
     answers: dict[int, str] = {}
     for number, turn in enumerate(turns):
-        found = blocks_of(turn) if turn.role == "assistant" else None
-        if found is None:
+        native = blocks_of(turn) if turn.role == "assistant" else None
+        if native is None:
             continue
         actions = parse(turn.text, by_name, nonce=nonce, loose=loose).actions
-        calls = [(call, parse(tag, by_name).actions) for call, tag in found.calls]
+        calls = [(call, parse(tag, by_name).actions) for call, tag in native.calls]
         pairs = dict(zip(_performed(turns, number), _matched(actions, calls), strict=False))
         results = {at: call for at, call in pairs.items() if call}
         if len(results) == len(calls):
-            blocks[number] = found
+            blocks[number] = native
             answers |= results
     return to_messages(turns, nonce, blocks, answers, attached)
 
@@ -70,12 +70,14 @@ def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
     """Read off the text: the arguments are those of its `own` tags (another tool may show one), and whatever else is
     named in it as `key="…"`. Required is what its one tag has first."""
     rest = _TAG.sub(" ", tool.text)
-    named = [found[1] for text in (*(tag[2] for tag in own), rest) for found in _ARGUMENT.finditer(text)]
+    named = [
+        argument[1] for text in (*(tag[2] for tag in own), rest) for argument in _ARGUMENT.finditer(text)
+    ]
     names = [name for name in dict.fromkeys(named) if name not in {"id", BODY}]
     has_body = any(tag[3] is not None for tag in own)
     required: tuple[str, ...] = ()
     if len(own) == 1:
-        first = [found[1] for found in _ARGUMENT.finditer(own[0][2])][:1]
+        first = [argument[1] for argument in _ARGUMENT.finditer(own[0][2])][:1]
         required = (*first, *([BODY] if has_body else []))
     return Schema(
         tool.name,
@@ -88,9 +90,9 @@ def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
 
 def _as_call(tag: re.Match[str]) -> str:
     """A tag in the description of a tool, as a call."""
-    given = [f'{found[1]}="{found[2]}"' for found in _ARGUMENT.finditer(tag[2])]
-    given += [f'{BODY}="{tag[3]}"'] if tag[3] else []
-    return f"{tag[1]}({', '.join(given)})"
+    arguments = [f'{argument[1]}="{argument[2]}"' for argument in _ARGUMENT.finditer(tag[2])]
+    arguments += [f'{BODY}="{tag[3]}"'] if tag[3] else []
+    return f"{tag[1]}({', '.join(arguments)})"
 
 
 def _tag(name: str, arguments: Mapping[str, Any]) -> str:
@@ -110,21 +112,21 @@ def _text(value: object) -> str:
 
 def _performed(turns: Sequence[Turn], number: int) -> list[int]:
     """The numbers of the observations that came of the actions of the reply at `number`, in their order."""
-    found = []
+    numbers = []
     for at in range(number + 1, len(turns)):
         if turns[at].role == "assistant":
             break
         if turns[at].role == "observation" and "extra" not in turns[at].meta:
-            found.append(at)
-    return found
+            numbers.append(at)
+    return numbers
 
 
 def _matched(actions: Sequence[Action], calls: Sequence[tuple[str, Sequence[Action]]]) -> list[str]:
     """For each action the id of the call that it is, "" for one that was written as a tag."""
     left = list(calls)
-    found = []
+    ids = []
     for action in actions:
         call = next((call for call, actions in left if list(actions) == [action]), "")
         left = [(other, actions) for other, actions in left if other != call]
-        found.append(call)
-    return found
+        ids.append(call)
+    return ids

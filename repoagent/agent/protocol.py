@@ -56,17 +56,17 @@ def parse(
 
 @lru_cache(maxsize=512)  # the replies of a run are looked at after each step; that is a pure function of them
 def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose: bool) -> Parsed:
-    found = list(pieces(reply, DATA | tools, nonce, loose=loose))
-    cut = found[-1].start if found and found[-1].kind == "imitation" else len(reply)
-    found = [piece for piece in found if piece.kind != "imitation"]
-    doubtful = _cut_short(reply, found, cut)
+    parts = list(pieces(reply, DATA | tools, nonce, loose=loose))
+    cut = parts[-1].start if parts and parts[-1].kind == "imitation" else len(reply)
+    parts = [piece for piece in parts if piece.kind != "imitation"]
+    doubtful = _cut_short(reply, parts, cut)
     cut = len(reply) if doubtful else cut  # so that what is kept is as doubtful when it is read again
-    tags = [piece.action for piece in found if piece.action]
-    actions = _actions(reply, found, tools)
+    tags = [piece.action for piece in parts if piece.action]
+    actions = _actions(reply, parts, tools)
     words = {"prose", "slip", "code"} | ({"patch"} if EDIT not in tools else set())  # nobody applies it
-    thought = "".join(_text(reply, piece) for piece in found if piece.kind in words)
+    thought = "".join(_text(reply, piece) for piece in parts if piece.kind in words)
     problem = own_closing_tag(doubtful) if doubtful else None
-    problem = problem or _problem(reply, found, actions, tools, dropped=was_cut or cut < len(reply))
+    problem = problem or _problem(reply, parts, actions, tools, dropped=was_cut or cut < len(reply))
     asks = any(action.kind != "think" for action in actions)
     return Parsed(
         reply[:cut],
@@ -86,10 +86,10 @@ def protocol_text(
     """The part of a prompt that says how to answer: the protocol, and what each of `tools` says of itself
     (those of the loop need not be given). Of "edits" the first that applies is the end; "changes" may be many.
     `native`: what can be called is told by schemas (`native.schemas`), and left out here."""
-    given = {tool.name: tool for tool in (*OWN, *tools)}
-    edit = given.pop(EDIT, None)
-    said = [tool for name, tool in given.items() if name in TAGGED or not native]
-    tags = "\n".join(f"- {tool.text.strip()}" for tool in said if tool.text)
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    edit = by_name.pop(EDIT, None)
+    described = [tool for name, tool in by_name.items() if name in TAGGED or not native]
+    tags = "\n".join(f"- {tool.text.strip()}" for tool in described if tool.text)
     texts = [_prompt("native" if native else "protocol"), f"Tags:\n{tags}"]
     if edit:
         texts += [_prompt(edits), edit.text.strip()]
@@ -100,11 +100,11 @@ def _prompt(name: str) -> str:
     return (files("repoagent.agent") / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-def _actions(reply: str, found: Sequence[Piece], tools: Collection[str]) -> tuple[Action, ...]:
+def _actions(reply: str, parts: Sequence[Piece], tools: Collection[str]) -> tuple[Action, ...]:
     actions: list[Action] = []
-    for piece in found:
+    for piece in parts:
         if piece.kind == "patch" and EDIT in tools and all(action.kind != EDIT for action in actions):
-            body = "".join(_text(reply, other) for other in found if other.action is None)
+            body = "".join(_text(reply, other) for other in parts if other.action is None)
             actions.append(Action(EDIT, {}, body))
         elif piece.action and piece.action.kind in tools:
             actions.append(piece.action)
@@ -112,9 +112,9 @@ def _actions(reply: str, found: Sequence[Piece], tools: Collection[str]) -> tupl
 
 
 def _problem(
-    reply: str, found: Sequence[Piece], actions: Sequence[Action], tools: Collection[str], *, dropped: bool
+    reply: str, parts: Sequence[Piece], actions: Sequence[Action], tools: Collection[str], *, dropped: bool
 ) -> str | None:
-    for piece in found:
+    for piece in parts:
         if piece.problem:
             return piece.problem
     kinds = [action.kind for action in actions]
@@ -124,36 +124,36 @@ def _problem(
         return None
     if dropped:
         return "there is no action before the part that imitates another speaker."
-    if any(piece.kind == "slip" for piece in found):
+    if any(piece.kind == "slip" for piece in parts):
         return "an action is inside a line; put it on its own line, or in backticks if you only mention it."
-    if _is_fenced_action(reply, found, tools):
+    if _is_fenced_action(reply, parts, tools):
         return "the action is in a code fence; write it without the fence."
-    return None if any(_words(reply, piece) for piece in found) else "it is empty."
+    return None if any(_words(reply, piece) for piece in parts) else "it is empty."
 
 
-def _cut_short(reply: str, found: Sequence[Piece], cut: int) -> str | None:
+def _cut_short(reply: str, parts: Sequence[Piece], cut: int) -> str | None:
     """The name of a tag that is closed more often than opened, so that a body without id may have been cut.
 
     Code and patches are no excuse: what looks like one may have begun inside the body. But a diff may well
     change the lines of a file that has a tag `note`.
     """
-    plain = [piece.action for piece in found if piece.action and piece.mark is None]
-    said = [_text(reply, piece) for piece in found if piece.action is None]
-    said += [*(action.body for action in plain), reply[cut:]]
+    plain = [piece.action for piece in parts if piece.action and piece.mark is None]
+    texts = [_text(reply, piece) for piece in parts if piece.action is None]
+    texts += [*(action.body for action in plain), reply[cut:]]
     for name in sorted({action.kind for action in plain}):
         opening, closing = f"<{name}(?![\\w-])", f"</{name}(?![\\w-])"
         if name in DATA:
             closing = f"(?m)^(?![ +-]).*{closing}"
-        if any(len(re.findall(closing, text)) > len(re.findall(opening, text)) for text in said):
+        if any(len(re.findall(closing, text)) > len(re.findall(opening, text)) for text in texts):
             return name
     return None
 
 
-def _is_fenced_action(reply: str, found: Sequence[Piece], tools: Collection[str]) -> bool:
-    said = [piece for piece in found if _words(reply, piece)]
-    if len(said) != 1 or said[0].kind != "code":
+def _is_fenced_action(reply: str, parts: Sequence[Piece], tools: Collection[str]) -> bool:
+    written = [piece for piece in parts if _words(reply, piece)]
+    if len(written) != 1 or written[0].kind != "code":
         return False
-    name = NAME.match(_text(reply, said[0]).partition("\n")[2])
+    name = NAME.match(_text(reply, written[0]).partition("\n")[2])
     return name is not None and name[1] in tools
 
 

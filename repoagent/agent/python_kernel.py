@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LONGEST = 400_000  # bytes of one cell
 NOTICEABLE = 2.0  # seconds: of a shorter cell the time is not said, so that the same result reads the same
-GONE = "The Python kernel of before has ended: what its cells had defined is gone."
+LOST_STATE = "The Python kernel of before has ended: what its cells had defined is gone."
 _YES = {"yes", "true", "1", "on"}
 
 
@@ -48,17 +48,17 @@ class KernelSession:
         if not self.earlier:
             return []
         self.earlier = False
-        return [GONE]
+        return [LOST_STATE]
 
     def ready(self) -> tuple[Kernel, str]:
         """The kernel, and what is to be said of it when it is a new one. Raises UsageError when none can be started."""
-        from repoagent.agent.kernel_client import START, start_kernel, withheld_now
+        from repoagent.agent.kernel_client import START, start_kernel, withheld_inodes
 
         self.look()
         if self.kernel is not None and self.kernel.withheld is not None:
             # nothing can be covered any more while it runs
-            now = withheld_now(self.runner).items()
-            if new := sorted(path for path, _ in now - self.kernel.withheld.items()):
+            hidden = withheld_inodes(self.runner).items()
+            if new := sorted(path for path, _ in hidden - self.kernel.withheld.items()):
                 self.close()
                 self.ended = (
                     f"{', '.join(map(repr, new[:3]))} was written since, and is hidden from the model."
@@ -66,11 +66,11 @@ class KernelSession:
         if self.kernel is not None:
             return self.kernel, ""
         self.kernel = start_kernel(self.runner, self.python, self.scratch, self.runner.within_run(START))
-        said = f"In a new kernel (Python {self.kernel.version}, {self.python})."
+        head = f"In a new kernel (Python {self.kernel.version}, {self.python})."
         if self.ended:
-            said += f" The previous one had ended: {self.ended}"
+            head += f" The previous one had ended: {self.ended}"
             self.ended = ""
-        return self.kernel, said
+        return self.kernel, head
 
     def look(self) -> None:
         """Take note of a kernel that has ended by itself."""
@@ -116,14 +116,14 @@ def _perform(session: KernelSession, action: Action) -> Observation:
     if restart:
         session.close()
     look_again = session.runner.look()
-    kernel, said = session.ready()
+    kernel, head = session.ready()
     try:
         file = session.runner.next_file("python")
     except OSError as error:
         raise UsageError(f"could not create a file for the output: {error}") from error
     record = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
     try:
-        with Output(file, session.runner.room()) as output:
+        with Output(file, session.runner.remaining_bytes()) as output:
             cell = execute(kernel, code, seconds, output)
         if cell.lost:
             kernel.listen_again()
@@ -135,7 +135,7 @@ def _perform(session: KernelSession, action: Action) -> Observation:
     how = _how(session, cell, seconds)
     shown = show(file, session.runner.shown_as(file), session.runner.budget)
     further = (look_again(), session.runner.explain(shown.text))
-    text = _told(cell, how, shown, [said, output.trouble, "\n".join(filter(None, further))])
+    text = _report(cell, how, shown, [head, output.trouble, "\n".join(filter(None, further))])
     return Observation(
         "python",
         text,
@@ -163,8 +163,8 @@ def _how(session: KernelSession, cell: Cell, seconds: float) -> str:
     return f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
 
 
-def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
-    said, trouble, changed = further
+def _report(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
+    start, trouble, changed = further
     took = (
         f", {cell.seconds:.0f} s" if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"} else ""
     )
@@ -172,9 +172,9 @@ def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
     lost = (
         cell.lost and "Some of its output is missing: it was too long, or came too fast. Write it to a file."
     )
-    kept = trouble and f"Some of the output was not saved: {trouble}."
+    unsaved = trouble and f"Some of the output was not saved: {trouble}."
     output = fence(shown.text, "output") if shown.text else ""
-    return "\n".join(filter(None, [said, head, output, lost or "", kept, changed.strip()]))
+    return "\n".join(filter(None, [start, head, output, lost or "", unsaved, changed.strip()]))
 
 
 _NEEDED = ("jupyter_client", "zmq")  # in the Python that speaks with it
@@ -187,7 +187,7 @@ def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | N
     as long as ipykernel is installed there; else our own Python. What lies in the work tree may come from whoever
     wrote the repository: unless it is active, it is taken only when it will be `confined`.
     """
-    if not all(map(_is_here, _NEEDED)):
+    if not all(map(_is_installed, _NEEDED)):
         return None
     for environment in _environments(top, env, confined=confined):
         python = environment / "bin" / "python"
@@ -195,7 +195,7 @@ def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | N
             environment.glob("lib/python3*/site-packages/ipykernel/kernelapp.py")
         ):
             return str(python)
-    return sys.executable if _is_here("ipykernel") else None
+    return sys.executable if _is_installed("ipykernel") else None
 
 
 def _environments(top: Path, env: Mapping[str, str], *, confined: bool) -> Iterator[Path]:
@@ -206,5 +206,5 @@ def _environments(top: Path, env: Mapping[str, str], *, confined: bool) -> Itera
         yield from (top / ".venv", top / "venv")
 
 
-def _is_here(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     return find_spec(module) is not None

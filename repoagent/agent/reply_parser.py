@@ -197,11 +197,11 @@ _NAMES = {  # what tools are called elsewhere
     "str_replace_editor str_replace_based_edit_tool insert_edit_into_file multi_edit",
     "finish": "attempt_completion submit task_complete",
 }
-_MEANT = {name: tool for tool, names in _NAMES.items() for name in names.split()}
+_TOOL_OF_NAME = {name: tool for tool, names in _NAMES.items() for name in names.split()}
 _CALLS = frozenset(
     ["tool_call", "tool_calls", "function_call", "function_calls", "tool_use", "tool_code", "invoke"]
 )
-_SURE = _CALLS | _MEANT.keys() | _NAMES.keys()
+_SURE = _CALLS | _TOOL_OF_NAME.keys() | _NAMES.keys()
 _NAME_KEYS = ("name", "tool", "tool_name", "function", "action", "recipient_name")
 _ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "tool_input", "action_input")
 _COMMAND_KEYS = ("command", "cmd", "script", "code")
@@ -232,9 +232,9 @@ def foreign(words: str) -> Call | None:
         lead, rest = words[:start].strip(), words[start:].strip()
         short = len(lead) <= LEAD and "\n\n" not in lead
         if name in _SURE or short:
-            found = _block(rest) if not name else _element(rest)
-            if found is not None and (short or found.sure):
-                return found
+            call = _block(rest) if not name else _element(rest)
+            if call is not None and (short or call.sure):
+                return call
         if _BLOCK.match(rest) or rest.startswith(("```", "~~~")):
             return None  # what stands in a code block is quoted, and what stands below it explains it
     return None
@@ -242,29 +242,29 @@ def foreign(words: str) -> Call | None:
 
 def advice(call: Call, tools: Mapping[str, Tool]) -> str:
     """How what `call` means is written here, or that there is no such tool; worded for the model."""
-    meant = "run" if call.form == "fence" else _MEANT.get(call.name.lower(), call.name.lower())
+    tool = "run" if call.form == "fence" else _TOOL_OF_NAME.get(call.name.lower(), call.name.lower())
     if call.form == "fence":
         wrong = "a code block is not performed"
-    elif meant in tools and meant == call.name:
+    elif tool in tools and tool == call.name:
         wrong = f"`{call.name}` was called in a form that is not supported here"
     else:
         wrong = f"there is no tool `{call.name}` here"
-    if meant == EDIT and EDIT in tools:
-        said = f"{wrong}; an edit is a patch in your reply, in the form described at the start."
-    elif meant == "run" and meant in tools:
-        said = f"{wrong}; to run a command write {_written(Action('run', {}, call.command), tools)}."
-    elif meant in tools:
-        args = call.arguments if meant == call.name else {}
-        said = f"{wrong}; write {_written(Action(meant, args), tools)}."
+    if tool == EDIT and EDIT in tools:
+        sentence = f"{wrong}; an edit is a patch in your reply, in the form described at the start."
+    elif tool == "run" and tool in tools:
+        sentence = f"{wrong}; to run a command write {_written(Action('run', {}, call.command), tools)}."
+    elif tool in tools:
+        args = call.arguments if tool == call.name else {}
+        sentence = f"{wrong}; write {_written(Action(tool, args), tools)}."
     else:
         no = "; no tool here runs commands" if call.form == "fence" else ""
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
-        said = f"{wrong}{no}; the tools are {', '.join(names)}."
+        sentence = f"{wrong}{no}; the tools are {', '.join(names)}."
     if call.form == "fence":
-        said += " If it is your answer, send it again."
+        sentence += " If it is your answer, send it again."
     elif not call.sure:
-        said += " If it is part of your answer, put it in a code block."
-    return said
+        sentence += " If it is part of your answer, put it in a code block."
+    return sentence
 
 
 def _written(action: Action, tools: Mapping[str, Tool]) -> str:
@@ -320,12 +320,12 @@ def _element(text: str) -> Call | None:
 
 def _call(name: str, attributes: str, body: str) -> Call:
     if name not in _CALLS:
-        command = (_json_command(body) or body).strip() if _MEANT.get(name, name) == "run" else ""
+        command = (_json_command(body) or body).strip() if _TOOL_OF_NAME.get(name, name) == "run" else ""
         if inner := re.search(r"<(?:command|cmd|parameter name=\"command\")>(.*?)</", command, re.DOTALL):
             command = inner[1].strip()
         return Call("tag", name, command, sure=name in _SURE)
-    if found := _json(body.strip()):
-        return found
+    if call := _json(body.strip()):
+        return call
     inner = _TAG.search(body)
     named = _ATTRIBUTE.search(attributes) or (_ATTRIBUTE.search(inner[2]) if inner else None)
     pairs = re.findall(r"<(?:\w+:)?parameter name=\"(\w+)\">(.*?)</", body, re.DOTALL)
@@ -360,17 +360,21 @@ def _object(value: Any) -> Call | None:
     args = value if args is None and any(key in value for key in _COMMAND_KEYS) else args
     if not name or args is None:
         return None
-    found = args if isinstance(args, dict) else {}
-    command = next((_text(found[key]) for key in _COMMAND_KEYS if key in found), "")
-    plain = {key: str(one) for key, one in found.items() if isinstance(one, str | int) and key.isidentifier()}
+    arguments = args if isinstance(args, dict) else {}
+    command = next((_text(arguments[key]) for key in _COMMAND_KEYS if key in arguments), "")
+    plain = {
+        key: str(value)
+        for key, value in arguments.items()
+        if isinstance(value, str | int) and key.isidentifier()
+    }
     return Call("call", name.removeprefix("functions."), command, plain)
 
 
 def _json_command(text: str) -> str:
-    found = _decoded(text.strip())
-    if not isinstance(found, dict):
+    arguments = _decoded(text.strip())
+    if not isinstance(arguments, dict):
         return ""
-    return next((_text(found[key]) for key in _COMMAND_KEYS if key in found), "")
+    return next((_text(arguments[key]) for key in _COMMAND_KEYS if key in arguments), "")
 
 
 def _decoded(text: str) -> Any:

@@ -46,8 +46,8 @@ def open_state(file: Path) -> State:
 
     Raises BrokenConversation, NewerConversation, Refused.
     """
-    found = read(file)
-    return State(found.turns, found.nonce, file) if found else State(file=file)
+    conversation = read(file)
+    return State(conversation.turns, conversation.nonce, file) if conversation else State(file=file)
 
 
 def beside(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
@@ -74,17 +74,17 @@ class Step:
 
 def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
     """The steps of the present run: what came after the words of the person that it began with."""
-    found: list[tuple[Turn, list[Turn]]] = []
+    pairs: list[tuple[Turn, list[Turn]]] = []
     for turn in turns:
         if is_beside(turn):
             continue
         if turn.role == "user":
-            found = []
+            pairs = []
         elif turn.role == "assistant":
-            found.append((turn, []))
-        elif found:
-            found[-1][1].append(turn)
-    return tuple(Step(reply, tuple(observations)) for reply, observations in found)
+            pairs.append((turn, []))
+        elif pairs:
+            pairs[-1][1].append(turn)
+    return tuple(Step(reply, tuple(observations)) for reply, observations in pairs)
 
 
 EDIT = "edit"  # the one kind that has no tag: it is what a reply's patches are

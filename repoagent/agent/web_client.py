@@ -106,22 +106,22 @@ def is_public(address: str) -> bool:
     An address of version 6 that holds one of version 4 is what it holds; those that lead through a tunnel are not.
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if found in _NAT64:
-            return is_public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
-        if found.sixtofour is not None or found.teredo is not None or found.is_site_local:
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return is_public(str(parsed.ipv4_mapped))
+        if parsed in _NAT64:
+            return is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
+        if parsed.sixtofour is not None or parsed.teredo is not None or parsed.is_site_local:
             return False
-    return found.is_global and not (
-        any(found in network for network in _RESERVED)
-        or found.is_multicast
-        or found.is_reserved
-        or found.is_unspecified
-        or found.is_loopback
+    return parsed.is_global and not (
+        any(parsed in network for network in _RESERVED)
+        or parsed.is_multicast
+        or parsed.is_reserved
+        or parsed.is_unspecified
+        or parsed.is_loopback
     )
 
 
@@ -136,8 +136,8 @@ def is_address(host: str) -> bool:
 
 def resolve(host: str, port: int) -> list[str]:
     """The addresses of `host`, in digits, in the order in which they are to be tried. Raises OSError."""
-    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 LARGEST = 2 * 1024 * 1024  # bytes of a page, also when it is unpacked
@@ -290,12 +290,12 @@ class _Exchange:
                     self._socket.close()
 
     def _addresses(self) -> list[str]:
-        found = list(self.net.resolve(self.url.host, self.url.port))
-        if not found:
+        addresses = list(self.net.resolve(self.url.host, self.url.port))
+        if not addresses:
             raise UsageError(f"{self.url.host} has no IP address.")
-        if refused := [address for address in found if not self.net.may(address)]:
+        if refused := [address for address in addresses if not self.net.may(address)]:
             raise UsageError(inside(self.url, refused[0]))
-        return found[:_TRIES]
+        return addresses[:_TRIES]
 
     def _connected(self, addresses: Sequence[str]) -> socket.socket:
         """A connection to the first of `addresses` that answers."""
@@ -344,9 +344,9 @@ def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool
     if packing not in {"", "identity", "gzip", "x-gzip", "deflate"}:
         raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packing not in {"", "identity"} else None
-    found = bytearray()
+    body = bytearray()
     taken = 0
-    while len(found) <= largest:
+    while len(body) <= largest:
         try:
             data = response.read1(1 << 16)
         except http.client.IncompleteRead as error:
@@ -355,12 +355,12 @@ def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool
             break
         taken += len(data)
         try:
-            found += data if unpack is None else unpack.decompress(data, largest + 1 - len(found))
+            body += data if unpack is None else unpack.decompress(data, largest + 1 - len(body))
         except zlib.error as error:
             raise UsageError(f"could not decompress the response ({error}).") from error
         if taken > largest or (unpack is not None and unpack.eof):
             break
-    return bytes(found[:largest]), len(found) > largest or taken > largest
+    return bytes(body[:largest]), len(body) > largest or taken > largest
 
 
 def _break(connection: socket.socket) -> None:

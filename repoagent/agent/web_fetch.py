@@ -92,16 +92,16 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
         late.start()
         try:
             with process:
-                found = process.stdout.read(2 * LARGEST) if process.stdout else b""
+                extracted = process.stdout.read(2 * LARGEST) if process.stdout else b""
                 if process.stdout and process.stdout.read(1):  # no page has so much to say
                     process.kill()
         finally:
             late.cancel()
             process.kill()
         if process.returncode == 0:
-            return found.decode("utf-8", "replace")
+            return extracted.decode("utf-8", "replace")
         errors.seek(0)
-        if b"ImportError" in (said := errors.read(1 << 16)) or b"ModuleNotFoundError" in said:
+        if b"ImportError" in (log := errors.read(1 << 16)) or b"ModuleNotFoundError" in log:
             raise UsageError("cannot read HTML pages: reinstall repoagent with its extra `browse`.")
     raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
 
@@ -110,7 +110,7 @@ def _shown(kind: str) -> str:
     return kind if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", kind) else "of an unknown type"
 
 
-_SAID = 2_000  # characters of the text that comes with a failure
+_ERROR_TEXT = 2_000  # characters of the text that comes with a failure
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _perform(window: Window, action: Action) -> Observation:
     if unknown := set(action.args) - {"url"}:
         raise UsageError(f"unknown argument {min(unknown)}: browse takes url.")
     url = read_url(action.args.get("url") or action.body)
-    by = _ask(window.gate, window.net, url)
+    by = _require_approval(window.gate, window.net, url)
     began = time.monotonic()
     left = window.seconds_left()
     net = window.net if left is None else replace(window.net, seconds=max(0.1, min(window.net.seconds, left)))
@@ -156,10 +156,10 @@ def _perform(window: Window, action: Action) -> Observation:
         {**event, "at": str(page.url), "status": page.status, "bytes": len(page.data), "seconds": took}
     )
     data = {"url": str(page.url), "status": page.status, "kind": page.kind, "bytes": len(page.data)}
-    return Observation("browse", _told(url, page, text), ok=page.ok, data=data)
+    return Observation("browse", _report(url, page, text), ok=page.ok, data=data)
 
 
-def _ask(gate: Gate, net: Net, url: Url, why: str = "") -> str:
+def _require_approval(gate: Gate, net: Net, url: Url, why: str = "") -> str:
     """By whom it is allowed. Raises UsageError when it is not."""
     if mask(str(url)) != str(url):
         raise UsageError("the URL contains a key.")
@@ -182,7 +182,7 @@ def _ask(gate: Gate, net: Net, url: Url, why: str = "") -> str:
 def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
     """Raise UsageError for a redirection that may not be followed: to another host only when that is allowed too."""
     if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
-        _ask(gate, net, new, f"{old.site} leads there")
+        _require_approval(gate, net, new, f"{old.site} leads there")
         return
     for rule in gate.deny:
         if rule.names("browse", str(new)):
@@ -197,24 +197,24 @@ def _text(page: Page, wrap: Wrap) -> str:
     if is_html(page):
         return ""
     try:
-        return readable(page, wrap)[:_SAID]
+        return readable(page, wrap)[:_ERROR_TEXT]
     except UsageError:  # a picture, say: the status is what counts
         return ""
 
 
-def _told(asked: Url, page: Page, text: str) -> str:
+def _report(requested: Url, page: Page, text: str) -> str:
     status = f"{page.status} {http.client.responses.get(page.status, '')}".strip()
-    said = []
-    if page.url != asked:
-        said.append(f"Redirected to {page.url}.")
+    sentences = []
+    if page.url != requested:
+        sentences.append(f"Redirected to {page.url}.")
     if not page.ok:
-        said.append(f"The status was {status}.")
+        sentences.append(f"The status was {status}.")
     if page.cut:
-        said.append(f"Only the first {LARGEST >> 20} MB were read.")
+        sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
     if page.broken:
-        said.append("The response ended early.")
+        sentences.append("The response ended early.")
     if text.strip():
-        said.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
+        sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
     elif page.ok:
-        said.append("The page has no text.")
-    return "\n".join(said)
+        sentences.append("The page has no text.")
+    return "\n".join(sentences)

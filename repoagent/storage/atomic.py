@@ -91,8 +91,8 @@ def sweep(path: Path) -> None:
     """Remove the temporary files that writers left in the folder `path` when they were killed."""
     try:
         with open_folder(path) as parent:
-            with os.scandir(parent) as found:
-                names = [entry.name for entry in found]
+            with os.scandir(parent) as entries:
+                names = [entry.name for entry in entries]
             for name in names:
                 if is_temporary(name):
                     _remove_dead(parent, name)

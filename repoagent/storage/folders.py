@@ -58,15 +58,15 @@ def _walk(path: Path, *, create: bool) -> int:
         raise
     except OSError as error:
         raise system_failed("open the folder", above, error) from error
-    here = above
+    current = above
     for name in below:
-        here /= name
+        current /= name
         try:
             inner = _step(descriptor, name, create=create)
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _not_a_folder(here, error) from error
+            raise _not_a_folder(current, error) from error
         finally:
             os.close(descriptor)
         descriptor = inner

@@ -62,16 +62,16 @@ class Journal:
 
     def retire(self, target: Path | None = None) -> None:
         """End the journal: the folder becomes `target`, or is removed. The lock is held until `close`."""
-        place = target or _temporary_name(self.folder.parent, self.name)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        self.folder.rename(place)
+        destination = target or _temporary_name(self.folder.parent, self.name)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.rename(destination)
         if target is None:
             with suppress(OSError):  # it has ended: what is left of it a later command removes
                 sync_folder(self.folder.parent)
-                remove_folder(place)
+                remove_folder(destination)
         else:
             sync_folder(self.folder.parent)
-            sync_folder(place.parent)
+            sync_folder(destination.parent)
 
 
 def read_kept(folder: Path, name: str) -> bytes:

@@ -84,10 +84,10 @@ def parse(data: bytes) -> dict[str, Any] | None:
 def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
     """Set `path` aside and say so; nothing happens when another process has done it already."""
     try:
-        kept = set_aside(path)
+        moved = set_aside(path)
     except FileNotFoundError:
         return
-    warn(f"{path} {why}; it is kept as {kept.name}")
+    warn(f"{path} {why}; it is kept as {moved.name}")
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
@@ -190,10 +190,10 @@ def _make_room(layout: Layout, path: Path, warn: Warn) -> None:
 
 def _is_in_the_way(path: Path) -> bool:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return False
-    return not stat.S_ISREG(found.st_mode) or found.st_size >= LARGEST
+    return not stat.S_ISREG(status.st_mode) or status.st_size >= LARGEST
 
 
 def _plain(value: object) -> object:
@@ -207,7 +207,7 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return _plain(str(value))

@@ -67,10 +67,10 @@ def still_at(descriptor: int, parent: int, name: str) -> bool:
     """Whether the open file is what `name` in the folder `parent` names now (it may have been moved away)."""
     mine = os.fstat(descriptor)
     try:
-        now = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        current = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return (mine.st_dev, mine.st_ino) == (now.st_dev, now.st_ino)
+    return (mine.st_dev, mine.st_ino) == (current.st_dev, current.st_ino)
 
 
 def _take(path: Path, deadline: float, timeout: float, what: str) -> int:
@@ -81,16 +81,16 @@ def _take(path: Path, deadline: float, timeout: float, what: str) -> int:
                 descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
             except OSError as error:
                 raise system_failed("open the lock file", path, error) from error
-            kept = False
+            succeeded = False
             try:
                 regular(descriptor, path)
                 if not flock_until(descriptor, deadline, path):
                     raise Busy(_busy(descriptor, timeout, what))
-                kept = still_at(descriptor, parent, path.name)
-                if kept:
+                succeeded = still_at(descriptor, parent, path.name)
+                if succeeded:
                     return descriptor
             finally:
-                if not kept:
+                if not succeeded:
                     os.close(descriptor)
 
 
@@ -148,30 +148,30 @@ def trouble_with_locks(folder: Path) -> str:
     name = folder / f".lock-test-{os.getpid()}-{os.urandom(4).hex()}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        one = os.open(name, flags, 0o600)
+        first = os.open(name, flags, 0o600)
     except OSError:
         return ""
     try:
         other = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            return _lock_trouble(folder, one, other)
+            return _lock_trouble(folder, first, other)
         finally:
             os.close(other)
     finally:
-        os.close(one)
+        os.close(first)
         name.unlink(missing_ok=True)
 
 
-def _lock_trouble(folder: Path, one: int, other: int) -> str:
-    """`one` and `other` are of the same file, opened twice: only one of them can have its lock."""
+def _lock_trouble(folder: Path, first: int, other: int) -> str:
+    """`first` and `other` are of the same file, opened twice: only one of them can have its lock."""
     try:
-        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         return _no_locks(folder) if error.errno in _NO_LOCKS else str(system_failed("lock", folder, error))
     try:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return _only_here(folder, os.fstat(one).st_dev)
+        return _only_here(folder, os.fstat(first).st_dev)
     return (
         f"the file system that holds {folder} grants a lock twice: two commands at the same time may lose what "
         "one of them writes; work in a clone on a local disk"

@@ -102,9 +102,9 @@ def find_secrets(text: str) -> list[str]:
     return [] if scan is None else scan(text.encode("utf-8", "replace"))
 
 
-def _is_sure(found: Finding) -> bool:
+def _is_sure(finding: Finding) -> bool:
     """Whether it is a key by itself: no part of one (of a pair), and no password of just any kind."""
-    return found.visible and "generic" not in found.rule_id
+    return finding.visible and "generic" not in finding.rule_id
 
 
 @lru_cache(maxsize=1)
@@ -119,9 +119,9 @@ def _scanner() -> Callable[[bytes], list[str]] | None:
 
     def scan(data: bytes) -> list[str]:
         return [
-            found.secret
-            for found in scanner.scan(data)
-            if len(found.secret) >= OF and (_is_sure(found) or may_hold_secrets(found.secret))
+            finding.secret
+            for finding in scanner.scan(data)
+            if len(finding.secret) >= OF and (_is_sure(finding) or may_hold_secrets(finding.secret))
         ]
 
     return scan
@@ -315,11 +315,11 @@ def _look(text: str) -> None:
 
 def secrets_in(text: str) -> list[str]:
     """The keys, tokens and passwords in `text`; of one of several lines, each line but its head and its end."""
-    found = [value for value in assigned_secrets(text) if not PLACEHOLDER.search(value)]
+    values = [value for value in assigned_secrets(text) if not PLACEHOLDER.search(value)]
     if may_hold_secrets(text):
-        found += [value for secret in find_secrets(text) for value in _lines(secret)]
-        found += [value for value in secrets_of().values() if may_hold_secrets(value) and value in text]
-    return found
+        values += [value for secret in find_secrets(text) for value in _lines(secret)]
+        values += [value for value in secrets_of().values() if may_hold_secrets(value) and value in text]
+    return values
 
 
 def _placeholder(value: str) -> str:

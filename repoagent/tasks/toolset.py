@@ -17,7 +17,7 @@ from repoagent.agent.context_window.truncate import spilling
 from repoagent.agent.exec.runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 from repoagent.agent.plan.file import task_tool
-from repoagent.agent.python_kernel import GONE, KernelSession, interpreter
+from repoagent.agent.python_kernel import LOST_STATE, KernelSession, interpreter
 from repoagent.agent.sandbox.backends import Landlock, why_none
 from repoagent.agent.sandbox.bubblewrap import why_ended
 from repoagent.agent.sandbox.policy import scrubbed
@@ -175,7 +175,8 @@ def python(
     if found is None:
         return None
     last = next(
-        (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or GONE in turn.text), None
+        (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or LOST_STATE in turn.text),
+        None,
     )
     return KernelSession(
         runner, place.policy.scratch, found, earlier=last is not None and last.meta.get("kind") == "python"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.python_kernel import GONE
+from repoagent.agent.python_kernel import LOST_STATE
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.storage import jsonl
 from tests.conftest import GitRepo
@@ -35,9 +35,9 @@ def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.Mo
     assert [event["how"] for event in runs] == ["done", "done"]
 
     _, model, _ = go(repo, "<finish>there</finish>", prompt="go on", person=Person())
-    assert model.told.count(GONE) == 1
+    assert model.told.count(LOST_STATE) == 1
     _, model, _ = go(repo, "<finish>there</finish>", prompt="and on", person=Person())
-    assert model.told.count(GONE) == 1
+    assert model.told.count(LOST_STATE) == 1
 
 
 @pytest.mark.parametrize("wishes", [{"mode": "read-only"}, {"plan_only": True}])

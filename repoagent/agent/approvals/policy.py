@@ -251,8 +251,8 @@ class Gate:
             return False
         top = self.top.resolve()
         path = (top / cwd / target.text).resolve()
-        kept = [keep for keep in map(Path.resolve, self.kept) if not top.is_relative_to(keep)]
-        if any(path.is_relative_to(keep) for keep in kept):
+        protected = [keep for keep in map(Path.resolve, self.kept) if not top.is_relative_to(keep)]
+        if any(path.is_relative_to(keep) for keep in protected):
             return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
         if path.is_relative_to(top):
             return not _OURS.intersection(part.lower() for part in path.relative_to(top).parts)

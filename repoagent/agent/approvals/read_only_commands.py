@@ -61,7 +61,9 @@ def obeys(words: Sequence[Word], meant: Collection[str]) -> bool:
 def _runs_or_writes(text: str, verb: str) -> bool:
     name = text.partition("=")[0]
     if name.startswith("--"):
-        return len(name) > 2 and any(name.startswith(one) or one.startswith(name) for one in _GIT_RUNS)
+        return len(name) > 2 and any(
+            name.startswith(option) or option.startswith(name) for option in _GIT_RUNS
+        )
     return verb == "grep" and _OPENS.match(text) is not None
 
 
@@ -185,9 +187,9 @@ def can_do_no_harm(
     """
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
-    found = shutil.which(command.name, path=path)
+    program = shutil.which(command.name, path=path)
     builtin = command.name in {"cd", "echo", "pwd", "true", "false", "test", "[", "type"}
-    if not builtin and (found is None or _is_in(Path(found), top)):
+    if not builtin and (program is None or _is_in(Path(program), top)):
         return False
     words = [*command.words[1:], *command.reads]
     return all(_stays(word, top, cwd, command.name, off_limits) for word in words)

@@ -111,13 +111,13 @@ class Rule:
 
 def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
     """The rules of these patterns. Raises UsageError, naming the one that is none."""
-    found = []
+    parsed = []
     for pattern in patterns:
         rule = Rule(pattern)
         if rule.kind == "command" and not _split(pattern):
             raise UsageError(f"run.allow or run.deny: {pattern!r} is not a command pattern")
-        found.append(rule)
-    return tuple(found)
+        parsed.append(rule)
+    return tuple(parsed)
 
 
 def sets_harmlessly(command: Simple) -> bool:
@@ -215,15 +215,15 @@ def propose(reading: Reading) -> tuple[str, ...]:
     """
     if reading.doubt:
         return ()
-    found: dict[str, None] = {}
+    patterns: dict[str, None] = {}
     for command in reading.commands:
         if command.role != "runs" or sets_harmlessly(command):
             continue
         pattern = pattern_of(command)
         if not pattern:
             return ()
-        found[pattern] = None
-    return tuple(found)
+        patterns[pattern] = None
+    return tuple(patterns)
 
 
 def _has_line_ends(text: str) -> bool:

@@ -320,22 +320,22 @@ def _read(text: str, depth: int) -> Reading:
     for raw in seen:
         command = simple(raw, data)
         doubt = doubt or _trouble(command)
-        found, unclear = _unwrapped(command, depth)
-        commands += found
+        unwrapped, unclear = _unwrapped(command, depth)
+        commands += unwrapped
         doubt = doubt or unclear
     return Reading(text, tuple(commands), doubt)
 
 
-def _words(found: list[Raw], data: bytes) -> tuple[list[tuple[Span, ...]], list[Span]]:
+def _words(raws: list[Raw], data: bytes) -> tuple[list[tuple[Span, ...]], list[Span]]:
     """What two readings of the same text must agree on; a test, `[ ... ]`, is one word to the grammar."""
     commands = []
-    for raw in found:
+    for raw in raws:
         words = raw.words
         if len(words) > 1 and data[slice(*words[0])] == b"[":
             words = ((words[0][0], words[-1][1]),)
         if words:
             commands.append(words)
-    targets = [span for raw in found for operator, span in raw.redirections]
+    targets = [span for raw in raws for operator, span in raw.redirections]
     return sorted(commands), sorted(targets)
 
 
@@ -356,13 +356,13 @@ def _unwrapped(command: Simple, depth: int) -> tuple[list[Simple], str]:
     wrapped = inner(command)
     if wrapped is None:
         return [command], ""
-    found, doubt = [wrapped.outer], wrapped.doubt
-    for one in wrapped.commands:
-        more, unclear = _unwrapped(one, depth + 1)
-        found += more
-        doubt = doubt or unclear or _trouble(one)
+    commands, doubt = [wrapped.outer], wrapped.doubt
+    for nested in wrapped.commands:
+        more, unclear = _unwrapped(nested, depth + 1)
+        commands += more
+        doubt = doubt or unclear or _trouble(nested)
     for text in wrapped.texts:
         reading = _read(text, depth + 1)
-        found += reading.commands
+        commands += reading.commands
         doubt = doubt or reading.doubt
-    return found, doubt
+    return commands, doubt

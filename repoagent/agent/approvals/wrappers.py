@@ -128,10 +128,10 @@ def _after_options(command: Simple, start: int, valued: str, skip: int, role: Ro
         return Wrapped(command)
     if name == "xargs":
         rest = (*rest, Word("{}", "{}", "open"))
-    one = replace(command, words=rest, assignments=tuple(assignments), writes=(), reads=())
+    wrapped = replace(command, words=rest, assignments=tuple(assignments), writes=(), reads=())
     if role == "runs":
-        return Wrapped(command, (replace(one, role="inside"),))
-    return Wrapped(_wraps(command), (one,))
+        return Wrapped(command, (replace(wrapped, role="inside"),))
+    return Wrapped(_wraps(command), (wrapped,))
 
 
 def _shell(command: Simple) -> Wrapped:
@@ -157,9 +157,9 @@ def _find(command: Simple) -> Wrapped | None:
     ) >= 0:
         rest = words[at + 1 :]
         end = next((n for n, w in enumerate(rest) if w.text in {";", "+"}), len(rest))
-        given = tuple(w._replace(kind="open") if "{}" in w.text else w for w in rest[:end])
-        if given:
-            commands.append(Simple(given))
+        arguments = tuple(w._replace(kind="open") if "{}" in w.text else w for w in rest[:end])
+        if arguments:
+            commands.append(Simple(arguments))
         words = rest[end + 1 :]
     doubt = "" if all(word.kind != "open" for word in command.words) else "it is not known what `find` does"
     return Wrapped(command, tuple(commands), (), doubt) if commands else None

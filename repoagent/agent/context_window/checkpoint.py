@@ -31,31 +31,31 @@ def tokens(turns: Iterable[Turn]) -> int:
 
 
 def _tokens(turn: Turn) -> int:
-    around = 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
+    overhead = 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
     attached = reference(turn) if ATTACHED in turn.meta else None
     thought = turn.meta.get("thought", "")  # sent back with the text
-    beside = int(thought) if thought.isdecimal() and len(thought) < 9 else 0
-    return estimate_tokens(turn.text) + around + (attached.tokens if attached else 0) + beside
+    reasoning = int(thought) if thought.isdecimal() and len(thought) < 9 else 0
+    return estimate_tokens(turn.text) + overhead + (attached.tokens if attached else 0) + reasoning
 
 
 def without_attached(turn: Turn) -> Turn:
     """`turn` without its image or PDF, and with a line that says so."""
-    said = reference(turn)
-    if said is None:
+    attachment = reference(turn)
+    if attachment is None:
         return turn
     meta = {key: value for key, value in turn.meta.items() if key != ATTACHED}
-    return replace(turn, text=f"({said.path}: left out. Read it again where it matters.)", meta=meta)
+    return replace(turn, text=f"({attachment.path}: left out. Read it again where it matters.)", meta=meta)
 
 
 def borders(turns: Sequence[Turn]) -> list[int]:
     """Where a unit begins: the person's words, or a reply with all that is observed after it."""
-    found = []
+    starts = []
     after_person = False
     for number, turn in enumerate(turns):
         if turn.role != "observation" or after_person or number == 0:
-            found.append(number)
+            starts.append(number)
         after_person = turn.role == "user"
-    return found
+    return starts
 
 
 HEADINGS = ("Goal", "Decisions", "Plan", "Changes", "Open", "Tried and failed", "Next step")
@@ -105,10 +105,10 @@ def question(most: int) -> Turn:
 def usable(reply: str) -> str:
     """The checkpoint in a model's reply; "" when it is none: without the headings that were asked for."""
     text = without_thought(reply).strip()
-    found = sum(
+    headings = sum(
         re.search(rf"^#+ *{name}", text, re.MULTILINE | re.IGNORECASE) is not None for name in HEADINGS
     )
-    return printable(text) if found >= 3 else ""
+    return printable(text) if headings >= 3 else ""
 
 
 def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
@@ -116,26 +116,28 @@ def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -
     written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
     since = turns[written[-1] + 1 :] if written else turns
     lines = [_step(since[start:end], tools, nonce) for start, end in _steps(since)]
-    said = body_of(turns[written[-1]].text).partition("\n## Known for certain")[0].strip() if written else ""
-    return "\n\n".join(filter(None, [said, "## Steps so far\n" + "\n".join(lines) if lines else ""]))
+    previous = (
+        body_of(turns[written[-1]].text).partition("\n## Known for certain")[0].strip() if written else ""
+    )
+    return "\n\n".join(filter(None, [previous, "## Steps so far\n" + "\n".join(lines) if lines else ""]))
 
 
-def joined(said: str, known: Known, most: int) -> str:
-    """The body of a checkpoint in at most about `most` bytes: what was `said`, and what is `known`."""
+def joined(text: str, known: Known, most: int) -> str:
+    """The body of a checkpoint in at most about `most` bytes: `text`, and what is `known`."""
     certain = trimmed(known.render(), most // 3, _LEFT_OUT)
-    if "## Steps so far\n" in said:
-        said = _newest_steps(said, most - size(certain) - 2)
-    said = trimmed(said, most - size(certain) - 2, _LEFT_OUT)
-    return "\n\n".join(filter(None, [said.strip(), certain.strip()]))
+    if "## Steps so far\n" in text:
+        text = _newest_steps(text, most - size(certain) - 2)
+    text = trimmed(text, most - size(certain) - 2, _LEFT_OUT)
+    return "\n\n".join(filter(None, [text.strip(), certain.strip()]))
 
 
-def told(body: str) -> str:
+def checkpoint_text(body: str) -> str:
     """The text of the turn that `body` is sent as."""
     return f"{_INTRODUCTION}\n\n{fence(body, CHECKPOINT)}"
 
 
 def body_of(text: str) -> str:
-    """What `told` made `text` of; of a text that a person has changed, all of it."""
+    """What `checkpoint_text` made `text` of; of a text that a person has changed, all of it."""
     quoted = [piece for piece in pieces(text) if isinstance(piece, Quoted) and piece.label == CHECKPOINT]
     return quoted[-1].content.removesuffix("\n") if quoted else text.removeprefix(_INTRODUCTION).strip()
 
@@ -157,8 +159,8 @@ def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *
 
 def _steps(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
     """Where each reply and its observations begin and end."""
-    found = borders(turns)
-    for start, end in zip(found, [*found[1:], len(turns)], strict=True):
+    starts = borders(turns)
+    for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
         if turns[start].role == "assistant":
             yield start, end
 
@@ -190,8 +192,8 @@ def _about(action: Action) -> str:
 
 def _ended(seen: Turn) -> str:
     """How a command ended, as its observation says outside of what it quotes."""
-    said = "".join(piece for piece in pieces(seen.text) if isinstance(piece, str))
-    if code := _EXIT.search(said):
+    unquoted = "".join(piece for piece in pieces(seen.text) if isinstance(piece, str))
+    if code := _EXIT.search(unquoted):
         return f"exit {code[1]}"
     return "failed" if seen.meta.get("ok") == "no" else "done"
 
@@ -201,17 +203,17 @@ def _paths(body: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", body, re.MULTILINE)))
 
 
-def _newest_steps(said: str, most: int) -> str:
-    """`said` with as many of its steps as fit, the newest."""
-    before, heading, steps = said.partition("## Steps so far\n")
+def _newest_steps(text: str, most: int) -> str:
+    """`text` with as many of its steps as fit, the newest."""
+    before, heading, steps = text.partition("## Steps so far\n")
     before = trimmed(before.strip(), most // 2, _LEFT_OUT)
     lines = steps.split("\n")
     left = most - size(before) - size(heading) - 60
-    kept: list[str] = []
+    newest: list[str] = []
     while lines and (left := left - size(lines[-1]) - 1) >= 0:
-        kept.insert(0, lines.pop())
+        newest.insert(0, lines.pop())
     note = [f"({len(lines)} earlier steps omitted)"] if lines else []
-    return "\n\n".join(filter(None, [before, heading + "\n".join([*note, *kept])]))
+    return "\n\n".join(filter(None, [before, heading + "\n".join([*note, *newest])]))
 
 
 def _line(text: str) -> str:

@@ -45,23 +45,23 @@ class Cut:
 
 def pieces(text: str) -> list[str | Quoted]:
     """`text` as what quotes something and what does not, in order. Only what `agent.fence` can have written counts."""
-    found: list[str | Quoted] = []
+    parts: list[str | Quoted] = []
     at = vain = 0
     for opening in _OPENING.finditer(text):
         if opening.start() < at or vain > _IN_VAIN:
             continue
         closing = f"</{opening[1]}{opening[3] or ''}>"
         end = text.find(closing, opening.end())
-        said = text[opening.end() : end] if end >= 0 else ""
-        given = [said, said.removesuffix("\n")] if said.endswith("\n") or not said else []
+        body = text[opening.end() : end] if end >= 0 else ""
+        candidates = [body, body.removesuffix("\n")] if body.endswith("\n") or not body else []
         label, whole = opening[1] + opening[2], text[opening.start() : end + len(closing)]
-        content = next((content for content in given if fence(content, label) == whole), None)
+        content = next((content for content in candidates if fence(content, label) == whole), None)
         if end < 0 or content is None:
             vain += 1
             continue
-        found += [text[at : opening.start()], Quoted(label, content)]
+        parts += [text[at : opening.start()], Quoted(label, content)]
         at = end + len(closing)
-    return [piece for piece in [*found, text[at:]] if piece != ""]
+    return [piece for piece in [*parts, text[at:]] if piece != ""]
 
 
 def whole(piece: str | Quoted) -> str:
@@ -95,10 +95,10 @@ def cut(content: str, most: int) -> Cut:
 def share(sizes: Sequence[int], most: int) -> int:
     """The largest size for one so that all together, none above it, are at most `most` (water filling)."""
     left, rest = most, sorted(sizes)
-    for count, one in zip(range(len(rest), 0, -1), rest, strict=True):
-        if one * count > left:
+    for count, smallest in zip(range(len(rest), 0, -1), rest, strict=True):
+        if smallest * count > left:
             return max(0, left // count)
-        left -= one
+        left -= smallest
     return max(sizes, default=0)
 
 
@@ -111,15 +111,16 @@ def trimmed(text: str, most: int, note: str) -> str:
     parts = pieces(text)
     quoted = [part for part in parts if isinstance(part, Quoted)]
     contents = [part if isinstance(part, str) else part.content for part in parts]
-    around = sum(2 * size(fence("", part.label)) + 2 for part in quoted)
-    one = share([size(content) for content in contents], most - around - 8)
-    if len(parts) > 8 or one < 2 * size(note) + 40:  # too many, or too little room, to show something of each
-        one = most - size(note) - 120 * bool(quoted)
-        if one < 40:
+    overhead = sum(2 * size(fence("", part.label)) + 2 for part in quoted)
+    each = share([size(content) for content in contents], most - overhead - 8)
+    # too many, or too few bytes, to show something of each
+    if len(parts) > 8 or each < 2 * size(note) + 40:
+        each = most - size(note) - 120 * bool(quoted)
+        if each < 40:
             return note if size(note) <= most else ""
-        return _ends(Quoted("content", "\n".join(contents)) if quoted else text, one, note)
+        return _ends(Quoted("content", "\n".join(contents)) if quoted else text, each, note)
     return "".join(
-        whole(part) if size(content) <= one else _ends(part, one - size(note) - 2, note)
+        whole(part) if size(content) <= each else _ends(part, each - size(note) - 2, note)
         for part, content in zip(parts, contents, strict=True)
     )
 
@@ -127,10 +128,10 @@ def trimmed(text: str, most: int, note: str) -> str:
 def _ends(part: str | Quoted, most: int, note: str) -> str:
     """Head and tail of a piece, with `note` between them."""
     if isinstance(part, str):
-        found = cut(part, most)
-        return f"{found.head.rstrip()}\n{note}\n{found.tail}"
-    found = cut(part.content, most)
-    head, tail = (fence(end, part.label) for end in (found.head, found.tail))
+        ends = cut(part, most)
+        return f"{ends.head.rstrip()}\n{note}\n{ends.tail}"
+    ends = cut(part.content, most)
+    head, tail = (fence(end, part.label) for end in (ends.head, ends.tail))
     return f"{head}\n{note}\n{tail}"
 
 
@@ -190,15 +191,15 @@ def spilled(
         if size(content) <= most:
             made.append(whole(part))
             continue
-        files.append(_kept(content, folder))
+        files.append(_store(content, folder))
         made.append(_shortened(part, content, most, shown_as(files[-1])))
     return "".join(made), files
 
 
 def spilled_to(text: str) -> list[str]:
     """The paths, as `read` takes them, that a text which was shortened by `spilled` names."""
-    said = "".join(piece for piece in pieces(text) if isinstance(piece, str))
-    return [path for path in map(unquoted, _WHERE.findall(said)) if path]
+    notes = "".join(piece for piece in pieces(text) if isinstance(piece, str))
+    return [path for path in map(unquoted, _WHERE.findall(notes)) if path]
 
 
 def unquoted(path: str) -> str:
@@ -210,25 +211,25 @@ def unquoted(path: str) -> str:
 
 
 def _shortened(part: str | Quoted, content: str, most: int, path: str) -> str:
-    found = cut(content, most)
+    ends = cut(content, most)
     name = json.dumps(path, ensure_ascii=False)
-    lines = f"{found.first}-{found.last}"
-    what = f"Lines {lines} of {found.lines:,}"
+    lines = f"{ends.first}-{ends.last}"
+    what = f"Lines {lines} of {ends.lines:,}"
     how = f'<read path={name} lines="{lines}"/>'
-    if found.within:
-        what = f"{len(content) - len(found.head) - len(found.tail):,} characters in lines {lines} of {found.lines:,}"
-        how = f'<read path={name} lines="{found.first}" characters="1-4000"/>'
+    if ends.within:
+        what = f"{len(content) - len(ends.head) - len(ends.tail):,} characters in lines {lines} of {ends.lines:,}"
+        how = f'<read path={name} lines="{ends.first}" characters="1-4000"/>'
     note = f"[{what} {_LEFT_OUT}{name}: {how} and so on.]"
     if isinstance(part, Quoted):
-        return f"{fence(found.head, part.label)}\n{note}\n{fence(found.tail, part.label)}"
-    return f"{found.head.rstrip()}\n{note}\n{found.tail}"
+        return f"{fence(ends.head, part.label)}\n{note}\n{fence(ends.tail, part.label)}"
+    return f"{ends.head.rstrip()}\n{note}\n{ends.tail}"
 
 
 def _first_ones(
     text: str, parts: list[str | Quoted], folder: Path, shown_as: Callable[[Path], str], limit: int
 ) -> tuple[str, list[Path]]:
     """A text of very many pieces: the first of them, and the whole of it in a file."""
-    file = _kept(text, folder)
+    file = _store(text, folder)
     made, left = "", limit - 400
     for part in parts:
         left -= size(whole(part))
@@ -241,7 +242,7 @@ def _first_ones(
     return f"{made.rstrip()}\n{note}", [file]
 
 
-def _kept(content: str, folder: Path) -> Path:
+def _store(content: str, folder: Path) -> Path:
     from repoagent.storage.atomic import read_regular, write_whole
 
     data = wire_text(content).encode()

@@ -36,16 +36,16 @@ def marked(request: Request) -> Request:
     """`request` with cache marks at the end of its first message (what stays until the next checkpoint), where the
     last request ended, and at its own end. Marks that other parts have stay."""
     people = [number for number, message in enumerate(request.messages) if message.role == "user"]
-    wanted = {*people[:1], *people[-2:]}
-    return replace(request, messages=tuple(_marked(request.messages, wanted)))
+    numbers = {*people[:1], *people[-2:]}
+    return replace(request, messages=tuple(_marked(request.messages, numbers)))
 
 
-def _marked(messages: Sequence[Message], wanted: set[int]) -> list[Message]:
+def _marked(messages: Sequence[Message], numbers: set[int]) -> list[Message]:
     made = []
     for number, message in enumerate(messages):
         *before, last = message.parts
         made.append(
-            replace(message, parts=(*before, replace(last, cache=True))) if number in wanted else message
+            replace(message, parts=(*before, replace(last, cache=True))) if number in numbers else message
         )
     return made
 
@@ -80,8 +80,8 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             continue
         reads = list(_reads(turn))
         if number < newest and len(turn.text) > _WORTH:
-            said = _why(reads, later, edited) or _spilled(turn)
-            made[number] = replace(turn, text=said) if said else turn
+            note = _why(reads, later, edited) or _spilled(turn)
+            made[number] = replace(turn, text=note) if note else turn
         later += reads
     return tuple(made)
 
@@ -113,9 +113,9 @@ def _reads(turn: Turn) -> Iterator[_Read]:
     if turn.meta.get("kind") != "read" or turn.meta.get("ok") == "no":
         return
     for piece in pieces(turn.text):
-        found = _READ.match(piece.label) if isinstance(piece, Quoted) else None
-        if found:
-            yield _Read(unquoted(found[1]), int(found[2]), int(found[3]))
+        match = _READ.match(piece.label) if isinstance(piece, Quoted) else None
+        if match:
+            yield _Read(unquoted(match[1]), int(match[2]), int(match[3]))
 
 
 def _edits(turns: Sequence[Turn], number: int) -> list[str]:
@@ -131,8 +131,8 @@ def _edits(turns: Sequence[Turn], number: int) -> list[str]:
 # Shares of the budget, and of what the person's words leave of it.
 WORDS = 0.6  # of the budget: beyond this the older words of the person are cut in the middle
 HIGH = 0.75  # of the rest: beyond this a checkpoint is due
-KEPT = 0.3  # of the rest: the newest turns that a checkpoint keeps
-KEPT_MOST = 0.5  # of the rest: when the newest step alone is larger than KEPT
+RECENT = 0.3  # of the rest: the newest turns that a checkpoint keeps
+RECENT_MOST = 0.5  # of the rest: when the newest step alone is larger than RECENT
 TEXT = 0.2  # of the rest: the checkpoint itself
 
 _CUT = "[… the middle is omitted; the conversation file has all of it …]"
@@ -151,8 +151,8 @@ class Mark:
 
 def newest(turns: Sequence[Turn]) -> Mark | None:
     """The checkpoint that counts, None when there is none."""
-    found = [number for number, turn in enumerate(turns) if is_checkpoint(turn)]
-    made = next((number for number in reversed(found) if "keeps" in turns[number].meta), None)
+    checkpoints = [number for number, turn in enumerate(turns) if is_checkpoint(turn)]
+    made = next((number for number in reversed(checkpoints) if "keeps" in turns[number].meta), None)
     if made is None:
         return None
     meta = turns[made].meta
@@ -163,7 +163,7 @@ def newest(turns: Sequence[Turn]) -> Mark | None:
         made,
         fitting[0],
         _whole_number(meta.get("budget", "")),
-        replace(turns[made], text=turns[found[-1]].text),
+        replace(turns[made], text=turns[checkpoints[-1]].text),
     )
 
 
@@ -174,9 +174,9 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         return tuple(turn for turn in turns if not is_checkpoint(turn))
     words = clipped([turn for turn in turns[: mark.at] if turn.role == "user"], mark.budget)
     before = sum(turn.role == "user" for turn in turns[: mark.start])
-    kept = fitted(turns[mark.start : mark.at], words[before:], mark.budget, tokens(words))
+    recent = fitted(turns[mark.start : mark.at], words[before:], mark.budget, tokens(words))
     later = (turn for turn in turns[mark.at + 1 :] if not is_checkpoint(turn))
-    return (*words[:before], mark.turn, *kept, *later)
+    return (*words[:before], mark.turn, *recent, *later)
 
 
 def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
@@ -198,21 +198,21 @@ def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
 def fitted(turns: Sequence[Turn], words: Sequence[Turn], budget: int, person: int) -> list[Turn]:
     """The turns that a checkpoint keeps, within their share: without what is superseded, of results that are too
     long the middle left out. `words` are the person's among them, as they are shown."""
-    given = iter(words)
-    kept = [
-        next(given) if turn.role == "user" else turn
+    shown_words = iter(words)
+    recent = [
+        next(shown_words) if turn.role == "user" else turn
         for turn in without_superseded(turns)
         if not is_checkpoint(turn)
     ]
-    most = int((budget - person) * KEPT_MOST) if budget else tokens(kept)
-    others = [turn for turn in kept if turn.role != "user"]
+    most = int((budget - person) * RECENT_MOST) if budget else tokens(recent)
+    others = [turn for turn in recent if turn.role != "user"]
     if tokens(others) <= most:
-        return kept
+        return recent
     each = share([tokens([turn]) for turn in others], most)
-    return [turn if turn.role == "user" else _within(turn, each) for turn in kept]
+    return [turn if turn.role == "user" else _within(turn, each) for turn in recent]
 
 
-def first_kept(turns: Sequence[Turn], budget: int, part: float = KEPT) -> int:
+def first_kept(turns: Sequence[Turn], budget: int, part: float = RECENT) -> int:
     """The index of the first turn that a checkpoint made now would keep: whole units, the newest always, as many as
     fit in `part` of what the person's words leave of `budget`; nothing that the last checkpoint stands for."""
     mark = newest(turns)
@@ -234,8 +234,8 @@ def _within(turn: Turn, most: int) -> Turn:
     """`turn` in at most `most` tokens."""
     if tokens([turn]) > most:
         turn = without_attached(turn)
-    around = tokens([turn]) - -(-size(turn.text) // BYTES)
-    return replace(turn, text=trimmed(turn.text, max(0, most - around) * BYTES, _CUT))
+    overhead = tokens([turn]) - -(-size(turn.text) // BYTES)
+    return replace(turn, text=trimmed(turn.text, max(0, most - overhead) * BYTES, _CUT))
 
 
 def _whole_number(text: str) -> int:
@@ -243,7 +243,7 @@ def _whole_number(text: str) -> int:
 
 
 LEAST = 2_000  # tokens for the turns: with less no step fits
-_ASKED = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
+_WORTH_A_CALL = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
 
 Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
 
@@ -296,25 +296,25 @@ class Window:
             return state
         start = first_kept(state.turns, self.budget, self._part(state))
         facts = known(state) if known else checkpoint.known_from(state.turns, self.tools, state.nonce)
-        said, meta = self._said(state, ask, start)
-        meta = {**meta, "by": "model" if said else "program"}
-        said = (
-            said
+        text, meta = self._summarize(state, ask, start)
+        meta = {**meta, "by": "model" if text else "program"}
+        text = (
+            text
             or checkpoint.mechanical(state.turns, self.tools, state.nonce)
             or "Nothing has been done yet."
         )
-        body = checkpoint.joined(said, facts, self._most(state))
+        body = checkpoint.joined(text, facts, self._most(state))
         turn = _turn(body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)})
         state = state.with_turn(turn)
-        self._keep(body)
+        self._write(body)
         return state
 
-    def _said(self, state: State, ask: Ask | None, start: int) -> tuple[str, Mapping[str, str]]:
-        asked = self._asked(state, start) if ask and self.budget >= _ASKED else ()
-        if not ask or not asked:
+    def _summarize(self, state: State, ask: Ask | None, start: int) -> tuple[str, Mapping[str, str]]:
+        prompt = self._prompt(state, start) if ask and self.budget >= _WORTH_A_CALL else ()
+        if not ask or not prompt:
             return "", {}
         try:
-            reply, meta = ask(asked)
+            reply, meta = ask(prompt)
         except (LimitReached, ModelError):  # the run goes on, and meets its limit where it matters
             return "", {}
         return checkpoint.usable(reply), meta  # a reply that is none was paid for all the same
@@ -323,9 +323,9 @@ class Window:
         """What of the room beside the person's words a checkpoint may keep: at most a third of what is there now."""
         turns = shown_turns(state.turns)
         person = tokens(turn for turn in turns if turn.role == "user")
-        return min(KEPT, (tokens(turns) - person) / max(1, self.budget - person) / 3)
+        return min(RECENT, (tokens(turns) - person) / max(1, self.budget - person) / 3)
 
-    def _asked(self, state: State, start: int) -> tuple[Turn, ...]:
+    def _prompt(self, state: State, start: int) -> tuple[Turn, ...]:
         """The turns to ask with. What fits no more is left out from the newest on, as far as it is kept anyway; ()
         when it does not fit even so."""
         question = checkpoint.question(self._most(state) * 2 // 3)
@@ -349,16 +349,16 @@ class Window:
         written = [turn for turn in state.turns if is_checkpoint(turn)]
         if not written or self.file is None:
             return state
-        found = _text(self.file)
-        if _hash(found) == written[-1].meta.get("hash"):
+        text = _text(self.file)
+        if _hash(text) == written[-1].meta.get("hash"):
             return state
-        if not found.strip() or _hash(found) in {turn.meta.get("hash") for turn in written}:
-            self._keep(checkpoint.body_of(written[-1].text))  # it is missing, or of before a kill
+        if not text.strip() or _hash(text) in {turn.meta.get("hash") for turn in written}:
+            self._write(checkpoint.body_of(written[-1].text))  # it is missing, or of before a kill
             return state
-        body = checkpoint.joined(found.strip(), Known(), self._most(state))
-        return state.with_turn(_turn(body, {"by": "person", "hash": _hash(found)}))
+        body = checkpoint.joined(text.strip(), Known(), self._most(state))
+        return state.with_turn(_turn(body, {"by": "person", "hash": _hash(text)}))
 
-    def _keep(self, body: str) -> None:
+    def _write(self, body: str) -> None:
         from repoagent.storage.atomic import write_whole
 
         if self.file is not None:
@@ -379,7 +379,7 @@ def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
 
 def _turn(body: str, meta: Mapping[str, str]) -> Turn:
     fixed = {"kind": CHECKPOINT, "ok": "yes", "extra": CHECKPOINT, "hash": _hash(body)}
-    return Turn("observation", checkpoint.told(body), {**fixed, **meta})
+    return Turn("observation", checkpoint.checkpoint_text(body), {**fixed, **meta})
 
 
 def _text(file: Path) -> str:

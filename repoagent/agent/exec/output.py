@@ -201,14 +201,14 @@ def unmatched(text: str, exit_code: int | None, output: str) -> str:
         exit_code != (123 if "xargs" in names else 1) or reading.doubt
     ):  # of xargs, when what it ran ends with 1
         return ""
-    said = [meaning for command in commands if (meaning := _meaning(command))]
+    meanings = [meaning for command in commands if (meaning := _meaning(command))]
     others = [command for command in commands if not _meaning(command)]
-    if not said or not all(only_reads(command) for command in others if command.name != "xargs"):
+    if not meanings or not all(only_reads(command) for command in others if command.name != "xargs"):
         return ""
     lines = output.splitlines()
     if any(f"{command.name}: " in line for command in others for line in lines):
         return ""
-    return said[-1]
+    return meanings[-1]
 
 
 def _meaning(command: Simple) -> str:

@@ -76,11 +76,11 @@ class Command:
         self.stopped = self.stopped or why
         _signal(self.process.pid, signal.SIGTERM)
         try:
-            gone = self.wait(MERCY)
+            ended = self.wait(MERCY)
         except BaseException:  # a second ^C
             _signal(self.process.pid, signal.SIGKILL)
             raise
-        if not gone:
+        if not ended:
             _signal(self.process.pid, signal.SIGKILL)
             if not self.wait(MERCY):
                 self.pump.stop.set()
@@ -199,13 +199,13 @@ class _Pump:
                         if not data:
                             break
                         self._take(out.write, data)
-                    now = time.monotonic()
-                    if now - looked < 0.05:
+                    current = time.monotonic()
+                    if current - looked < 0.05:
                         continue
-                    looked = now
+                    looked = current
                     if ended is None and self._poll() is not None:
-                        ended = now
-                    if ended is not None and now - ended > GRACE:
+                        ended = current
+                    if ended is not None and current - ended > GRACE:
                         self.held = True
                         break
                 self._finish(out.write)
@@ -303,12 +303,12 @@ _PROC = Path("/proc")
 def listens(pid: int, port: int) -> bool:
     """Whether the process `pid`, or one that it has started, listens on the TCP port `port`."""
     if not (_PROC / "self" / "net").exists():
-        with socket.socket() as one:
-            one.settimeout(0.2)
-            return one.connect_ex(("127.0.0.1", port)) == 0
+        with socket.socket() as connection:
+            connection.settimeout(0.2)
+            return connection.connect_ex(("127.0.0.1", port)) == 0
     for process in _family(pid):
-        found = _listening(process, port)
-        if found and (not _shares_network(process) or found & _sockets(process)):
+        inodes = _listening(process, port)
+        if inodes and (not _shares_network(process) or inodes & _sockets(process)):
             return True
     return False
 
@@ -323,20 +323,20 @@ def _family(pid: int) -> list[int]:
             if len(fields) > 1:
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
     family = [pid]
-    for one in family:
-        family += children.get(one, [])
+    for process in family:
+        family += children.get(process, [])
     return family
 
 
 def _listening(process: int, port: int) -> set[str]:
     """The sockets (inodes) that listen on `port` in the network of `process`."""
-    found = set()
+    inodes = set()
     for table in ("tcp", "tcp6"):
         for line in _read(_PROC / str(process) / "net" / table).splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(fields[9])
-    return found
+                inodes.add(fields[9])
+    return inodes
 
 
 def _sockets(process: int) -> set[str]:

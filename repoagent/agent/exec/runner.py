@@ -102,15 +102,17 @@ class CommandRunner:
 
     def notices(self) -> list[str]:
         """A sentence for each background command that has ended since this was last asked, and what they changed."""
-        said = []
+        sentences = []
         for name, command in self.background.items():
             if name not in self.told and command.has_ended():
                 self.told.add(name)
-                said.append(f"The background command {name} ({command.label}) has ended: {command.how()}.")
+                sentences.append(
+                    f"The background command {name} ({command.label}) has ended: {command.how()}."
+                )
                 self.audit({**command.record(), "background": name})
-        if said and (changed := self.look()()):
-            said.append(changed)
-        return said
+        if sentences and (changed := self.look()()):
+            sentences.append(changed)
+        return sentences
 
     def close(self) -> None:
         """End all background commands."""
@@ -149,7 +151,7 @@ class CommandRunner:
                 path.chmod(0o600)
                 return path
 
-    def room(self) -> int:
+    def remaining_bytes(self) -> int:
         """How many bytes of the next output are kept."""
         return max(0, min(self.keep, self.keep_in_all - sum(file.stat().st_size for file in self._outputs())))
 

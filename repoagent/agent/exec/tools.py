@@ -40,7 +40,7 @@ def wait_tool(runner: CommandRunner) -> Tool:
 
 def kill_tool(runner: CommandRunner) -> Tool:
     def perform(action: Action) -> Observation:
-        name, command = _named(runner, action)
+        name, command = _background_command(runner, action)
         if not command.has_ended():
             command.end("ended by you")
         return Observation("kill", *_state(runner, name, command))
@@ -53,20 +53,20 @@ def _wait(runner: CommandRunner, action: Action) -> Observation:
     args = action.args
     if unknown := set(args) - {"command", "for", "port", "seconds"}:
         raise UsageError(f"unknown argument {min(unknown)}: wait takes command, for, port and seconds.")
-    name, command = _named(runner, action)
+    name, command = _background_command(runner, action)
     seconds = runner.within_run(_number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS)
     port = int(_number(args.get("port", ""), "port", 65535) or 0)
-    wanted = args.get("for", "")
-    seen = _line_watch(command.file, wanted) if wanted else None
+    awaited = args.get("for", "")
+    seen = _line_watch(command.file, awaited) if awaited else None
     deadline = time.monotonic() + seconds
     while True:
         ended = command.has_ended()
         if (seen and seen()) or (port and not ended and process.listens(command.process.pid, port)):
             return Observation("wait", *_state(runner, name, command, met=True))
         if ended:
-            return Observation("wait", *_state(runner, name, command, missed=bool(wanted or port)))
+            return Observation("wait", *_state(runner, name, command, missed=bool(awaited or port)))
         if time.monotonic() >= deadline:
-            missed = bool(wanted or port)
+            missed = bool(awaited or port)
             return Observation("wait", *_state(runner, name, command, missed=missed, waited=seconds))
         command.wait(min(_POLL * (4 if port else 1), max(0.0, deadline - time.monotonic())))
 
@@ -105,7 +105,7 @@ def _state(
     return "\n".join(filter(None, [head, output, changed, runner.explain(shown.text)])), good, False, data
 
 
-def _named(runner: CommandRunner, action: Action) -> tuple[str, Command]:
+def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Command]:
     """The background command that is meant; the only one that runs, when none is named. Raises UsageError."""
     name = (action.args.get("command", "") or action.body).strip()
     running = [name for name, command in runner.background.items() if not command.has_ended()]
@@ -133,17 +133,17 @@ def _number(text: str, name: str, most: float) -> float:
     return float(text)
 
 
-def _line_watch(file: Path, wanted: str) -> Callable[[], bool]:
-    """Whether a line that was printed since the start holds `wanted`, as text or as a pattern; looks at what is new.
+def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:
+    """Whether a line that was printed since the start holds `awaited`, as text or as a pattern; looks at what is new.
 
     Raises UsageError for a pattern that can't be read, or could take for ever.
     """
-    if len(wanted) > _PATTERN or _COSTLY.search(wanted) or len(re.findall(r"(?<!\\)[*+{]", wanted)) > 3:
+    if len(awaited) > _PATTERN or _COSTLY.search(awaited) or len(re.findall(r"(?<!\\)[*+{]", awaited)) > 3:
         raise UsageError('for="..." must be a simple pattern: a word or two of the line.')
     try:
-        pattern = re.compile(wanted)
+        pattern = re.compile(awaited)
     except re.error as error:
-        raise UsageError(f'for="{wanted}" is not a valid regular expression: {error}') from error
+        raise UsageError(f'for="{awaited}" is not a valid regular expression: {error}') from error
     at = 0
 
     def seen() -> bool:
@@ -154,7 +154,7 @@ def _line_watch(file: Path, wanted: str) -> Callable[[], bool]:
                 text = data.decode("utf-8", "replace")
                 for line in text.split("\n"):
                     shown = drawn(line)[:_LINE]
-                    if wanted in shown or pattern.search(shown):
+                    if awaited in shown or pattern.search(shown):
                         return True
                 whole = data.rfind(b"\n") + 1
                 at += whole or (len(data) if len(data) == 1 << 20 else 0)
@@ -226,8 +226,8 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
             command.end("interrupted")
             runner.audit(command.record())
         elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
-            said = {"command": text, "cwd": cwd or ".", "by": job.by, "stopped": "interrupted"}
-            runner.audit({"kind": "command", **said})
+            event = {"command": text, "cwd": cwd or ".", "by": job.by, "stopped": "interrupted"}
+            runner.audit({"kind": "command", **event})
         raise
     runner.audit(command.record())
     shown = show(command.file, runner.shown_as(command.file), runner.budget)
@@ -258,7 +258,7 @@ def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
     argv = [shell, *options, "-c", job.text]
     try:
         file = runner.next_file(f"{name}-{job.text}" if name else job.text)
-        return runner.start(job, argv, file, runner.room())
+        return runner.start(job, argv, file, runner.remaining_bytes())
     except OSError as error:
         raise UsageError(f"could not start the command: {error}") from error
 
@@ -286,8 +286,8 @@ def _begin(runner: CommandRunner, job: Job) -> Observation:
         runner.audit({**command.record(), "background": name})
         more = "\n".join(filter(None, [changed, runner.look_before(job)()]))
         return _ended(runner, command, shown, more, name)
-    said = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
-    text = "\n".join(filter(None, [said, fence(shown.text, "output") if shown.text else "", changed]))
+    head = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
+    text = "\n".join(filter(None, [head, fence(shown.text, "output") if shown.text else "", changed]))
     return Observation("run", text, data=data_of(runner, command, name))
 
 
@@ -297,7 +297,7 @@ def _ended(runner: CommandRunner, command: Command, shown: Shown, more: str, nam
     more = "\n".join(filter(None, [more, runner.explain(shown.text)]))
     return Observation(
         "run",
-        told(command, shown, more, nothing),
+        report(command, shown, more, nothing),
         ok=command.exit == 0
         or bool(nothing)
         or was_cut_off(read_command(command.job.text), command.exit, shown.text),
@@ -306,18 +306,18 @@ def _ended(runner: CommandRunner, command: Command, shown: Shown, more: str, nam
     )
 
 
-def told(command: Command, shown: Shown, more: str = "", nothing: str = "") -> str:
+def report(command: Command, shown: Shown, more: str = "", nothing: str = "") -> str:
     """How a command has ended, what it printed, and what it changed. `nothing`: what its exit code means."""
     took = f", {command.seconds:.0f} s" if command.seconds >= NOTICEABLE else ""
     head = f"{command.how()}{f': {nothing}' if nothing else ''}{took}"
     head += "" if shown.text or nothing else ", no output"
     trouble = command.pump.trouble and f"Some of the output was not saved: {command.pump.trouble}."
-    held = (
+    killed = (
         command.pump.held
         and 'Processes that it left running were killed; use background="yes" for what should keep running.'
     )
     output = fence(shown.text, "output") if shown.text else ""
-    return "\n".join(filter(None, [head, output, trouble or "", held or "", more.strip()]))
+    return "\n".join(filter(None, [head, output, trouble or "", killed or "", more.strip()]))
 
 
 def data_of(runner: CommandRunner, command: Command, name: str = "") -> dict[str, object]:

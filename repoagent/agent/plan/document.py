@@ -79,9 +79,9 @@ def canonical(id: str) -> str:
 def split_title(text: str) -> tuple[str, tuple[str, ...]]:
     """A title and the ids in the `(after 1, 2)` at its end."""
     after: list[str] = []
-    while found := _AFTER.search(text):
-        after[:0] = [canonical(id) for id in found[1].split(",")]
-        text = text[: found.start()]
+    while match := _AFTER.search(text):
+        after[:0] = [canonical(id) for id in match[1].split(",")]
+        text = text[: match.start()]
     return text, tuple(dict.fromkeys(after))
 
 
@@ -103,7 +103,7 @@ def unquoted(line: str) -> str:
     return f"{line[: len(line) - len(body)]}{body[1:]}" if _QUOTED.match(body) else line
 
 
-def said(rest: str) -> tuple[str, str, tuple[str, ...]]:
+def read_title(rest: str) -> tuple[str, str, tuple[str, ...]]:
     """The id ("" for none), the title and the dependencies in what follows the mark of a line."""
     id = _ID.match(rest)
     title, after = split_title(rest[id.end() :] if id else rest)
@@ -146,20 +146,20 @@ class _Open:
 
 def items(lines: Sequence[str]) -> Iterator[Item]:
     """The tasks in `lines`, in their order, each with where it stands."""
-    found = _found(lines)
-    ids = _ids(found)
-    for one, id in zip(found, ids, strict=True):
-        own, title, after = said(one.found["rest"])
-        under = "" if one.under is None else ids[one.under]
+    unfinished = _entries(lines)
+    ids = _ids(unfinished)
+    for entry, id in zip(unfinished, ids, strict=True):
+        own, title, after = read_title(entry.found["rest"])
+        under = "" if entry.under is None else ids[entry.under]
         item = Item(
-            Task(id, title, STATES[one.found["mark"]], after, "", under),
-            one.line, one.note_end, one.end, one.found["indent"], one.found["bullet"], own == id,
+            Task(id, title, STATES[entry.found["mark"]], after, "", under),
+            entry.line, entry.note_end, entry.end, entry.found["indent"], entry.found["bullet"], own == id,
         )  # fmt: skip
-        yield replace(item, task=replace(item.task, note=_note(lines, one, item.inner)))
+        yield replace(item, task=replace(item.task, note=_note(lines, entry, item.inner)))
 
 
-def _found(lines: Sequence[str]) -> list[_Open]:
-    found: list[_Open] = []
+def _entries(lines: Sequence[str]) -> list[_Open]:
+    entries: list[_Open] = []
     stack: list[int] = []
     hidden = _in_fences(lines)
     for number, line in enumerate(lines):
@@ -167,22 +167,22 @@ def _found(lines: Sequence[str]) -> list[_Open]:
             continue
         match = None if number in hidden else ITEM.fullmatch(line)
         width = _width(line if match is None else match["indent"])
-        while stack and found[stack[-1]].width >= width:
+        while stack and entries[stack[-1]].width >= width:
             stack.pop()
         for index in stack:
-            found[index].end = number + 1
+            entries[index].end = number + 1
         if match:
             if stack:
-                found[stack[-1]].closed = True
+                entries[stack[-1]].closed = True
             under = stack[-1] if stack else None
-            stack.append(len(found))
-            found.append(_Open(match, number, width, under, [], number + 1, number + 1))
+            stack.append(len(entries))
+            entries.append(_Open(match, number, width, under, [], number + 1, number + 1))
         elif stack:
-            owner = found[stack[-1]]
+            owner = entries[stack[-1]]
             owner.note.append(number)
             if not owner.closed:
                 owner.note_end = number + 1
-    return found
+    return entries
 
 
 def _in_fences(lines: Sequence[str]) -> set[int]:
@@ -204,25 +204,25 @@ def _width(line: str) -> int:
     return len(blank.expandtabs(4))
 
 
-def _ids(found: Sequence[_Open]) -> list[str]:
-    own = [said(one.found["rest"])[0] for one in found]
+def _ids(entries: Sequence[_Open]) -> list[str]:
+    own = [read_title(entry.found["rest"])[0] for entry in entries]
     last = last_numbers(own)
     ids: list[str] = []
     used: set[str] = set()
-    for one, id in zip(found, own, strict=True):
+    for entry, id in zip(entries, own, strict=True):
         if not id or id in used:
-            id = next_id(last, "" if one.under is None else ids[one.under])
+            id = next_id(last, "" if entry.under is None else ids[entry.under])
         used.add(id)
         ids.append(id)
     return ids
 
 
-def _note(lines: Sequence[str], one: _Open, inner: str) -> str:
-    if not one.note:
+def _note(lines: Sequence[str], entry: _Open, inner: str) -> str:
+    if not entry.note:
         return ""
-    own = set(one.note)
-    wanted = [n for n in range(one.note[0], one.note[-1] + 1) if n in own or not lines[n].strip()]
-    return "\n".join(_without(lines[number], inner) for number in wanted)
+    own = set(entry.note)
+    numbers = [n for n in range(entry.note[0], entry.note[-1] + 1) if n in own or not lines[n].strip()]
+    return "\n".join(_without(lines[number], inner) for number in numbers)
 
 
 def _without(line: str, inner: str) -> str:

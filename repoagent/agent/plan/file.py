@@ -43,11 +43,11 @@ def task_tool(file: Path) -> Tool:
     """The tool `task`: adds to the plan in `file` and changes it, and answers with the plan as it stands."""
 
     def perform(action: Action) -> Observation:
-        said: list[str] = []
+        sentences: list[str] = []
 
         def change(plan: Plan) -> Plan:
             made, sentence = performed(plan, action)
-            said.append(sentence)
+            sentences.append(sentence)
             return made
 
         try:
@@ -57,9 +57,9 @@ def task_tool(file: Path) -> Tool:
         tasks = [{"id": task.id, "title": task.title, "state": task.state} for task in plan.tasks]
         return Observation(
             "task",
-            said[-1] or answer(plan),
+            sentences[-1] or answer(plan),
             data={"tasks": tasks},
-            once=fence(short(plan), "plan") if said[-1] and plan.tasks else "",
+            once=fence(short(plan), "plan") if sentences[-1] and plan.tasks else "",
         )
 
     def needs(action: Action) -> Needs:
@@ -178,11 +178,11 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
 
     Raises what `keeping.update_plan` does.
     """
-    told = plan_from(turns, tools, nonce)
-    if told.tasks and not file.exists():
-        update_plan(file, lambda plan: plan if plan.tasks else told)
+    known = plan_from(turns, tools, nonce)
+    if known.tasks and not file.exists():
+        update_plan(file, lambda plan: plan if plan.tasks else known)
     plan = update_plan(file)
-    lines = differences(told, plan)
+    lines = differences(known, plan)
     if not lines:
         return None
     if len(lines) > _LINES:
@@ -193,10 +193,10 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
     return replace(turn, meta={**turn.meta, "plan": plan.text})
 
 
-def differences(before: Plan, now: Plan) -> list[str]:
+def differences(before: Plan, after: Plan) -> list[str]:
     """What became of the tasks, a line each."""
     old = {task.id: task for task in before.tasks}
-    new = {task.id: task for task in now.tasks}
+    new = {task.id: task for task in after.tasks}
     lines = [f"- {task.id}. {task.title}" for task in old.values() if task.id not in new]
     for task in new.values():
         if task.id not in old:
@@ -204,11 +204,11 @@ def differences(before: Plan, now: Plan) -> list[str]:
                 f"+ {task.id}. {task.title} ({task.state})"
                 + (f": {_one_line(task.note)}" if task.note else "")
             )
-        elif said := ", ".join(_changed(old[task.id], task)):
-            lines.append(f"{task.id}: {said}")
+        elif changes := ", ".join(_changed(old[task.id], task)):
+            lines.append(f"{task.id}: {changes}")
     order = [task.id for task in before.tasks if task.id in new]
-    if order != [task.id for task in now.tasks if task.id in old]:
-        lines.append("the order: " + ", ".join(task.id for task in now.tasks))
+    if order != [task.id for task in after.tasks if task.id in old]:
+        lines.append("the order: " + ", ".join(task.id for task in after.tasks))
     return lines
 
 

@@ -44,9 +44,9 @@ def added(plan: Plan, task: Task, *, before: str = "") -> tuple[Plan, str]:
     """The plan with `task` as the last one under `task.under`, or just before another; and the id that it has there.
     The ids that are named have to be there."""
     plan = numbered(plan)
-    at, indent, bullet = _place(plan, task.under, before)
+    at, indent, bullet = _position(plan, task.under, before)
     under = _item(plan, before).task.under if before else task.under
-    task = replace(task, id=next_id(last_numbers(one.id for one in plan.tasks), under), under=under)
+    task = replace(task, id=next_id(last_numbers(other.id for other in plan.tasks), under), under=under)
     item = Item(task, at, at, at, indent, bullet, True)
     return _with(plan, at, [item_line(item, task), *_note_lines(task.note, item.inner)]), task.id
 
@@ -79,7 +79,7 @@ def moved(plan: Plan, id: str, *, under: str, before: str = "") -> Plan:
     item = _item(plan, id)
     block = plan.lines[item.line : item.end]
     left = Plan("\n".join([*plan.lines[: item.line], *plan.lines[item.end :]]))
-    at, indent, _ = _place(left, under, before)
+    at, indent, _ = _position(left, under, before)
     own = len(item.indent)
     fits = [line.strip() != "" and line.startswith(item.indent) for line in block]
     return _with(
@@ -102,7 +102,7 @@ def clean_note(text: str) -> str:
     return "\n".join(lines)
 
 
-def _place(plan: Plan, under: str, before: str) -> tuple[int, str, str]:
+def _position(plan: Plan, under: str, before: str) -> tuple[int, str, str]:
     """The line where a task is put, its indentation and bullet."""
     if before:
         item = _item(plan, before)
@@ -134,10 +134,10 @@ def _line_of(plan: Plan, at: int) -> int:
 
 
 def _item(plan: Plan, id: str) -> Item:
-    found = plan.item(id)
-    if found is None:
+    item = plan.item(id)
+    if item is None:
         raise KeyError(id)
-    return found
+    return item
 
 
 def _note_lines(note: str, inner: str) -> list[str]:
@@ -162,12 +162,12 @@ def known(plan: Plan, id: str) -> Task:
 
 def below(plan: Plan, id: str) -> list[Task]:
     """The tasks under `id`, at any depth, in their order."""
-    inside, found = {id}, []
+    inside, descendants = {id}, []
     for task in plan.tasks:
         if task.under in inside:
             inside.add(task.id)
-            found.append(task)
-    return found
+            descendants.append(task)
+    return descendants
 
 
 def refuse_circle(plan: Plan, id: str) -> None:
@@ -180,22 +180,22 @@ def refuse_circle(plan: Plan, id: str) -> None:
     for task in tasks.values():
         under.setdefault(task.under, []).append(task.id)
 
-    def waits_for(one: str) -> list[str]:
-        found, at = list(under.get(one, ())), one
+    def waits_for(other: str) -> list[str]:
+        before, at = list(under.get(other, ())), other
         while at in tasks:
-            found += tasks[at].after
+            before += tasks[at].after
             at = tasks[at].under
-        return found
+        return before
 
     seen: set[str] = set()
     left = waits_for(id)
     while left:
-        one = left.pop()
-        if one == id:
+        other = left.pop()
+        if other == id:
             raise UsageError(f"task {id} would depend on itself; use another after=, or none.")
-        if one in tasks and one not in seen:
-            seen.add(one)
-            left += waits_for(one)
+        if other in tasks and other not in seen:
+            seen.add(other)
+            left += waits_for(other)
 
 
 def refuse_open_below(plan: Plan, id: str) -> None:
@@ -211,12 +211,12 @@ def refuse_open_below(plan: Plan, id: str) -> None:
 def waiting_for(plan: Plan, id: str) -> list[str]:
     """The ids of what comes before the task `id`, or before one above it, and is not done yet."""
     tasks = {task.id: task for task in plan.tasks}
-    found: list[str] = []
+    ids: list[str] = []
     at = id
     while at in tasks:
-        found += [one for one in tasks[at].after if one in tasks and tasks[one].state not in SETTLED]
+        ids += [other for other in tasks[at].after if other in tasks and tasks[other].state not in SETTLED]
         at = tasks[at].under
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(ids))
 
 
 TEXT = (
@@ -310,7 +310,7 @@ def _add(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
     reopened: list[str] = []
     if state not in SETTLED:
         made, reopened = _reopened(made, under)
-    return made, f"Added {id}: {title}{_said(reopened, 'open again')}"
+    return made, f"Added {id}: {title}{_listed(reopened, 'open again')}"
 
 
 def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
@@ -331,13 +331,13 @@ def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
     if {"under", "before"} & set(args):
         made = _moved(made, id, args)
     refuse_circle(made, id)
-    said = [f"{id} is {task.state}: {task.title}"]
+    sentences = [f"{id} is {task.state}: {task.title}"]
     if old.state in SETTLED and task.state not in SETTLED:
         made, reopened = _reopened(made, known(made, id).under)
-        said.append(_said(reopened, "open again"))
+        sentences.append(_listed(reopened, "open again"))
     if task.state in {"active", "done"} and task.state != old.state:
-        said.append(_said(waiting_for(made, id), "required before it, and not done"))
-    return made, "".join(said)
+        sentences.append(_listed(waiting_for(made, id), "required before it, and not done"))
+    return made, "".join(sentences)
 
 
 def _moved(plan: Plan, id: str, args: Mapping[str, str]) -> Plan:
@@ -350,14 +350,14 @@ def _moved(plan: Plan, id: str, args: Mapping[str, str]) -> Plan:
 
 def _reopened(plan: Plan, id: str) -> tuple[Plan, list[str]]:
     """The plan with the tasks from `id` up as active, where they were settled: something under them is open."""
-    found: list[str] = []
+    ids: list[str] = []
     while id:
         task = known(plan, id)
         if task.state in SETTLED:
             plan = changed(plan, id, replace(task, state="active"))
-            found.append(id)
+            ids.append(id)
         id = task.under
-    return plan, found
+    return plan, ids
 
 
 def _titled(text: str) -> tuple[str, tuple[str, ...]]:
@@ -377,5 +377,5 @@ def _ids(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(canonical(id) for id in text.replace(",", " ").split()))
 
 
-def _said(ids: list[str], what: str) -> str:
+def _listed(ids: list[str], what: str) -> str:
     return f" ({', '.join(ids)}: {what})" if ids else ""

@@ -69,10 +69,10 @@ class Sandbox(Protocol):
 @lru_cache(maxsize=1)
 def find() -> Sandbox | None:
     """The best sandbox that works here; None for none. Tried once for the process, and remembered for the next."""
-    found = next((sandbox for sandbox in candidates() if works(sandbox)), None)
+    best = next((sandbox for sandbox in candidates() if works(sandbox)), None)
     if sys.platform == "linux":
-        remember(found, _bubblewrap())
-    return found
+        remember(best, _bubblewrap())
+    return best
 
 
 def likely() -> Sandbox | None:
@@ -87,13 +87,13 @@ def tried(sandbox: Sandbox) -> Sandbox:
     """
     if sandbox is not _guess():
         return sandbox
-    found = find()
-    if found is None:
+    best = find()
+    if best is None:
         raise Refused(
             f"no command was run: the sandbox {sandbox.name} worked here before, but does not now. "
             f"{why_none()} Start again to run without a sandbox."
         )
-    return found
+    return best
 
 
 @lru_cache(maxsize=1)
@@ -154,10 +154,10 @@ def why_none() -> str:
 
 def _knows_sizes(program: str) -> bool:
     try:
-        said = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
+        usage = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return b"--size" in said.stdout + said.stderr
+    return b"--size" in usage.stdout + usage.stderr
 
 
 def _bubblewrap() -> str | None:
@@ -223,10 +223,10 @@ class Landlock:
         )
         top = os.path.realpath(policy.top)
         shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
-        kept = [] if self.mounting else [*kept_names(policy), *shielded]
+        protected = [] if self.mounting else [*kept_names(policy), *shielded]
         yield "/", READ_DIR, []
         yield "/", READ, hidden
-        yield from ((root, WRITE, [*kept, *hidden]) for root in writable_roots(policy))
+        yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
         yield os.path.realpath(policy.scratch), WRITE, []
         yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
         if self.mounting:
@@ -281,38 +281,38 @@ def remembered(bubblewrap: str | None) -> Bubblewrap | Landlock | None:
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 return None
-            kept = json.loads(stream.read(_LONGEST))
+            cached = json.loads(stream.read(_LONGEST))
     except (OSError, ValueError):
         return None
-    if not isinstance(kept, dict) or kept.get("key") != key:
+    if not isinstance(cached, dict) or cached.get("key") != key:
         return None
-    if kept.get("sandbox") == "bubblewrap" and bubblewrap:
-        return Bubblewrap(bubblewrap, sizes=kept.get("sizes") is True)
-    if kept.get("sandbox") == "landlock":
-        return Landlock(landlock_abi(), mounting=kept.get("mounting") is True)
+    if cached.get("sandbox") == "bubblewrap" and bubblewrap:
+        return Bubblewrap(bubblewrap, sizes=cached.get("sizes") is True)
+    if cached.get("sandbox") == "landlock":
+        return Landlock(landlock_abi(), mounting=cached.get("mounting") is True)
     return None
 
 
 def remember(worked: object, bubblewrap: str | None) -> None:
     """Keep that `worked`, the best that was tried; forget what is kept where it is None. In silence when that fails: it
     is tried again then."""
-    said: dict[str, object] = {}
+    facts: dict[str, object] = {}
     if isinstance(worked, Bubblewrap):
-        said = {"sandbox": "bubblewrap", "sizes": worked.sizes}
+        facts = {"sandbox": "bubblewrap", "sizes": worked.sizes}
     elif isinstance(worked, Landlock):
-        said = {"sandbox": "landlock", "mounting": worked.mounting}
+        facts = {"sandbox": "landlock", "mounting": worked.mounting}
     if (file := _file()) is None:
         return
     key = _key(bubblewrap)
     with suppress(OSError):
-        if not said or key is None:
+        if not facts or key is None:
             file.unlink(missing_ok=True)
             return
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".sandbox-", dir=file.parent)  # mode 0600
         try:
             with open(descriptor, "w", encoding="ascii") as stream:  # noqa: PTH123
-                json.dump({"key": key, **said}, stream)
+                json.dump({"key": key, **facts}, stream)
             Path(name).replace(file)
         except BaseException:
             Path(name).unlink()
@@ -337,8 +337,10 @@ def _key(bubblewrap: str | None) -> str | None:
         parts += [f"{space.name} {space.readlink()}" for space in spaces]
         lines = (proc / "self/status").read_text(errors="replace").splitlines()
         if bubblewrap:
-            found = os.stat(bubblewrap)  # noqa: PTH116
-            parts.append(f"{bubblewrap} {found.st_mtime_ns} {found.st_ino} {found.st_size} {found.st_mode}")
+            status = os.stat(bubblewrap)  # noqa: PTH116
+            parts.append(
+                f"{bubblewrap} {status.st_mtime_ns} {status.st_ino} {status.st_size} {status.st_mode}"
+            )
     except OSError:
         return None
     parts += [line for line in lines if line.startswith(_STATUS)]

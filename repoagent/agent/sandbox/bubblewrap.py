@@ -93,8 +93,10 @@ class Plan:
 def writable_roots(policy: Policy) -> list[str]:
     """The folders that may be written, without links in them; what is below one of `keep` is none."""
     roots = [] if policy.read_only else [_real(policy.top)]
-    kept = kept_names(policy)
-    roots += [path for path in map(_real, policy.also_write) if not any(within(path, keep) for keep in kept)]
+    protected = kept_names(policy)
+    roots += [
+        path for path in map(_real, policy.also_write) if not any(within(path, keep) for keep in protected)
+    ]
     return [root for root in dict.fromkeys(roots) if os.path.exists(root)]  # noqa: PTH110
 
 
@@ -136,8 +138,8 @@ def plan(policy: Policy) -> Plan:
     """How `policy` is mounted. The scratch folder must be there, see `prepare_scratch`."""
     scratch = _real(policy.scratch)
     roots = writable_roots(policy)
-    kept = kept_names(policy)
-    links = [path for path in kept if os.path.islink(path)]  # noqa: PTH114
+    protected = kept_names(policy)
+    links = [path for path in protected if os.path.islink(path)]  # noqa: PTH114
     steps: dict[str, Step] = {}  # by target: the last one holds
 
     def add(what: str, source: str, target: str) -> None:
@@ -169,10 +171,10 @@ def plan(policy: Policy) -> Plan:
     missing = []
     for path in [scratch, *roots]:
         for folder in _between(path, [root for root in roots if within(path, root) and path != root]):
-            what = "keep" if any(within(folder, keep) for keep in kept) else "pin"
+            what = "keep" if any(within(folder, keep) for keep in protected) else "pin"
             steps.setdefault(folder, (what, folder, folder))
     shielded = shielded_names(policy)
-    for path in dict.fromkeys([*kept, *shielded]):
+    for path in dict.fromkeys([*protected, *shielded]):
         if not os.path.lexists(path) or (path in shielded and _is_empty_folder(path)):
             path = _first_missing(path)
             if not any(within(path, root) for root in roots):
@@ -296,14 +298,14 @@ class Bubblewrap:
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """What can't be confined of `policy` here, in sentences."""
-        found = [*self.narrows(policy)]
+        limits = [*self.narrows(policy)]
         if not self.sizes:
-            found.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
+            limits.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
         if policy.network and not (self._may_scope() and landlock_abi() >= 6):
-            found.append("With network access, commands can reach abstract Unix sockets of other programs.")
+            limits.append("With network access, commands can reach abstract Unix sockets of other programs.")
         if os.uname().machine not in {"x86_64", "aarch64"}:
-            found.append("System calls are not filtered on this processor architecture.")
-        return tuple(found)
+            limits.append("System calls are not filtered on this processor architecture.")
+        return tuple(limits)
 
     def _may_scope(self) -> bool:
         """Whether bubblewrap works without being setuid, as it mostly does."""

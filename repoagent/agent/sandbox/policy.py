@@ -137,20 +137,20 @@ def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
     """
     scratch = Path(policy.scratch)
     secrets = {value for value in secrets_of(environment).values() if len(value) >= SHORTEST}
-    kept = {
+    clean = {
         name: value
         for name, value in environment.items()
         if name in _KEPT_ALWAYS or not (_is_secret(name, value) or any(secret in value for secret in secrets))
     }
-    kept |= {name: str(scratch / folder) for name, folder in _CACHES.items()}
+    clean |= {name: str(scratch / folder) for name, folder in _CACHES.items()}
     if not policy.network:
-        kept |= _OFFLINE
+        clean |= _OFFLINE
     downloaded = Path(
         environment.get("GRADLE_USER_HOME") or Path(environment.get("HOME", "/"), ".gradle"), "caches"
     )
     if downloaded.is_dir():
-        kept["GRADLE_RO_DEP_CACHE"] = str(downloaded)
-    return kept | _for_git(policy)
+        clean["GRADLE_RO_DEP_CACHE"] = str(downloaded)
+    return clean | _for_git(policy)
 
 
 def _is_secret(name: str, value: str) -> bool:
@@ -210,5 +210,5 @@ def _home(path: str) -> str | None:
         return None
     if data is None:
         return "" if os.path.isdir(f"{path}/conda-meta") else None  # noqa: PTH112
-    found = _HOME.search(data.decode("utf-8", "replace"))
-    return found[1] if found else ""
+    match = _HOME.search(data.decode("utf-8", "replace"))
+    return match[1] if match else ""

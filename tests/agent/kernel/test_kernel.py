@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.kernel_client import CONNECTION, LARGEST, Message, Output, _Course, _heed
-from repoagent.agent.python_kernel import GONE, interpreter
+from repoagent.agent.kernel_client import CONNECTION, LARGEST, Message, Output, _Course, _handle
+from repoagent.agent.python_kernel import LOST_STATE, interpreter
 from repoagent.agent.sandbox.backends import Landlock, find
 from repoagent.agent.sandbox.launch.kernel import landlock_abi
 from tests.agent.kernel.conftest import Desk
@@ -100,7 +100,7 @@ def test_the_life_of_a_kernel(desk: Desk) -> None:
 def test_what_was_before_is_told_once(desk: Desk) -> None:
     assert desk.room.notices() == []
     desk.room.earlier = True
-    assert [desk.room.notices(), desk.room.notices()] == [[GONE], []]
+    assert [desk.room.notices(), desk.room.notices()] == [[LOST_STATE], []]
 
 
 def test_which_python_it_is(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_no_message_is_too_strange(tmp_path: Path, content: dict[str, object]) -
     kinds = ("stream", "execute_result", "display_data", "error", "status", "execute_reply", "comm_open", "")
     with Output(tmp_path / "o", 1000) as output:
         for kind in kinds:
-            _heed(Message(kind, "us", content, public=True), _Course("us"), output)
+            _handle(Message(kind, "us", content, public=True), _Course("us"), output)
     assert (tmp_path / "o").stat().st_size < 500
 
 

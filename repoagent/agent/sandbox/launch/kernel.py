@@ -79,10 +79,10 @@ def open_path(path: str) -> int:
     return syscall(_OPENAT2, _AT_FDCWD, name, ctypes.byref(how), ctypes.sizeof(how))
 
 
-def drop_capabilities(kept: int = 0) -> None:
-    """Drop all capabilities except the bits of `kept`, also those that a program of root would regain."""
+def drop_capabilities(retained: int = 0) -> None:
+    """Drop all capabilities except the bits of `retained`, also those that a program of root would regain."""
     for capability in range(64):
-        if not kept >> capability & 1:
+        if not retained >> capability & 1:
             try:
                 prctl(PR_CAPBSET_DROP, capability)
             except OSError:  # no such capability, or not permitted
@@ -91,7 +91,7 @@ def drop_capabilities(kept: int = 0) -> None:
     data = (ctypes.c_uint32 * 6)()
     _checked(_libc.capget(header, data), "capget")
     for half in (0, 1):
-        keep = kept >> (32 * half) & 0xFFFFFFFF
+        keep = retained >> (32 * half) & 0xFFFFFFFF
         data[half * 3] &= keep
         data[half * 3 + 1] &= keep
         data[half * 3 + 2] = 0

@@ -134,16 +134,16 @@ def _watch(child: int, outer: int, limits: Limits, signals: _Signals) -> tuple[i
     began = checked = time.monotonic()
     deadline = None
     while True:
-        now = time.monotonic()
-        if deadline is not None and now > deadline:
+        current = time.monotonic()
+        if deadline is not None and current > deadline:
             return KILLED, "", True
         limited = limits.memory or limits.processes or limits.min_free
-        wait = _POLL[now > began + 1] if limited or deadline else 3600.0
+        wait = _POLL[current > began + 1] if limited or deadline else 3600.0
         received = signal.sigtimedwait(signals.handled, wait)
         if os.getppid() != outer:
             return KILLED, "", True
-        if now - checked >= _POLL[0]:  # also where one signal follows another, as in a fork bomb
-            checked = now
+        if current - checked >= _POLL[0]:  # also where one signal follows another, as in a fork bomb
+            checked = current
             if exceeded := _exceeded_limit(limits):
                 return KILLED, exceeded, True
         if received and received.si_signo == signal.SIGCHLD:
@@ -153,7 +153,7 @@ def _watch(child: int, outer: int, limits: Limits, signals: _Signals) -> tuple[i
         elif received and received.si_signo != _ORPHANED:
             _forward(received.si_signo, child, limits.depth)
             if received.si_signo in _ENDING and deadline is None:
-                deadline = now + _GRACE
+                deadline = current + _GRACE
 
 
 def _exceeded_limit(limits: Limits) -> str:
@@ -236,11 +236,11 @@ def _kill_below(root: int) -> int:
     while level:
         below: list[int] = []
         for process in level:
-            found = children(process)
-            for child in found:
+            started = children(process)
+            for child in started:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(child, signal.SIGKILL)
-            below += found
+            below += started
         count += len(below)
         level = below
     return count
@@ -272,17 +272,17 @@ _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 def _descendants(root: int, most: int) -> list[int]:
     """The processes below `root`, parents first, up to `most`; some that are started or orphaned now may be missing."""
     children = _children if _LISTS_CHILDREN else _children_by_search()
-    found: list[int] = []
+    processes: list[int] = []
     level = [root]
-    while level and len(found) < most:
+    while level and len(processes) < most:
         below: list[int] = []
         for process in level:
             below += children(process)
-            if len(found) + len(below) >= most:
+            if len(processes) + len(below) >= most:
                 break
-        found += below
+        processes += below
         level = below
-    return found
+    return processes
 
 
 def _first_descendant(process: int, depth: int) -> int | None:
@@ -300,11 +300,11 @@ def _children(process: int) -> list[int]:
         threads = os.listdir(f"/proc/{process}/task")  # noqa: PTH208
     except _GONE:
         return []
-    found: list[int] = []
+    processes: list[int] = []
     for thread in threads:
         with suppress(*_GONE):
-            found += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
-    return found
+            processes += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
+    return processes
 
 
 def _children_by_search() -> Callable[[int], list[int]]:
