@@ -34,7 +34,10 @@ class Action:
         """Raises Refused for a record of a newer version, or one that is none."""
         _check(record, "action")
         args, body = record.get("args", {}), record.get("body", "")
-        if not (isinstance(args, Mapping) and isinstance(body, str) and all(map(_is_text, args.items()))):
+        texts = isinstance(args, Mapping) and all(
+            isinstance(text, str) for item in args.items() for text in item
+        )
+        if not (texts and isinstance(body, str)):
             raise Refused("invalid action record: args or body are not text")
         return cls(record["kind"], dict(args), body)
 
@@ -106,10 +109,6 @@ def _check(record: Mapping[str, Any], what: str) -> None:
         raise Refused(f"invalid {what} record: no kind")
 
 
-def _is_text(item: tuple[object, object]) -> bool:
-    return isinstance(item[0], str) and isinstance(item[1], str)
-
-
 NAME = re.compile(r"<([a-z][a-z0-9_-]*)(?![\w-])")
 OPEN = re.compile(r"""<([a-z][a-z0-9_-]*)((?:\s+[A-Za-z_][\w-]*\s*=\s*(?:"[^"\n]*"|'[^'\n]*'))*)\s*(/?)>""")
 _ARG = re.compile(r"""([A-Za-z_][\w-]*)\s*=\s*(?:"([^"\n]*)"|'([^'\n]*)')""")
@@ -122,7 +121,8 @@ def render(action: Action) -> str:
     """The tag that `parse` reads back as `action`; the body of an `edit`. No argument may be named `id`."""
     if action.kind == "edit":
         return action.body
-    args = "".join(f' {key}="{_escape(value)}"' for key, value in action.args.items())
+    escaped = str.maketrans(_ESCAPED)
+    args = "".join(f' {key}="{value.translate(escaped)}"' for key, value in action.args.items())
     if not action.body:
         return f"<{action.kind}{args}/>"
     mark = f' id="{absent(action.body)}"' if needs_id(action.kind, action.body) else ""
@@ -155,7 +155,3 @@ def balanced(body: str) -> bool:
 def needs_id(name: str, body: str) -> bool:
     """Whether `body` might be cut, or read as something else, without an id."""
     return "</" in body or re.search(rf"<{name}(?![\w-])", body) is not None or not balanced(body)
-
-
-def _escape(value: str) -> str:
-    return "".join(_ESCAPED.get(char, char) for char in value)

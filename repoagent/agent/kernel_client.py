@@ -13,7 +13,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from importlib.resources import files
@@ -211,10 +211,21 @@ def start_kernel(runner: CommandRunner, python: str, scratch: Path, seconds: flo
         folder = Path(tempfile.mkdtemp(prefix="kernel-", dir=scratch))
         key = connection(folder)
         text = (files("repoagent.agent") / "kernel_boot.py").read_text(encoding="utf-8")
+        variables = {
+            "IPYTHONDIR": str(
+                folder / "ipython"
+            ),  # without the profile of the user, and what it runs at each start
+            "JUPYTER_CONFIG_DIR": str(folder / "config"),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+            "JUPYTER_NO_CONFIG": "1",
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        }
         argv = [python, "-c", text, CONNECTION, str(runner.top)]
         may: May = "shown" if runner.gate.mode == "auto" else "all"
         withheld = withheld_inodes(runner) if may != "all" else None
-        command = _started(runner, argv, folder, may)
+        log = runner.folder / f".{folder.name}.log"  # where what runs in the kernel cannot write
+        command = runner.start(Job("python kernel", folder, may=may), argv, log, _LOG, variables)
     except OSError as error:
         raise UsageError(f"could not start the Python kernel: {error}") from error
     kernel = Kernel(command, Wire(folder, key), folder, withheld=withheld)
@@ -233,19 +244,6 @@ def withheld_inodes(runner: CommandRunner) -> dict[str, int]:
         with suppress(OSError):
             inodes[path] = os.lstat(f"{runner.top}/{path}").st_ino
     return inodes
-
-
-def _started(runner: CommandRunner, argv: Sequence[str], folder: Path, may: May) -> Command:
-    own = {
-        "IPYTHONDIR": str(folder / "ipython"),  # nobody's own profile, with what it runs at each start
-        "JUPYTER_CONFIG_DIR": str(folder / "config"),
-        "JUPYTER_DATA_DIR": str(folder / "data"),
-        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
-        "JUPYTER_NO_CONFIG": "1",
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    log = runner.folder / f".{folder.name}.log"  # where what runs in it can't write
-    return runner.start(Job("python kernel", folder, may=may), argv, log, _LOG, own)
 
 
 def _await_reply(kernel: Kernel, seconds: float) -> str:

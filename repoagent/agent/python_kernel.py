@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
@@ -189,21 +189,16 @@ def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | N
     """
     if not all(map(_is_installed, _NEEDED)):
         return None
-    for environment in _environments(top, env, confined=confined):
+    active = env.get("VIRTUAL_ENV", "")
+    environments = [Path(active)] if active.startswith("/") else []
+    environments += [top / ".venv", top / "venv"] if confined else []
+    for environment in environments:
         python = environment / "bin" / "python"
         if os.access(python, os.X_OK) and any(
             environment.glob("lib/python3*/site-packages/ipykernel/kernelapp.py")
         ):
             return str(python)
     return sys.executable if _is_installed("ipykernel") else None
-
-
-def _environments(top: Path, env: Mapping[str, str], *, confined: bool) -> Iterator[Path]:
-    active = env.get("VIRTUAL_ENV", "")
-    if active.startswith("/"):
-        yield Path(active)
-    if confined:
-        yield from (top / ".venv", top / "venv")
 
 
 def _is_installed(module: str) -> bool:

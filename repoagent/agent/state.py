@@ -132,24 +132,16 @@ def failing(
     return attempt
 
 
-def _think(action: Action) -> Observation:
-    return Observation("think", "Noted.")
-
-
-def _message(action: Action) -> Observation:
-    return Observation("message", "The user has seen this.")
-
-
 def _end(action: Action) -> Observation:
     return Observation(action.kind, action.body.strip() or action.args.get("why", "").strip(), final=True)
 
 
 OWN = (
-    Tool("think", "", _think, needs="nothing"),
+    Tool("think", "", lambda action: Observation("think", "Noted."), needs="nothing"),
     Tool(
         "message",
         "<message>words</message> tells the user while you continue.",
-        _message,
+        lambda action: Observation("message", "The user has seen this."),
         needs="nothing",
     ),
     Tool("finish", "<finish>what was done</finish> ends the task.", _end, needs="all"),

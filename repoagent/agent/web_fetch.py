@@ -50,7 +50,9 @@ def readable(page: Page, wrap: Wrap) -> str:
     if is_html(page):
         return _of_html(decoded(page), str(page.url), wrap)
     if page.kind and not _TEXT.fullmatch(page.kind):
-        raise UsageError(f"{page.url} is {_shown(page.kind)}; only pages and text are fetched.")
+        is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
+        kind = page.kind if is_named else "of an unknown type"
+        raise UsageError(f"{page.url} is {kind}; only pages and text are fetched.")
     text = decoded(page)
     if "\0" in text[:8192]:
         raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
@@ -104,10 +106,6 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
         if b"ImportError" in (log := errors.read(1 << 16)) or b"ModuleNotFoundError" in log:
             raise UsageError("cannot read HTML pages: reinstall repoagent with its extra `browse`.")
     raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
-
-
-def _shown(kind: str) -> str:
-    return kind if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", kind) else "of an unknown type"
 
 
 _ERROR_TEXT = 2_000  # characters of the text that comes with a failure

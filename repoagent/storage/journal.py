@@ -145,7 +145,11 @@ def _discard(folder: Path, descriptor: int) -> None:
 
 def abandoned(root: Path) -> Iterator[Journal]:
     """The journals in `root` whose owner is gone, each locked for the caller, who closes it."""
-    for folder in _folders(root):
+    try:
+        folders = sorted(path for path in root.iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return
+    for folder in folders:
         if folder.name.startswith(_UNNAMED):
             _remove_unnamed(folder)
             continue
@@ -170,13 +174,6 @@ def _remove_unnamed(folder: Path) -> None:
                 remove_folder(folder)
             finally:
                 os.close(descriptor)
-
-
-def _folders(root: Path) -> list[Path]:
-    try:
-        return sorted(path for path in root.iterdir() if path.is_dir())
-    except FileNotFoundError:
-        return []
 
 
 def _temporary_name(root: Path, name: str) -> Path:

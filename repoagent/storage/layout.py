@@ -117,18 +117,16 @@ def ensure(layout: Layout) -> None:
         try:
             kind = os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode
         except FileNotFoundError:
-            _ignore_all(layout, root, path)
+            # whole or not at all: half a .gitignore would stay, and git would see everything next to it
+            try:
+                link_new(
+                    path, _ALL, by=layout.pending
+                )  # git does not see what a kill leaves there; `sweep` removes it
+            except OSError:  # another disk, or one without links
+                _write_in_place(root, path)
         else:
             if not stat.S_ISREG(kind):
                 raise Refused(f"{path} is not a regular file: remove it or move it away")
-
-
-def _ignore_all(layout: Layout, root: int, path: Path) -> None:
-    """Make the `.gitignore` whole or not at all: half of one would stay, and git would see all that is beside it."""
-    try:
-        link_new(path, _ALL, by=layout.pending)  # what a kill leaves there git does not see, and it is swept
-    except OSError:  # another disk, or one without links
-        _write_in_place(root, path)
 
 
 def _write_in_place(root: int, path: Path) -> None:

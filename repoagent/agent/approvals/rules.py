@@ -226,14 +226,10 @@ def propose(reading: Reading) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def _has_line_ends(text: str) -> bool:
-    """Whether anything in it ends a line, for anybody: a rule is kept and shown as one."""
-    return bool(text) and text.splitlines() != [text]
-
-
 def pattern_of(command: Simple) -> str:
     """The pattern of one command, "" when none can be made that means this and nothing else."""
-    if not command.words or any(_has_line_ends(word.text) for word in command.words):
+    # a rule is saved and shown as one line
+    if not command.words or any(word.text.splitlines() not in ([], [word.text]) for word in command.words):
         return ""
     if any(name not in HARMLESS for name, _ in command.assignments):
         return _exactly(command)

@@ -28,7 +28,7 @@ from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
-from repoagent.llm.model import Message, Request
+from repoagent.llm.model import Request
 from repoagent.llm.usage import estimate
 
 
@@ -37,17 +37,11 @@ def marked(request: Request) -> Request:
     last request ended, and at its own end. Marks that other parts have stay."""
     people = [number for number, message in enumerate(request.messages) if message.role == "user"]
     numbers = {*people[:1], *people[-2:]}
-    return replace(request, messages=tuple(_marked(request.messages, numbers)))
-
-
-def _marked(messages: Sequence[Message], numbers: set[int]) -> list[Message]:
-    made = []
-    for number, message in enumerate(messages):
-        *before, last = message.parts
-        made.append(
-            replace(message, parts=(*before, replace(last, cache=True))) if number in numbers else message
-        )
-    return made
+    messages = list(request.messages)
+    for number in numbers:
+        *before, last = messages[number].parts
+        messages[number] = replace(messages[number], parts=(*before, replace(last, cache=True)))
+    return replace(request, messages=tuple(messages))
 
 
 _READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
@@ -60,6 +54,9 @@ class _Read:
     path: str
     first: int
     last: int
+
+    def covers(self, other: _Read) -> bool:
+        return self.path == other.path and self.first <= other.first and other.last <= self.last
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -80,7 +77,9 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             continue
         reads = list(_reads(turn))
         if number < newest and len(turn.text) > _WORTH:
-            note = _why(reads, later, edited) or _spilled(turn)
+            note = _why(reads, later, edited)
+            if not note and (spilled := spilled_to(turn.text)):
+                note = f"(Omitted; it is in {', '.join(spilled)}.)"
             made[number] = replace(turn, text=note) if note else turn
         later += reads
     return tuple(made)
@@ -89,24 +88,15 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 def _why(reads: Sequence[_Read], later: Sequence[_Read], edited: set[str]) -> str:
     if not reads:
         return ""
-    if all(any(_covers(new, old) for new in later) for old in reads):
+    if all(any(new.covers(old) for new in later) for old in reads):
         return f"({_named(reads)}: omitted, you read it again later.)"
     if all(read.path in edited for read in reads):
         return f"({_named(reads)}: omitted, the file was edited since. Read it again if it matters.)"
     return ""
 
 
-def _spilled(turn: Turn) -> str:
-    files = spilled_to(turn.text)
-    return f"(Omitted; it is in {', '.join(files)}.)" if files else ""
-
-
 def _named(reads: Sequence[_Read]) -> str:
     return "; ".join(f"{read.path}, lines {read.first}-{read.last}" for read in reads)
-
-
-def _covers(new: _Read, old: _Read) -> bool:
-    return new.path == old.path and new.first <= old.first and old.last <= new.last
 
 
 def _reads(turn: Turn) -> Iterator[_Read]:

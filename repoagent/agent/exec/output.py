@@ -79,7 +79,7 @@ def show(file: Path, name: str, budget: int, start: int = 0) -> Shown:
         first = 1 + (_newlines(file, 0, start) if start else 0)
         if start + len(head) >= size:
             lines = _lines(head)
-            text = _joined(lines, head)
+            text = "\n".join(lines) + ("\n" if head.endswith(b"\n") else "")
             if len(text.encode()) <= budget:
                 return Shown(mask(text), size)
             return Shown(_cut((lines, lines), (first, first + len(lines) - 1), budget, name), size, cut=True)
@@ -96,10 +96,6 @@ def show(file: Path, name: str, budget: int, start: int = 0) -> Shown:
 def _lines(data: bytes) -> list[str]:
     text = data.decode("utf-8", "backslashreplace")
     return [drawn(line) for line in text.removesuffix("\n").split("\n")] if text else []
-
-
-def _joined(lines: list[str], data: bytes) -> str:
-    return "\n".join(lines) + ("\n" if data.endswith(b"\n") else "")
 
 
 def _cut(ends: tuple[list[str], list[str]], numbers: tuple[int, int], budget: int, name: str) -> str:

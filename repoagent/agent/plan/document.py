@@ -222,13 +222,10 @@ def _note(lines: Sequence[str], entry: _Open, inner: str) -> str:
         return ""
     own = set(entry.note)
     numbers = [n for n in range(entry.note[0], entry.note[-1] + 1) if n in own or not lines[n].strip()]
-    return "\n".join(_without(lines[number], inner) for number in numbers)
-
-
-def _without(line: str, inner: str) -> str:
-    line = line.rstrip()
-    body = line[len(inner) :] if line.startswith(inner) else line.lstrip(" \t")
-    return unquoted(body)
+    note = [lines[number].rstrip() for number in numbers]
+    return "\n".join(
+        unquoted(line[len(inner) :] if line.startswith(inner) else line.lstrip(" \t")) for line in note
+    )
 
 
 EMPTY = "# Plan\n\n<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit freely; a new line needs no "

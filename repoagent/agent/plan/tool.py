@@ -119,18 +119,14 @@ def _position(plan: Plan, under: str, before: str) -> tuple[int, str, str]:
 
 def _with(plan: Plan, at: int, new: Sequence[str]) -> Plan:
     lines = list(plan.lines)
-    at = _line_of(plan, at)
+    if at == len(lines) and not lines[-1]:  # before the end of the file, not after it
+        at -= 1
     if lines[0].endswith("\r"):
         new = [f"{line.rstrip()}\r" for line in new]
     lines[at:at] = new
     if at + len(new) == len(lines):
         lines.append("")
     return Plan("\n".join(lines))
-
-
-def _line_of(plan: Plan, at: int) -> int:
-    """Where a new line goes: before the end of the file, not after it."""
-    return at - 1 if at == len(plan.lines) and not plan.lines[-1] else at
 
 
 def _item(plan: Plan, id: str) -> Item:
