@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from repoagent.memory.archive.export import Exported
     from repoagent.memory.archive.format import Archive
     from repoagent.memory.archive.gc import ForgottenCounts, GcResult
-    from repoagent.memory.archive.import_archive import Arrival, Mode
+    from repoagent.memory.archive.import_archive import Arrival
     from repoagent.memory.compaction import Ask, CompactionResult
     from repoagent.memory.identity.record import Memory
 
@@ -138,7 +138,7 @@ Examples:
 
 A memory goes to the file at its path, if the memory or git knows that file.
 Otherwise it is imported without a file; attach it with `repoagent memory
-relink`. What an existing memory lacks is added to it, without duplicates.
+relink`. An existing memory gets the notes that it lacks.
 Imported entries are marked; keys and tokens in them are masked.
 
 The exit code is 1 if everything is here already."""
@@ -148,10 +148,8 @@ _MEANING = {
     "orphaned": "no file",
     "merged": "merged",
     "same": "known",
-    "kept": "ours kept",
-    "replaced": "replaced",
 }
-_STYLES = {"new": "green", "merged": "green", "orphaned": "yellow", "replaced": "yellow"}
+_STYLES = {"new": "green", "merged": "green", "orphaned": "yellow"}
 
 
 _IMPORT_COLUMNS = (
@@ -164,17 +162,11 @@ _IMPORT_COLUMNS = (
 @click.command("import", epilog=IMPORT_EXAMPLES)
 @click.argument("file", metavar="FILE|-", type=click.Path())
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; do nothing.")
-@click.option(
-    "--merge", "mode", flag_value="merge", default=True, help="Merge theirs into ours (the default)."
-)
-@click.option("--ours", "mode", flag_value="ours", help="Skip files that have a memory here.")
-@click.option("--theirs", "mode", flag_value="theirs", help="Replace ours by theirs; ours go to the archive.")
 @json_option
 @pass_session
-def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode, as_json: bool) -> int:
+def import_command(session: Session, /, *, file: str, dry_run: bool, as_json: bool) -> int:
     """Import the memories of an archive, each for the file that it is about."""
-    from repoagent.memory.archive.import_archive import Import, import_memories
-    from repoagent.memory.archive.merge import called
+    from repoagent.memory.archive.import_archive import import_memories, source_of
 
     repo = open_repository(session)
     archive, own = _read(repo, file)
@@ -182,9 +174,10 @@ def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode,
         repo.terminal.warn(
             f"the archive comes from a {archive.object_format} repository, so its memories are imported without a file"
         )
-    source = "" if own else called("" if file == "-" else Path(file).name)
-    how = Import(source, mode, dry_run)
-    arrivals = import_memories(repo.layout, repo.worktree, archive, how, warn=repo.terminal.warn)
+    source = "" if own else source_of("" if file == "-" else Path(file).name)
+    arrivals = import_memories(
+        repo.layout, repo.worktree, archive, source, dry_run=dry_run, warn=repo.terminal.warn
+    )
     if as_json:
         memories = [
             {
@@ -202,7 +195,7 @@ def import_command(session: Session, /, *, file: str, dry_run: bool, mode: Mode,
         write_json(repo.terminal, {"dry_run": dry_run, "memories": memories})
     else:
         _show_arrivals(repo, arrivals, dry_run=dry_run)
-    changed = any(memory.outcome not in ("same", "kept") for memory in arrivals)
+    changed = any(memory.outcome != "same" for memory in arrivals)
     return Exit.DONE if changed else Exit.NOTHING
 
 

@@ -26,7 +26,7 @@ from typing import IO, Any
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import check_path
-from repoagent.llm.conversation import loads
+from repoagent.llm.conversation import Turn, loads
 from repoagent.memory.edit_records import EditRecord
 from repoagent.memory.identity.record import FILE, Identity, Memory, from_dict, to_dict
 from repoagent.storage import jsonl
@@ -49,6 +49,11 @@ def record_of(line: bytes) -> dict[str, Any] | None:
     dollars = record.usage.dollars
     sound = all(isinstance(one, int) and one >= 0 for one in numbers)
     return value if sound and isinstance(dollars, float | int | None) else None
+
+
+def turns_of(data: bytes) -> tuple[Turn, ...]:
+    """The turns of a conversation file. Raises as `llm.conversation.loads`."""
+    return loads(data.decode("utf-8", "surrogateescape")).turns if data else ()
 
 
 VERSION = 1

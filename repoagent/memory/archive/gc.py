@@ -31,11 +31,11 @@ from repoagent.memory.archive.format import (
     lock_memory,
     of_parcels,
     read_archive,
+    turns_of,
 )
-from repoagent.memory.archive.merge import turns_of
 from repoagent.memory.archive.orphans import Orphans, forget_run, old_runs
 from repoagent.memory.compaction import compact_before
-from repoagent.memory.conversation_log import exchange_of, group_turns
+from repoagent.memory.edit_records import exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
 from repoagent.memory.identity.record import FILE, Memory, load
 from repoagent.memory.identity.store import memories, memory_lock

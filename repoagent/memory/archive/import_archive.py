@@ -1,127 +1,208 @@
-"""Import memories: find the file that each belongs to, then create a new memory or merge it into an existing one.
+"""Import memories: find the file that each belongs to, then create a memory, or add the missing notes to its memory.
 
 A memory matches the file at its path if they share a version. An archive does not contain the content of files, only
-the hashes of their versions.
+the hashes of their versions. Imported items are marked: a note by its source ("person, imported from team.tar.gz"), a
+turn and an edit by a field `imported`. Notes are compared without the mark, so importing twice adds nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime, timezone
+from datetime import date
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
+from repoagent.llm.conversation import dumps, loads
 from repoagent.memory.archive.export import move, scratch
 from repoagent.memory.archive.format import (
     ARCHIVED_NOTES,
-    CONVERSATION,
     EDITS,
     NOTES,
     Archive,
     ArchivedMemory,
-    known_edits,
-)
-from repoagent.memory.archive.gc import archive_memory
-from repoagent.memory.archive.merge import (
-    Counts,
-    arriving_notes,
-    merge_memory,
-    new_turns,
-    nonce_of,
-    said,
-    same_notes,
+    record_of,
     turns_of,
-    with_edits,
-    with_notes,
-    with_turns,
 )
+from repoagent.memory.edit_records import group_turns
 from repoagent.memory.identity import resolve
 from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
-from repoagent.memory.identity.record import Identity, Memory, Rekeying, save
+from repoagent.memory.identity.record import Identity, save
 from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at
 from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import freed, memory_lock, rekeying
+from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
+from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Layout, Warn, to_stderr
+from repoagent.storage.secrets import mask
+
+_MARKED = re.compile(r"(?:(.{1,60}?), )?imported(?: from .{0,40})?")
+_AUTHOR, _FROM = 36, 28  # characters: a source has at most 80
+Outcome = Literal["new", "orphaned", "merged", "same"]
 
 
 @dataclass(frozen=True)
-class ImportTarget:
-    """`file` is the file that a memory arrives at, None for an orphan; `folder` the memory that is here of it, or of
-    the same file that is gone, "" for none. `why` says why there is no file. `not_at` are files that it is not tied to
-    before a person does so."""
+class Counts:
+    """How many notes, edits and exchanges."""
+
+    notes: int = 0
+    edits: int = 0
+    exchanges: int = 0
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The result for one memory. `path` is that of its file in the archive, `at` in this work tree, None for no file;
+    `folder` is its memory in this repository. `why` says why no file matches. `counts` is what is new."""
+
+    path: str
+    at: str | None
+    folder: str
+    outcome: Outcome
+    why: str
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class _Target:
+    """`file` is the matching file, None for an orphan; `folder` the existing memory of it, "" for none. `why` says why
+    no file matches. `strangers` are files that only a user may link it to."""
 
     file: WorkTreeFile | None
-    folder: str
+    folder: str = ""
     why: str = ""
-    not_at: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+
+
+def import_memories(
+    layout: Layout,
+    worktree: WorkTree,
+    archive: Archive,
+    source: str,
+    *,
+    dry_run: bool = False,
+    warn: Warn = to_stderr,
+) -> list[Arrival]:
+    """Import the memories of `archive`. `source` marks them ("imported from team"); "" restores memories that `gc`
+    archived. A kill leaves each new memory complete or absent; importing again completes the rest.
+
+    Raises Busy when another process imports or holds a lock for too long, Refused where nothing can be written.
+    """
+    with open_index(layout, warn) as index:
+        index.look_again()
+        targets = _TargetFinder(layout, worktree, index).targets(archive.parcels)
+        paths = {
+            target.folder: identity.path
+            for target in targets
+            if target.folder and (identity := index.identity(target.folder))
+        }
+
+    def known(parcel: ArchivedMemory, target: _Target) -> Arrival:
+        notes = _missing_notes(layout.memory / target.folder, parcel, source)
+        if notes and not dry_run:
+            add_notes(layout.memory / target.folder / NOTES, notes)
+        at = paths[target.folder] if target.file is None else target.file.path
+        outcome: Outcome = "merged" if notes else "same"
+        return Arrival(parcel.identity.path, at, target.folder, outcome, target.why, Counts(len(notes)))
+
+    def new(parcel: ArchivedMemory, target: _Target, stage: Path | None) -> Arrival:
+        files, counts = fresh_files(parcel, source)
+        folder = parcel.name
+        if stage is not None:
+            identity = _new_identity(parcel, target, worktree, source)
+            for path, data in files.items():
+                write_whole(stage / parcel.name / path, data)
+            if target.file is not None:
+                keep_content(stage / parcel.name, worktree, target.file.data)
+            save(stage / parcel.name, identity)
+            with memory_lock(layout), open_index(layout, warn) as index:
+                match = None if target.file is None else find(layout, index, target.file)
+                if match is not None and (mine := index.identity(match.folder)) is not None:
+                    paths[match.folder] = mine.path  # another process has created it in the meantime
+                    return known(parcel, replace(target, folder=match.folder))
+                folder = _move_in(layout, index, stage, parcel, _Tie(identity, target.file))
+        at = None if target.file is None else target.file.path
+        outcome: Outcome = "orphaned" if at is None else "new"
+        return Arrival(parcel.identity.path, at, folder, outcome, target.why, counts)
+
+    def take(stage: Path | None) -> list[Arrival]:
+        pairs = zip(archive.parcels, targets, strict=True)
+        return [
+            known(parcel, target) if target.folder in paths else new(parcel, target, stage)
+            for parcel, target in pairs
+        ]
+
+    if dry_run:
+        return take(None)
+    with scratch(layout) as stage:
+        return take(stage)
 
 
 @dataclass(frozen=True)
-class TargetFinder:
-    """Looks for the files of arriving memories."""
-
+class _TargetFinder:
     layout: Layout
     worktree: WorkTree
     index: IdentityIndex
 
-    def of(self, parcels: Sequence[ArchivedMemory]) -> list[ImportTarget]:
-        """A place for each. No file gets two: where two are meant, both arrive as orphans."""
-        found = [self._of(parcel) for parcel in parcels]
-        count = Counter(_claim(place) for place in found if _claim(place))
+    def targets(self, parcels: Sequence[ArchivedMemory]) -> list[_Target]:
+        """A target for each. Memories that match the same file all become orphans."""
+        targets = [self._target(parcel) for parcel in parcels]
+        claims = [target.folder or (f"/{target.file.path}" if target.file else "") for target in targets]
+        total = Counter(filter(None, claims))
         return [
-            place
-            if count[_claim(place)] < 2
-            else ImportTarget(None, "", "several memories match the same file", (parcel.identity.path,))
-            for parcel, place in zip(parcels, found, strict=True)
+            target
+            if total[claim] < 2
+            else _Target(None, "", "several memories match the same file", (parcel.identity.path,))
+            for parcel, target, claim in zip(parcels, targets, claims, strict=True)
         ]
 
-    def _of(self, parcel: ArchivedMemory) -> ImportTarget:
-        here = self._same_memory(parcel)
-        if here:
-            return ImportTarget(None, here)
+    def _target(self, parcel: ArchivedMemory) -> _Target:
+        if folder := self._same_memory(parcel):
+            return _Target(None, folder)
         path = parcel.identity.path
         file = self._file(path)
         if file is None:
             same = self._by_blob.get(parcel.identity.blob, [])
             if len(same) > 1:  # git would call one of them the new name
-                return ImportTarget(
+                return _Target(
                     None, "", f"no file {path}, and {len(same)} files have its content", tuple(same)
                 )
-            return ImportTarget(None, "", f"no file {path}")
+            return _Target(None, "", f"no file {path}")
         if not self._is_same_file(parcel.identity, file):
-            return ImportTarget(None, "", f"{path} is a different file")
-        found = find(self.layout, self.index, file)
-        return ImportTarget(file, "" if found is None else found.folder)
+            return _Target(None, "", f"{path} is a different file")
+        match = find(self.layout, self.index, file)
+        return _Target(file, "" if match is None else match.folder)
 
     @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
         return paths_by_blob(self.worktree)
 
     def _same_memory(self, parcel: ArchivedMemory) -> str:
-        """The memory here that is of the same file by its path and a version that both have seen; "" for none."""
-        blobs = self._telling(parcel.identity)
-        found = []
+        """The memory of the same file by its path and a version that both have seen; "" for none."""
+        blobs = self._versions(parcel.identity)
+        folders = []
         for kind in (PATH, EARLIER):
             for name in self.index.names(kind, parcel.identity.path):
                 identity = self.index.identity(name)
-                known = set() if identity is None else self._telling(identity)
-                if identity is not None and (blobs & known or blobs == known):
-                    found.append(name)
-        if len(found) > 1:
-            found = [name for name in reversed(names_for(parcel)) if name in found]
-        return found[0] if found else ""
+                if identity is not None and (
+                    blobs & self._versions(identity) or blobs == self._versions(identity)
+                ):
+                    folders.append(name)
+        if len(folders) > 1:
+            folders = [name for name in (_other_name(parcel), parcel.name) if name in folders]
+        return folders[0] if folders else ""
 
-    def _telling(self, identity: Identity) -> set[str]:
+    def _versions(self, identity: Identity) -> set[str]:
         return set(identity.blobs) - {blob_hash(b"", self.worktree.object_format)}
 
     def _file(self, path: str) -> WorkTreeFile | None:
@@ -132,11 +213,10 @@ class TargetFinder:
         return None if data is None else WorkTreeFile(self.worktree, path, data, key_at(self.worktree, path))
 
     def _is_same_file(self, identity: Identity, file: WorkTreeFile) -> bool:
-        """Whether the memory has seen the file at its path, as it is or as HEAD has it, or git has had it as one file
-        since."""
-        head = resolve.in_head(self.worktree, file.path)
+        """Whether the memory has seen the file, or its version in HEAD, or git kept it as one file since."""
         if file.blob in identity.blobs:
             return True
+        head = resolve.in_head(self.worktree, file.path)
         if head is None or not head.strip():
             return False
         if blob_hash(head, self.worktree.object_format) in identity.blobs:
@@ -145,217 +225,119 @@ class TargetFinder:
         return bool(commit and resolve.same_through_history(self.worktree, file.path, head, commit))
 
 
-def names_for(parcel: ArchivedMemory) -> tuple[str, str]:
-    """The name of a folder for a memory that arrives, and another where that one is taken by another memory."""
+def _other_name(parcel: ArchivedMemory) -> str:
+    """The folder of a memory whose own name is taken by another one."""
     about = "\0".join((parcel.name, parcel.identity.path, *parcel.identity.blobs))
     mark = sha256(about.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return parcel.name, f"{parcel.name[:60]}-{mark}"
+    return f"{parcel.name[:60]}-{mark}"
 
 
-def _claim(place: ImportTarget) -> str:
-    """What two memories can't both have."""
-    return place.folder or (f"/{place.file.path}" if place.file else "")
+def _new_identity(parcel: ArchivedMemory, target: _Target, worktree: WorkTree, source: str) -> Identity:
+    identity = replace(parcel.identity, keys={}, places={}) if source else parcel.identity
+    reason = "; ".join(filter(None, [source or "restored", target.why]))
+    file, top = target.file, str(worktree.top)
+    if file is None:
+        strangers = tuple(dict.fromkeys((*identity.strangers, *target.strangers)))
+        step = replace(rekeying(reason, WorkTreeFile(worktree, identity.path, b"", "")), blob=identity.blob)
+        return replace(identity, strangers=strangers).noted(step)
+    if identity.path_in(top) != file.path:
+        identity = identity.at(file.path, top)
+    if file.key:
+        identity = identity.keyed(file.key, top)
+    return identity.noted(rekeying(reason, file)).seen(file.blob, top)
 
 
-Mode = Literal["merge", "ours", "theirs"]
-Outcome = Literal["new", "orphaned", "merged", "same", "kept", "replaced"]
+class _Tie(NamedTuple):
+    identity: Identity
+    file: WorkTreeFile | None
 
 
-@dataclass(frozen=True)
-class Import:
-    """`source` marks what arrives ("imported from team"), "" for what was put away here and comes back. Where there is
-    a memory already both are united, or `ours` stays as it is, or `theirs` takes its place."""
-
-    source: str
-    mode: Mode = "merge"
-    dry_run: bool = False
-
-    @property
-    def own(self) -> bool:
-        return not self.source
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """What came of one memory. `path` is that of its file where it comes from, `at` here, None for no file here;
-    `folder` is its memory here. `why` says why no file was found. `counts` is what is new here."""
-
-    path: str
-    at: str | None
-    folder: str
-    outcome: Outcome
-    why: str
-    counts: Counts
+def _move_in(
+    layout: Layout,
+    index: IdentityIndex,
+    stage: Path,
+    parcel: ArchivedMemory,
+    tie: _Tie,
+) -> str:
+    """Move the staged memory into place under the first free name, and return that."""
+    other = _other_name(parcel)
+    names = (parcel.name, other, *(f"{other}-{number}" for number in range(2, 100)))
+    name = next(name for name in names if not (layout.memory / name).exists())
+    changes: list[Change] = [(name, None, tie.identity)]
+    if tie.file is not None:
+        changes += freed(index, tie.file, name)
+    move(
+        stage / parcel.name, layout.memory / name
+    )  # first: a new folder is seen even if its hints are not written
+    index.note(changes)
+    for folder, _, after in changes[1:]:
+        save(layout.memory / folder, after)
+    return name
 
 
-def import_memories(
-    layout: Layout, worktree: WorkTree, archive: Archive, how: Import, *, warn: Warn = to_stderr
-) -> list[Arrival]:
-    """Take the memories of `archive` in. After a kill each new one is here as a whole or not at all; to do it again
-    completes it, and what is here already is not taken twice.
-
-    Raises Busy when another process imports or holds a lock for too long, Refused where nothing can be written.
-    """
-    with open_index(layout, warn) as index:
-        index.look_again()
-        places = TargetFinder(layout, worktree, index).of(archive.parcels)
-        here = {
-            name: identity
-            for place in places
-            if (name := place.folder) and (identity := index.identity(name))
-        }
-    pairs = list(zip(archive.parcels, places, strict=True))
-    if how.dry_run:
-        return [_told(layout, parcel, place, here.get(place.folder), how) for parcel, place in pairs]
-    context = _Importer(layout, worktree, how, warn)
-    with scratch(layout) as stage:
-        return [context.take(parcel, place, here.get(place.folder), stage) for parcel, place in pairs]
+def source_of(name: str) -> str:
+    """The mark of what came out of the archive `name`: short, on one line, and no stamp of a note."""
+    plain = " ".join(re.sub(r"[^\w .@+-]", " ", name.removesuffix(".tar.gz")).split())[:_FROM].strip()
+    return f"imported from {plain}" if plain else "imported"
 
 
-def _told(
-    layout: Layout, parcel: ArchivedMemory, place: ImportTarget, identity: Identity | None, how: Import
-) -> Arrival:
-    """What would come of it."""
-    if not place.folder or identity is None:
-        _, counts = fresh_files(parcel, how)
-        name = names_for(parcel)[0]
-        return _new(parcel, place, name, counts)
-    folder = layout.memory / place.folder
-    if how.mode == "ours":
-        return _known(parcel, place, identity, "kept", Counts())
-    if how.mode == "theirs":
-        same = is_same(folder, parcel)
-        return _known(parcel, place, identity, "same" if same else "replaced", Counts())
-    counts = merge_memory(folder, parcel, how.source, write=False, warn=lambda sentence: None)
-    return _known(parcel, place, identity, "merged" if counts else "same", counts)
-
-
-@dataclass(frozen=True)
-class _Importer:
-    layout: Layout
-    worktree: WorkTree
-    how: Import
-    warn: Warn
-
-    def take(
-        self, parcel: ArchivedMemory, place: ImportTarget, identity: Identity | None, stage: Path
-    ) -> Arrival:
-        if not place.folder or identity is None:
-            files, counts = fresh_files(parcel, self.how)
-            name, mine = self._move_in(parcel, place, files, stage / parcel.name)
-            if mine is None:
-                return _new(parcel, place, name, counts)
-            place, identity = replace(place, folder=name), mine  # another process has made it meanwhile
-        memory = Memory(self.layout.memory / place.folder, identity)
-        if self.how.mode == "ours":
-            return _known(parcel, place, identity, "kept", Counts())
-        if self.how.mode == "theirs":
-            if is_same(memory.folder, parcel):
-                return _known(parcel, place, identity, "same", Counts())
-            archive_memory(self.layout, memory, self.worktree.object_format)
-            counts = merge_memory(
-                memory.folder, parcel, self.how.source, write=True, instead=True, warn=self.warn
-            )
-            return _known(parcel, place, identity, "replaced", counts)
-        counts = merge_memory(memory.folder, parcel, self.how.source, write=True, warn=self.warn)
-        return _known(parcel, place, identity, "merged" if counts else "same", counts)
-
-    def _move_in(
-        self, parcel: ArchivedMemory, place: ImportTarget, files: Mapping[str, bytes], stage: Path
-    ) -> tuple[str, Identity | None]:
-        """The name of the new folder, or of a memory that the file has by now and its identity."""
-        identity = self._identity(parcel, place)
-        for path, data in files.items():
-            write_whole(stage / path, data)
-        if place.file is not None:
-            keep_content(stage, self.worktree, place.file.data)
-        save(stage, identity)
-        with memory_lock(self.layout), open_index(self.layout, self.warn) as index:
-            found = None if place.file is None else find(self.layout, index, place.file)
-            if found is not None and (mine := index.identity(found.folder)) is not None:
-                return found.folder, mine
-            name = next(
-                name
-                for name in (*names_for(parcel), *_numbered(parcel))
-                if not (self.layout.memory / name).exists()
-            )
-            changes: list[Change] = [(name, None, identity)]
-            if place.file is not None:
-                changes += freed(index, place.file, name)
-            move(
-                stage, self.layout.memory / name
-            )  # the folder is seen to be new, should its hints not be written
-            index.note(changes)
-            for other, _, after in changes[1:]:
-                save(self.layout.memory / other, after)
-        return name, None
-
-    def _identity(self, parcel: ArchivedMemory, place: ImportTarget) -> Identity:
-        identity = parcel.identity if self.how.own else replace(parcel.identity, keys={}, places={})
-        reason = "; ".join(filter(None, [self.how.source or "restored", place.why]))
-        file, top = place.file, str(self.worktree.top)
-        if file is None:
-            strangers = dict.fromkeys((*identity.strangers, *place.not_at))
-            identity = replace(identity, strangers=tuple(strangers))
-            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            return identity.noted(Rekeying(now, reason, identity.path, "", identity.blob))
-        if identity.path_in(top) != file.path:
-            identity = identity.at(file.path, top)
-        if file.key:
-            identity = identity.keyed(file.key, top)
-        return identity.noted(rekeying(reason, file)).seen(file.blob, top)
-
-
-def fresh_files(parcel: ArchivedMemory, how: Import) -> tuple[dict[str, bytes], Counts]:
-    """The files of a memory that is new here, and how much is in them."""
-    today = date.today().isoformat()
-    found: dict[str, bytes] = {}
-    notes = {
-        path: arriving_notes(parcel.files[path], how.source, today)
-        for path in (ARCHIVED_NOTES, NOTES)
-        if path in parcel.files
+def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], Counts]:
+    """The files of a new memory, masked and marked, and what they contain; those of a restored one unchanged."""
+    notes = {path: imported_notes(parcel.files.get(path, b""), source) for path in (ARCHIVED_NOTES, NOTES)}
+    edits = {
+        value["id"]: value for value in map(record_of, parcel.files.get(EDITS, b"").split(b"\n")) if value
     }
-    edits, count = with_edits(b"", parcel.files.get(EDITS, b""), how.source)
-    counts = Counts(len(notes.get(NOTES, ())), count)
-    if how.own:  # as it stood, whatever that is
-        return dict(parcel.files), counts
-    found |= {path: with_notes(b"", each) for path, each in notes.items() if each}
+    if not source:  # as it was, whatever that is
+        return dict(parcel.files), Counts(len(notes[NOTES]), len(edits))
+    files = {
+        path: ("# Notes\n\n" + "".join(f"{note}\n" for note in some)).encode(errors="replace")
+        for path, some in notes.items()
+        if some
+    }
     if edits:
-        found[EDITS] = edits
-    known: set[str] = set()
+        clean = ({**value, "request": mask(value["request"]), "imported": source} for value in edits.values())
+        files[EDITS] = b"".join(jsonl.dumps(value) + b"\n" for value in clean)
+    exchanges = 0
     for path, data in parcel.conversations():
-        turns = new_turns(turns_of(data), known, how.source)
+        turns = [
+            replace(turn, text=mask(turn.text), meta={**turn.meta, "imported": source})
+            for turn in turns_of(data)
+        ]
         if turns:
-            found[path] = with_turns(b"", turns, nonce_of(data))
-            counts = replace(counts, exchanges=counts.exchanges + len(said(turns)))
-    return found, counts
+            exchanges += len(group_turns(turns))
+            text = dumps(turns, loads(data.decode("utf-8", "surrogateescape")).nonce)
+            text = re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text)
+            files[path] = text.encode("utf-8", "surrogateescape")
+    return files, Counts(len(notes[NOTES]), len(edits), exchanges)
 
 
-def is_same(folder: Path, parcel: ArchivedMemory) -> bool:
-    """Whether a memory here says just what the parcel does, whoever says it."""
-    files = {path: read_regular(folder / path) or b"" for path in (NOTES, EDITS, CONVERSATION)}
-    mine, theirs = (
-        (
-            same_notes(arriving_notes(each.get(NOTES, b""), "", "")),
-            known_edits(each.get(EDITS, b"")),
-            said(turns_of(each.get(CONVERSATION, b""))),
-        )
-        for each in (files, parcel.files)
-    )
-    return mine == theirs
+def imported_notes(data: bytes, source: str) -> list[Note]:
+    """The notes in the bytes of a notes file, masked, and marked with `source` unless it is ""."""
+    notes = [entry.note for entry in entries(data)]
+    clean = [replace(note, text=" ".join(mask(note.text).split())) for note in notes]
+    return [_marked(note, source) if source else note for note in clean if note.text]
 
 
-def _numbered(parcel: ArchivedMemory) -> Sequence[str]:
-    return [f"{names_for(parcel)[1]}-{number}" for number in range(2, 100)]
+def _marked(note: Note, source: str) -> Note:
+    if note.source == COMPACTED:
+        return note
+    known = _MARKED.fullmatch(note.source)
+    author = (known[1] or "" if known else note.source) or USER
+    author = re.sub(r":(?= |\Z)", "", author)[:_AUTHOR].strip()
+    return replace(note, day=note.day or date.today().isoformat(), source=f"{author}, {source}")
 
 
-def _new(parcel: ArchivedMemory, place: ImportTarget, name: str, counts: Counts) -> Arrival:
-    at = None if place.file is None else place.file.path
-    return Arrival(parcel.identity.path, at, name, "orphaned" if at is None else "new", place.why, counts)
-
-
-def _known(
-    parcel: ArchivedMemory, place: ImportTarget, identity: Identity, outcome: Outcome, counts: Counts
-) -> Arrival:
-    at = place.file.path if place.file is not None else identity.path
-    return Arrival(parcel.identity.path, at, place.folder, outcome, place.why, counts)
+def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
+    """The notes of `parcel` that the memory in `folder`, and its archive, do not have."""
+    current = [entry.note for entry in entries(read_regular(folder / NOTES) or b"")]
+    archived = [entry.note for entry in entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
+    known = {(note.text, note.blob) for note in (*current, *archived)}
+    said = [note.text for note in current if note.source != COMPACTED]
+    missing = []
+    for note in imported_notes(parcel.files.get(NOTES, b""), source):
+        if note.source == COMPACTED or (note.text, note.blob) in known:
+            continue
+        if not any(says_nothing_new(note.text, text) for text in said):
+            known.add((note.text, note.blob))
+            missing.append(note)
+    return missing

@@ -13,11 +13,11 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.file_state import FileLocator
 from repoagent.memory.identity import resolve
 from repoagent.memory.identity.hints import IdentityIndex
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.similarity import RENAME, is_sample, last_contents, likeness, worked_over
+from repoagent.memory.listing import FileLocator
 from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout
 from repoagent.storage.locks import held_by, locked

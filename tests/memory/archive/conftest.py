@@ -11,9 +11,8 @@ import pytest
 
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory.archive.export import export
-from repoagent.memory.archive.format import read_archive
-from repoagent.memory.archive.import_archive import Arrival, Import, import_memories
-from repoagent.memory.archive.merge import turns_of
+from repoagent.memory.archive.format import read_archive, turns_of
+from repoagent.memory.archive.import_archive import Arrival, import_memories
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
@@ -53,10 +52,10 @@ class Pair:
     def packed(self, *paths: str) -> bytes:
         return export(self.there.layout, self.there.worktree, paths, warn=fail).data
 
-    def take(self, data: bytes, how: Import | None = None) -> list[Arrival]:
+    def take(self, data: bytes, source: str = SOURCE, *, dry_run: bool = False) -> list[Arrival]:
         archive = read_archive(io.BytesIO(data), "team.tar.gz")
         return import_memories(
-            self.here.layout, self.here.worktree, archive, how or Import(SOURCE), warn=fail
+            self.here.layout, self.here.worktree, archive, source, dry_run=dry_run, warn=fail
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.memory.archive.format import read_archive
 from repoagent.memory.archive.gc import GcResult, collect
-from repoagent.memory.archive.import_archive import Arrival, Import, import_memories
+from repoagent.memory.archive.import_archive import Arrival, import_memories
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
@@ -44,7 +44,7 @@ def why(desk: Desk) -> str:
 def back(desk: Desk, path: Path) -> list[Arrival]:
     with path.open("rb") as stream:
         archive = read_archive(stream, path.name, own=True)
-    return import_memories(desk.layout, desk.worktree, archive, Import(""), warn=fail)
+    return import_memories(desk.layout, desk.worktree, archive, "", warn=fail)
 
 
 def test_an_orphan_is_put_away_and_comes_back_as_it_was(desk: Desk) -> None:
