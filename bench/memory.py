@@ -23,7 +23,8 @@ from bench.options import options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import identity_file, to_dict
 from repoagent.memory.identity.store import listing, remember, resolve
-from repoagent.memory.lookup import RowFilter, by_prefix, rows, totals
+from repoagent.memory.listing import RowFilter, rows
+from repoagent.memory.lookup import by_prefix, totals
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20

@@ -14,8 +14,7 @@ from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.llm.client import complete
 from repoagent.llm.model import Message, OnText, Part, Reply, Request, fence, public, without_thought
-from repoagent.memory.conversation_changes import ConcurrentChange, change, check
-from repoagent.memory.conversation_log import Change, digest
+from repoagent.memory.conversation_changes import Change, ConcurrentChange, change, check, digest
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused

@@ -15,8 +15,8 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Conversation, loads, read, turn_offsets
 from repoagent.llm.model import fence
-from repoagent.memory.conversation_log import Exchange, exchange_of, group_turns, record_compacting
-from repoagent.memory.edit_records import EditRecord, read_edits
+from repoagent.memory.conversation_changes import record_compacting
+from repoagent.memory.edit_records import EditRecord, Exchange, exchange_of, group_turns, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import COMPACTED, Note, add_notes, drop_notes, make_note, shorten_note
 from repoagent.memory.prompt import cut, failure_of, heading, lines, reason_of

@@ -8,9 +8,13 @@ refuses. `check` states what a rewritten conversation must preserve.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, fields
+from hashlib import sha256
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
@@ -25,36 +29,135 @@ from repoagent.llm.conversation import (
     loads,
     turn_offsets,
 )
-from repoagent.memory.conversation_log import (
-    COMPACT,
-    REDO,
-    UNDO,
-    Change,
-    changes,
-    digest,
-    load_text,
-    lock_of,
-    log_folder,
-    new_id,
-    record,
-    stacks,
-    store_text,
-    text_file,
-)
-from repoagent.memory.conversations import (
-    ConversationRef,
-    StoredConversation,
-    head_of,
-    missing,
-    refuse_clash,
-    with_about,
-)
+from repoagent.memory.conversation_names import ConversationRef, refuse_clash
+from repoagent.memory.conversations import StoredConversation, head_of, missing, with_about
+from repoagent.memory.identity.record import Memory
+from repoagent.storage import jsonl
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.jsonl import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
+
+VERSION = 1
+UNDO, REDO, COMPACT = "undo", "redo", "compact"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change by a command, "save", "load", "edit", …; `before` and `after` are hashes of texts, "" for none. `of`
+    is the id of the change that an undo or a redo took back."""
+
+    id: str
+    time: str
+    key: str
+    name: str
+    command: str
+    before: str
+    after: str
+    of: str = ""
+
+
+def log_folder(layout: Layout) -> Path:
+    return layout.conversations / ".past"
+
+
+def lock_of(layout: Layout) -> Path:
+    """The lock of all changes by commands."""
+    return log_folder(layout) / "lock"
+
+
+def digest(data: bytes | None) -> str:
+    """The name of a text: the SHA-256 of its bytes; "" for none."""
+    return "" if data is None else sha256(data).hexdigest()
+
+
+def text_file(layout: Layout, name: str) -> Path:
+    """Where the text with this hash is kept."""
+    return log_folder(layout) / f"{name}.md"
+
+
+def store_text(layout: Layout, data: bytes | None) -> str:
+    """Keep a text; its hash. Raises Refused."""
+    name = digest(data)
+    if data is not None and (place := text_file(layout, name)) and read_regular(place) != data:
+        write_whole(place, data)
+    return name
+
+
+def load_text(layout: Layout, name: str) -> bytes | None:
+    """The text with this hash, None for "". Raises Refused where it is kept no more, or is another by now."""
+    if not name:
+        return None
+    place = text_file(layout, name)
+    data = read_regular(place)
+    if data is None:
+        raise Refused(f"the previous text is gone ({place})")
+    if digest(data) != name:
+        raise Refused(f"{place} was modified and no longer matches its hash; changed nothing")
+    return data
+
+
+def record(layout: Layout, change: Change) -> None:
+    """Write a change down, durably."""
+    jsonl.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(change)})
+
+
+def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
+    """Keep what a conversation was before its oldest exchanges are moved away, so that it can be taken back. To be
+    called while the conversation is locked, before it is written."""
+    root = memory.folder.parent.parent
+    layout = Layout(root, root)  # of its folders only those below the root are used
+    key, name = f"memory:{memory.folder.name}", f"file:{memory.identity.path}"
+    record(
+        layout,
+        Change(new_id(), now(), key, name, COMPACT, store_text(layout, before), store_text(layout, after)),
+    )
+
+
+def new_id() -> str:
+    return os.urandom(6).hex()
+
+
+def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
+    """All changes by commands, oldest first. Raises Refused when a newer repoagent wrote some."""
+    found = []
+    path = log_folder(layout) / "changes.jsonl"
+    for value in jsonl.read_records(path, warn=warn):
+        version = value.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")
+        if (one := _parsed(value)) is not None:
+            found.append(one)
+    return found
+
+
+def stacks(changes: Iterable[Change], key: str) -> tuple[list[Change], list[Change]]:
+    """Of one conversation: the changes that can be taken back, and those of them that can be made again (each an undo),
+    the next one last."""
+    done: list[Change] = []
+    undone: list[Change] = []
+    for one in changes:
+        if one.key != key:
+            continue
+        if one.command == UNDO:
+            done = [other for other in done if other.id != one.of]
+            undone.append(one)
+        elif one.command == REDO:
+            undone = [other for other in undone if other.id != one.of]
+            done.append(one)
+        else:
+            done.append(one)
+            undone = []
+    return done, undone
+
+
+def _parsed(value: dict[str, Any]) -> Change | None:
+    known = {each.name: value.get(each.name, "") for each in fields(Change)}
+    if not all(isinstance(each, str) for each in known.values()) or not known["id"]:
+        return None
+    return Change(**known)
 
 
 class ConcurrentChange(Refused):

@@ -1,8 +1,6 @@
-"""Conversations: their names, where they are stored, and what they contain.
+"""Find, read and list conversations.
 
-`.repoagent/conversations/NAME.md` holds the conversation NAME; `file:PATH` names the conversation of a file, which is
-in the memory of that file. Names with a reserved prefix belong to edits and tasks in progress. A copy of a file's
-conversation names the file in a line before the first turn, which the conversation format ignores:
+A copy of a file's conversation names the file in a line before the first turn, which the conversation format ignores:
 
     about: "src/app.py"
 """
@@ -12,13 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
-from typing import Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
@@ -32,96 +28,18 @@ from repoagent.llm.conversation import (
     loads,
     turn_offsets,
 )
-from repoagent.memory.conversation_log import REDO, UNDO, changes
+from repoagent.memory.conversation_names import (
+    ENDING,
+    FILE,
+    ConversationRef,
+    kind_of,
+    named,
+    names,
+)
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
-
-ENDING = ".md"
-RESERVED = ("edit-", "kept-", "run-", "chat-")
-LONGEST = 200  # bytes of a name; with its ending and that of its lock it is a file name anywhere
-_NOT_IN_A_NAME = '/\\:*?"<>|'  # what some file system, or a shell, takes for something else
-
-
-def checked(name: str) -> str:
-    """`name` in its composed form (Unicode NFC), as files are named. Raises UsageError for one that can't be given."""
-    name = unicodedata.normalize("NFC", name)
-    if why := _wrong(name):
-        raise UsageError(f"invalid conversation name {name!r}: {why}")
-    return name
-
-
-def is_reserved(name: str) -> bool:
-    """Whether a conversation of this name is the program's own."""
-    return name.casefold().startswith(RESERVED)
-
-
-def refuse_reserved(name: str) -> None:
-    """Raise UsageError for a name that a person may not give."""
-    if is_reserved(name):
-        forms = ", ".join(f"{form}..." for form in RESERVED)
-        raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
-
-
-def refuse_clash(layout: Layout, name: str) -> None:
-    """Raise Refused when there is a conversation whose name differs in case only: on some disks both are one file."""
-    folded = name.casefold()
-    for other in names(layout):
-        if other != name and unicodedata.normalize("NFC", other).casefold() == folded:
-            raise Refused(
-                f"a conversation {other!r} already exists, and differs from {name!r} in case only; choose another name"
-            )
-
-
-def names(layout: Layout) -> list[str]:
-    """The names of all conversations that have one, the program's own too, sorted; no file is opened."""
-    try:
-        with open_folder(layout.conversations) as opened, os.scandir(opened) as found:
-            files = [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-    return sorted(
-        file.removesuffix(ENDING)
-        for file in files
-        if file.endswith(ENDING) and file != ENDING and not file.startswith(".")
-    )
-
-
-def _wrong(name: str) -> str:
-    if not name.strip():
-        return "empty"
-    if name != name.strip() or name.endswith("."):
-        return "cannot begin or end with a space, or end with a dot"
-    if name.startswith((".", "-")):
-        return "cannot begin with a dot or a dash"
-    if not name.isprintable():
-        return "contains an unprintable character"
-    if bad := next((character for character in name if character in _NOT_IN_A_NAME), ""):
-        file = "; use file:PATH for the conversation of a file" if bad in "/\\" else ""
-        return f"cannot contain {bad}{file}"
-    if name.casefold().endswith(ENDING):
-        return f"leave out the ending {ENDING}"
-    if len(name.encode()) > LONGEST:
-        return f"longer than {LONGEST} bytes"
-    return ""
-
-
-FILE = "file:"
-Kind = Literal["file", "general", "edit", "run"]
-
-
-@dataclass(frozen=True)
-class ConversationRef:
-    """Where a conversation stands. `name` is what a person calls it, `key` what the past knows it by: it stays when a
-    file is renamed. `about` is the path of the file that it is about, "" for none."""
-
-    name: str
-    kind: Kind
-    path: Path
-    key: str
-    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,22 +53,6 @@ class StoredConversation:
     @property
     def text(self) -> str:
         return self.data.decode("utf-8", "surrogateescape")
-
-
-def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The place of the conversation `name`, whether it is there or not. With `own` a person wants to change it, and a
-    reserved name is refused. Raises UsageError."""
-    name = checked(name)
-    if own:
-        refuse_reserved(name)
-    return ConversationRef(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
-
-
-def kind_of(name: str) -> Kind:
-    """What a name alone tells of a conversation."""
-    if not is_reserved(name):
-        return "general"
-    return "edit" if name.casefold().startswith(("edit-", "kept-")) else "run"
 
 
 def of_memory(memory: Memory, path: str) -> ConversationRef:
@@ -268,6 +170,8 @@ def missing(layout: Layout, place: ConversationRef) -> UsageError:
     """The sentence for a conversation that is not there."""
     if place.kind == "file":
         return UsageError(f"no conversation about {place.about} yet")
+    from repoagent.memory.conversation_changes import REDO, UNDO, changes
+
     with suppress(Refused):  # what a newer repoagent has changed
         mine = [one for one in changes(layout) if one.key == place.key]
         if mine and not mine[-1].after:  # a command has put it away

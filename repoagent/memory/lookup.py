@@ -1,20 +1,14 @@
-"""Resolve what a user names to a memory, list memories, and collect what is known about one or all of them.
-
-A list looks closely only at the rows that it shows.
-"""
+"""Resolve what a user names to a memory, and collect what is known about one or all of them."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import stat
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
@@ -22,15 +16,14 @@ from repoagent.git.files import read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm.conversation import Turn, read
-from repoagent.memory.conversation_log import group_turns
-from repoagent.memory.edit_records import EditRecord, read_edits
+from repoagent.memory.edit_records import EditRecord, group_turns, read_edits
 from repoagent.memory.editing import ArchivedParts, archived_parts
-from repoagent.memory.file_state import FileLocation, FileLocator, State, quick_read
 from repoagent.memory.identity.hints import EARLIER, FEW, PATH, IdentityIndex, cache_file, folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.relink import Step, last_step, steps
 from repoagent.memory.identity.store import copy_of, recognize, resolve
-from repoagent.memory.notes import Note, entries, older_texts, read_notes, stale_notes
+from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
+from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.locks import held_by, trouble_with_locks
 
@@ -184,133 +177,6 @@ def _not_there(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> Usa
 
 def _shell(name: str) -> str:
     return shlex.quote(name)
-
-
-Order = Literal["path", "used", "size", "edits"]
-_USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json changes when a file is only looked at
-
-
-class Measure(NamedTuple):
-    """`size` is in bytes, of all files of the memory; `used` in seconds since 1970, when it was last added to."""
-
-    size: int
-    edits: int
-    notes: int
-    used: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """A memory: the name of its folder, what is in it, where its file is."""
-
-    name: str
-    measure: Measure
-    standing: FileLocation
-
-
-@dataclass(frozen=True)
-class RowFilter:
-    """Which rows: of these files and folders (none: all), of these states (none: all), in which order, how many."""
-
-    paths: Collection[str] = ()
-    states: Collection[State] = ()
-    order: Order = "path"
-    limit: int | None = None
-
-
-def rows(layout: Layout, worktree: WorkTree, wanted: RowFilter, warn: Warn) -> Iterator[Row]:
-    """The rows, one after the other as they are asked for. Raises Refused where the memory folder is no real one."""
-    with open_index(layout, warn) as index:
-        index.look_again()
-        census = FileLocator(layout, worktree, index)
-        left = wanted.limit
-        memory = str(layout.memory)
-        for path, name in _ordered(memory, index, wanted):
-            standing = census.standing(name, path)
-            if wanted.states and standing.state not in wanted.states:
-                continue
-            if left is not None:
-                if not left:
-                    return
-                left -= 1
-            yield Row(name, measured(f"{memory}/{name}"), standing)
-
-
-def _ordered(memory: str, index: IdentityIndex, wanted: RowFilter) -> Iterator[tuple[str, str]]:
-    """(path, folder) of each."""
-    found = sorted((path, name) for name, path in index.paths() if _is_in(path, wanted.paths))
-    if wanted.order == "path":
-        yield from found
-        return
-    keyed = [(_rank(f"{memory}/{name}", wanted.order), path, name) for path, name in found]
-    for _, path, name in sorted(keyed, key=lambda one: -one[0]):  # stable: by path else
-        yield path, name
-
-
-def _rank(folder: str, order: Order) -> float:
-    """What the rows are sorted by, and no more of a memory looked at than that takes."""
-    if order == "size":
-        return _sum(folder, {})
-    if order == "edits":
-        return _count_edits(quick_read(f"{folder}/edits.jsonl"))
-    return max(map(_changed, (f"{folder}/{name}" for name in _USED))) or _changed(f"{folder}/identity.json")
-
-
-def _changed(path: str) -> float:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return 0.0
-    return status.st_mtime if stat.S_ISREG(status.st_mode) else 0.0
-
-
-def _is_in(path: str, wanted: Collection[str]) -> bool:
-    return not wanted or any(one in (".", path) or path.startswith(f"{one}/") for one in wanted)
-
-
-def measured(folder: str | os.PathLike[str]) -> Measure:
-    """What the files of a memory hold, as far as they can be read; links count as nothing."""
-    base = os.fspath(folder)
-    there: dict[str, os.stat_result] = {}
-    size = _sum(base, there)
-    used = max((there[name].st_mtime for name in _USED if name in there), default=0.0)
-    if not used and "identity.json" in there:
-        used = there["identity.json"].st_mtime
-    edits = _count_edits(quick_read(f"{base}/edits.jsonl")) if "edits.jsonl" in there else 0
-    notes = len(entries(quick_read(f"{base}/notes.md"))) if "notes.md" in there else 0
-    return Measure(size, edits, notes, used)
-
-
-def _sum(folder: str, there: dict[str, os.stat_result]) -> int:
-    """How many bytes the regular files below a folder have; those in it itself go to `there`, by name."""
-    size = 0
-    try:
-        with os.scandir(folder) as found:
-            for entry in found:
-                try:
-                    if entry.is_file(follow_symlinks=False):
-                        status = there[entry.name] = entry.stat(follow_symlinks=False)
-                        size += status.st_size
-                    elif entry.is_dir(follow_symlinks=False):
-                        size += _sum(entry.path, {})
-                except FileNotFoundError:
-                    continue  # gone in this moment
-    except OSError:
-        return size
-    return size
-
-
-def _count_edits(data: bytes) -> int:
-    """How many edits the lines of `edits.jsonl` tell of: one has a line more when its state changes."""
-    ids = set()
-    for line in data.split(b"\n"):
-        try:
-            value = json.loads(line) if line else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and isinstance(value.get("id"), str):
-            ids.add(value["id"])
-    return len(ids)
 
 
 @dataclass(frozen=True)

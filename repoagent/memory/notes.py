@@ -25,7 +25,6 @@ from repoagent.git.files import blob_hash
 from repoagent.git.process import OFFLINE, git
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.search.tokenize import is_common, stem, tokens, words_in
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
@@ -456,6 +455,8 @@ def _marks(text: str) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
+    from repoagent.memory.search.tokenize import is_common, stem, tokens, words_in
+
     return [
         stem(word)
         for token in tokens(text)

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import without_thought
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.conversation_log import Exchange, exchanges
-from repoagent.memory.edit_records import EditRecord, read_edits
+from repoagent.memory.edit_records import EditRecord, Exchange, exchanges, read_edits
 from repoagent.memory.identity.record import Memory, came_along
 from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_notes
 from repoagent.memory.search.tokenize import is_common, words_of

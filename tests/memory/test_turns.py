@@ -21,8 +21,7 @@ from repoagent.errors import ModelError, Refused
 from repoagent.llm.conversation import Turn, append, dumps, loads, read
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.compaction import compact, compact_above
-from repoagent.memory.conversation_log import exchanges
-from repoagent.memory.edit_records import append_edit
+from repoagent.memory.edit_records import append_edit, exchanges
 from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.notes import COMPACTED, read_notes
 from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, reason_of

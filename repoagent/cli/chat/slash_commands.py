@@ -131,7 +131,7 @@ def _models(chat: Chat, typed: str) -> Found:
 
 
 def _conversations(chat: Chat, typed: str) -> Found:
-    from repoagent.memory.conversations import names
+    from repoagent.memory.conversation_names import names
 
     return ((name, "") for name in names(chat.layout))
 

@@ -69,7 +69,8 @@ def mode(chat: Chat, words: str) -> None:
 def save(chat: Chat, words: str) -> None:
     """Save a copy under a name."""
     from repoagent.memory.conversation_changes import save as save_conversation
-    from repoagent.memory.conversations import ConversationResolver, find, named
+    from repoagent.memory.conversation_names import named
+    from repoagent.memory.conversations import ConversationResolver, find
 
     if not words:
         raise UsageError("missing name: use /save NAME")
@@ -83,7 +84,8 @@ def save(chat: Chat, words: str) -> None:
 def load(chat: Chat, words: str) -> None:
     """Continue a copy of a saved conversation; the saved one does not change."""
     from repoagent.memory.conversation_changes import branch
-    from repoagent.memory.conversations import ConversationResolver, find, named
+    from repoagent.memory.conversation_names import named
+    from repoagent.memory.conversations import ConversationResolver, find
 
     if not words:
         raise UsageError("missing name: use /load NAME; `repoagent conversation list` shows the names")

@@ -25,14 +25,9 @@ from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageEr
 
 if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
-    from repoagent.memory.conversation_changes import Reversal
-    from repoagent.memory.conversation_log import Change
-    from repoagent.memory.conversations import (
-        ConversationEntry,
-        ConversationRef,
-        ConversationResolver,
-        StoredConversation,
-    )
+    from repoagent.memory.conversation_changes import Change, Reversal
+    from repoagent.memory.conversation_names import ConversationRef
+    from repoagent.memory.conversations import ConversationEntry, ConversationResolver, StoredConversation
 
 __all__ = ["command"]
 
@@ -95,7 +90,7 @@ def examples(*lines: str, more: str = "") -> str:
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names with this prefix; none outside a repository, since a shell has no use for errors."""
     from repoagent.cli.session import find_layout
-    from repoagent.memory.conversations import names
+    from repoagent.memory.conversation_names import names
 
     try:
         layout = find_layout()
@@ -166,7 +161,8 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     NAME does not change.
     """
     from repoagent.memory.conversation_changes import branch
-    from repoagent.memory.conversations import find, named
+    from repoagent.memory.conversation_names import named
+    from repoagent.memory.conversations import find
 
     repo = open_repository(session)
     place = named(repo.layout, new, own=True)
@@ -265,7 +261,7 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     that it is about; the rest is unchanged.
     """
     from repoagent.memory.conversation_changes import save
-    from repoagent.memory.conversations import named
+    from repoagent.memory.conversation_names import named
 
     repo = open_repository(session)
     place = named(repo.layout, name, own=True)
@@ -280,7 +276,8 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
 
 
 def _source(repo: Repository, source: str | None) -> StoredConversation:
-    from repoagent.memory.conversations import ConversationRef, find, last_spoken, parse_stored, read_stored
+    from repoagent.memory.conversation_names import ConversationRef
+    from repoagent.memory.conversations import find, last_spoken, parse_stored, read_stored
 
     if source == "-":
         place = ConversationRef("standard input", "general", repo.layout.conversations / "-", "")
@@ -446,7 +443,7 @@ def show_command(session: Session, /, *, name: str, which: str | None, raw: bool
 
     The text of each turn is indented, so that no text can look like the heading of a turn.
     """
-    from repoagent.memory.conversation_log import digest
+    from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversations import find, missing
     from repoagent.storage.atomic import read_regular
 

@@ -32,7 +32,7 @@ from repoagent.errors import NothingDone, Refused, UsageError
 if TYPE_CHECKING:
     from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.memory.conversation_log import Change
+    from repoagent.memory.conversation_changes import Change
     from repoagent.memory.conversation_summary import Plan
     from repoagent.memory.conversations import StoredConversation
     from repoagent.memory.file_summary_store import Summary
@@ -177,7 +177,7 @@ def _show_result(
     as_json: bool,
 ) -> None:
     from repoagent.cli.ui.progress import report
-    from repoagent.memory.conversation_log import digest
+    from repoagent.memory.conversation_changes import digest
 
     terminal, place = repo.terminal, result.original.place
     if as_json:
@@ -288,7 +288,7 @@ def _show_summary(
     repo: Repository, stored: StoredConversation, summary: Summary, ready: ModelSetup | None, *, as_json: bool
 ) -> None:
     from repoagent.cli.ui.page import Page
-    from repoagent.memory.conversation_log import digest
+    from repoagent.memory.conversation_changes import digest
 
     terminal = repo.terminal
     if as_json:

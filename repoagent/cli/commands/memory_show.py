@@ -20,7 +20,8 @@ from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.memory.edit_records import EditRecord
-    from repoagent.memory.lookup import FileMemory, NoteStatus, Row
+    from repoagent.memory.listing import Row
+    from repoagent.memory.lookup import FileMemory, NoteStatus
 
 SHOW_EXAMPLES = """\b
 Examples:
@@ -71,7 +72,7 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
 
 def _as_object(known: FileMemory, repo: Repository, *, turns: bool) -> dict[str, object]:
     from repoagent.memory.identity.record import came_along
-    from repoagent.memory.lookup import Row
+    from repoagent.memory.listing import Row
 
     memory, identity = known.memory, known.memory.identity
     conversation: dict[str, object] = {
@@ -255,7 +256,7 @@ Columns:
 @pass_session
 def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
     """List what is remembered, file by file; with PATH, only for these files and folders."""
-    from repoagent.memory.lookup import RowFilter, rows
+    from repoagent.memory.listing import RowFilter, rows
 
     states = _states(options["states"])
     if options["nul"] and options["as_json"]:
@@ -311,7 +312,7 @@ def _row_object(row: Row, repo: Repository) -> dict[str, object]:
 
 
 def _states(options: tuple[str, ...]) -> list[Any]:
-    from repoagent.memory.file_state import STATES
+    from repoagent.memory.listing import STATES
 
     states = [state.strip() for option in options for state in option.split(",") if state.strip()]
     for state in states:

@@ -161,7 +161,7 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     """The name of the run or chat, and whether it is new. Raises UsageError for a name that does not exist, NothingDone
     if there is nothing to resume."""
     from repoagent.git.worktree import layout
-    from repoagent.memory.conversations import checked, refuse_reserved
+    from repoagent.memory.conversation_names import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
     from repoagent.tasks.runs.list import find
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from repoagent.errors import Busy, NothingDone, Refused, UsageError
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.conversation_changes import change, undo
-from repoagent.memory.conversations import is_reserved, named
+from repoagent.memory.conversation_names import is_reserved, named
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.process import GitError, git
-from repoagent.memory.conversations import ENDING, RESERVED, checked, refuse_reserved
+from repoagent.memory.conversation_names import ENDING, RESERVED, checked, refuse_reserved
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
-from repoagent.memory.conversations import names
+from repoagent.memory.conversation_names import names
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import is_temporary, read_regular, sweep
 from repoagent.storage.folders import open_folder

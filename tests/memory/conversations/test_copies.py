@@ -11,9 +11,20 @@ import pytest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import Turn, append, loads, read
 from repoagent.memory.compaction import compact
-from repoagent.memory.conversation_changes import ConcurrentChange, branch, change, load, redo, save, undo
-from repoagent.memory.conversation_log import changes, log_folder, text_file
-from repoagent.memory.conversations import ConversationRef, about_of, entries, entries_of_files, last_spoken
+from repoagent.memory.conversation_changes import (
+    ConcurrentChange,
+    branch,
+    change,
+    changes,
+    load,
+    log_folder,
+    redo,
+    save,
+    text_file,
+    undo,
+)
+from repoagent.memory.conversation_names import ConversationRef
+from repoagent.memory.conversations import about_of, entries, entries_of_files, last_spoken
 from repoagent.memory.identity.store import remember, resolve
 from repoagent.memory.notes import add_note, read_notes
 from repoagent.storage.secrets import mask

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory.conversations import is_reserved
+from repoagent.memory.conversation_names import is_reserved
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory, new_name, open_run_directory
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
