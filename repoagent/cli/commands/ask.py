@@ -5,7 +5,6 @@ A terminal shows the reply as it arrives. A pipe gets it whole at the end, since
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import stat
@@ -28,7 +27,8 @@ from repoagent.cli.options import (
     reply_option,
     show_prompt_option,
 )
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.repository import find_worktree
+from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError, UsageError
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
     from repoagent.tasks.ask import Answer, AttachedFile, Question
 
-VERSION = 1
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
 EPILOG = """\b
 Examples:
@@ -86,7 +85,7 @@ def command(session: Session, /, **values: Any) -> None:
     if str(options.output) == "-":
         options.output = None
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
-    worktree = _worktree()
+    worktree = find_worktree()
     place = None if worktree is None else layout(worktree)
     settings, terminal = session.open(place, {key: getattr(options, key) for key in SETTINGS})
     if options.output is not None:
@@ -96,7 +95,12 @@ def command(session: Session, /, **values: Any) -> None:
         if file.note:
             terminal.warn(file.note)
     if options.show_prompt:
-        _show_prompt(question, settings, terminal, as_json=options.as_json)
+        from repoagent.cli.commands.context import show_request
+        from repoagent.llm.client import masked
+        from repoagent.tasks.ask import build_request
+
+        request = masked(build_request(question, max_output_tokens=0))
+        show_request(request, settings, terminal, as_json=options.as_json)
         return
     _ask(question, options, settings, terminal, worktree)
 
@@ -126,7 +130,7 @@ def _ask(
         stream.end(answer.reply.text)
     _deliver(answer, options, terminal)
     if options.as_json:
-        terminal.result(json.dumps(_as_object(answer, question, ready), indent=2) + "\n")
+        write_json(terminal, _as_object(answer, question, ready))
     report(terminal, ready)
 
 
@@ -156,14 +160,13 @@ def _as_object(answer: Answer, question: Question, ready: ModelSetup) -> dict[st
 
     reply = answer.reply
     return {
-        "version": VERSION,
         "text": reply.text,
         "model": display_name(reply.model or ready.model.spec),
         "stop": reply.stop,
         **as_object(ready),
         "seconds": round(answer.seconds, 3),
         "files": [_file_object(file) for file in question.files],
-        "sent": answer.sent or None,
+        "saved_request": answer.sent or None,
     }
 
 
@@ -177,24 +180,6 @@ def _file_object(file: AttachedFile) -> dict[str, object]:
     return row
 
 
-def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
-    from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts
-    from repoagent.config.options import DEFAULT_MODEL
-    from repoagent.edit.model_setup import answer_format
-    from repoagent.llm.client import masked
-    from repoagent.llm.model import display_name
-    from repoagent.llm.registry import choose_model
-    from repoagent.tasks.ask import build_request
-
-    try:
-        spec = choose_model(settings).spec
-    except RepoagentError:  # nothing is sent, so it needs no key
-        spec = DEFAULT_MODEL
-    request = masked(build_request(question, max_output_tokens=0))
-    found = ShownPrompt(display_name(spec), answer_format(settings, spec).window, blocks_of(request))
-    show_texts(found, terminal, as_json=as_json, count=False)
-
-
 def _refuse_unwritable(output: Path) -> None:
     """Raise UsageError if the reply could not be written, before it is paid for."""
     if output.is_dir():
@@ -203,16 +188,6 @@ def _refuse_unwritable(output: Path) -> None:
         raise UsageError(f"no such directory: {output.parent}; create it first")
     if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
         raise UsageError(f"cannot write {output}: use another file for -o")
-
-
-def _worktree() -> WorkTree | None:
-    """The current work tree, None outside one."""
-    from repoagent.git.worktree import open_worktree
-
-    try:
-        return open_worktree(Path.cwd())
-    except UsageError:
-        return None
 
 
 USE = 'repoagent ask "PROMPT" [FILE]...'

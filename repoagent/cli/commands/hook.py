@@ -5,7 +5,6 @@ A hook stops git for findings, but not for its own failures unless it is --stric
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.errors import Busy, Exit, Refused, RepoagentError
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from repoagent.review.hooks.run import HookChanges
     from repoagent.storage.layout import Layout
 
-VERSION = 1
 NAMES = ("pre-commit", "commit-msg", "pre-push")
 
 EXAMPLES = """\b
@@ -97,8 +95,8 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 
     names = _names(flags) or NAMES[:1]
     found = _look()
-    told = install_hooks(found, names, _program(), strict=strict, everywhere=everywhere)
-    _tell(session, told, as_json=as_json)
+    changes = install_hooks(found, names, _program(), strict=strict, everywhere=everywhere)
+    _report(session, changes, as_json=as_json)
 
 
 @click.command(short_help="Remove the hooks, and restore what was there.")
@@ -109,8 +107,8 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove the named hooks of repoagent, by default all, and restore what they replaced."""
     from repoagent.review.hooks.install import uninstall as uninstall_hooks
 
-    told = uninstall_hooks(_look(), _names(flags) or NAMES)
-    _tell(session, told or ["no hooks of repoagent here"], as_json=as_json)
+    changes = uninstall_hooks(_look(), _names(flags) or NAMES)
+    _report(session, changes or ["no hooks of repoagent here"], as_json=as_json)
 
 
 @click.command(short_help="Show which hooks are installed, and their owners.")
@@ -123,27 +121,24 @@ def status(session: Session, /, *, as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                "name": one.name,
-                "path": str(one.path),
-                "state": one.state,
-                "manager": one.manager.name if one.manager else None,
-                "before": one.before,
-                "executable": one.runs,
+                "name": hook.name,
+                "path": str(hook.path),
+                "state": hook.state,
+                "manager": hook.manager.name if hook.manager else None,
+                "before": hook.before,
+                "executable": hook.runs,
             }
-            for one in found.found
+            for hook in found.found
         ]
-        content = {
-            "version": VERSION, "folder": str(found.folder), "whose": found.whose, "off": found.off or None,
-            "hooks": rows,
-        }  # fmt: skip
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        content = {"folder": str(found.folder), "owner": found.whose, "off": found.off or None, "hooks": rows}
+        write_json(terminal, content)
         return
     if found.off:
         terminal.result(f"git runs no hooks here: {found.off}\n")
         return
     terminal.result(f"hooks are in {found.folder}{_WHOSE[found.whose]}\n")
-    for one in found.found:
-        terminal.result(f"{one.name:<10}  {_state(one)}\n")
+    for hook in found.found:
+        terminal.result(f"{hook.name:<10}  {_state(hook)}\n")
 
 
 _WHOSE = {
@@ -189,16 +184,15 @@ def _program() -> tuple[str, ...]:
     return (sys.executable, *ITSELF)
 
 
-def _tell(session: Session, told: list[str], *, as_json: bool) -> None:
+def _report(session: Session, changes: list[str], *, as_json: bool) -> None:
     terminal = session.terminal()
     if as_json:
-        terminal.result(json.dumps({"version": VERSION, "done": told}, indent=2) + "\n")
+        write_json(terminal, {"done": changes})
         return
-    for sentence in told:
+    for sentence in changes:
         terminal.note(sentence)
 
 
-RUN_VERSION = 1
 LEVELS = ("note", "warning", "error", "never")
 EPILOG = """\b
 Examples:
@@ -234,7 +228,7 @@ def run_command(session: Session, /, **values: Any) -> int:
             raise
         session.terminal().warn(f"not reviewed: {error}")
         if options.as_json:
-            session.terminal().result(_json(options.name, [], str(error)))
+            write_json(session.terminal(), _as_object(options.name, [], str(error)))
         return Exit.DONE
 
 
@@ -262,7 +256,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     reports = _reports(looked, (worktree, place, chosen), terminal, asks=asks, strict=options.strict)
     _keep(place, reports)
     if options.as_json:
-        terminal.result(_json(options.name, reports))
+        write_json(terminal, _as_object(options.name, reports))
     else:
         _show(reports, worktree.top, terminal, settings.text("review.fail_on"))
     if not _stops(reports, settings.text("review.fail_on")):
@@ -335,16 +329,10 @@ def _again(report: Report, *, stopped: bool) -> str:
     return "repoagent review" if stopped else "repoagent review --commit HEAD"
 
 
-def _json(name: str, reports: list[Report], error: str = "") -> str:
+def _as_object(name: str, reports: list[Report], error: str = "") -> dict[str, object]:
     from repoagent.review.output.formats import report_data
 
-    told = {
-        "version": RUN_VERSION,
-        "hook": name,
-        "error": error or None,
-        "reports": [report_data(one) for one in reports],
-    }
-    return json.dumps(told, indent=2) + "\n"
+    return {"hook": name, "error": error or None, "reports": [*map(report_data, reports)]}
 
 
 def _stops(reports: list[Report], word: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -75,13 +74,8 @@ def command(
                 return int(Exit.INTERRUPTED)
         state = index.state()
     if as_json:
-        content = {
-            "version": 1,
-            "path": str(layout(worktree).history),
-            **state._asdict(),
-            "complete": state.complete,
-        }
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        path = str(layout(worktree).history)
+        write_json(terminal, {"path": path, **state._asdict(), "complete": state.complete})
     elif not quiet:
         terminal.result(f"{_line(state)}\n")
     return None

@@ -1,8 +1,7 @@
-"""`repoagent models`: the configured_models models and whether they can be reached; `models test` calls one."""
+"""`repoagent models`: the configured models and whether they can be reached; `models test` calls one."""
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
@@ -10,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, find_layout, json_option, pass_session
-from repoagent.cli.ui.sanitize import clean, display_width, paint
+from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page
+from repoagent.cli.ui.sanitize import clean, display_width
 from repoagent.errors import Exit
 from repoagent.llm.model import display_name
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.llm.availability import StatusRow
 
-VERSION = 1
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -27,9 +25,9 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Show the configured_models models, the origin of their keys, and whether they can be reached.
+    """Show the configured models, the origin of their keys, and whether they can be reached.
 
-    This costs nothing: it asks provider_rows for their lists of models only.
+    This costs nothing: it asks providers for their lists of models only.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(show, as_json=as_json)
@@ -39,7 +37,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @pass_session
 def show(session: Session, as_json: bool) -> None:
-    """Print the models and provider_rows."""
+    """Print the models and providers."""
     from repoagent.llm.availability import configured_models, provider_rows
     from repoagent.llm.catalog import data_date, families
 
@@ -48,28 +46,23 @@ def show(session: Session, as_json: bool) -> None:
         rows, others = configured_models(settings), provider_rows(settings)
     if as_json:
         content = {
-            "version": VERSION,
             "models": [_model_object(row) for row in rows],
             "providers": [_provider_object(row) for row in others],
             "families": families(),
             "prices_as_of": data_date(),
         }
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        write_json(terminal, content)
         return
+    page = Page.of(terminal)
     name_width = max(display_width(row.name) for row in [*rows, *others])
-    terminal.styled("".join(_model_lines(row, name_width, terminal) for row in rows))
+    terminal.styled("".join(_model_lines(row, name_width, page) for row in rows))
     ready = [row for row in others if row.status.tried and not row.status.problem]
     broken = [row for row in others if row.status.key and row.status.problem]
     if ready or broken:
-        terminal.styled(f"\n{paint('providers', 'bold') if terminal.color else 'providers'}\n")
-        terminal.styled("".join(_provider_line(row, name_width, terminal) for row in [*ready, *broken]))
-    title = (
-        paint("short names, for the newest model of each family", "bold")
-        if terminal.color
-        else "short names, for the newest model of each family"
-    )
-    terminal.styled(f"\n{title}\n")
-    terminal.styled(_filled([f"{name}: {spec}" for name, spec in families().items()], 2, terminal))
+        terminal.styled(f"\n{page.paint('providers', 'bold')}\n")
+        terminal.styled("".join(_provider_line(row, name_width, page) for row in [*ready, *broken]))
+    terminal.styled(f"\n{page.paint('short names, for the newest model of each family', 'bold')}\n")
+    terminal.styled(_filled([f"{name}: {spec}" for name, spec in families().items()], 2, page))
     rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
     terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
     terminal.note(
@@ -106,7 +99,6 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     usage, cost = ready.meter.usage, ready.meter.cost
     if as_json:
         content = {
-            "version": VERSION,
             "model": display_name(ready.model.spec),
             "served_by": display_name(reply.model),
             "reply": reply.text,
@@ -119,7 +111,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
             "first_token_seconds": round(first[0], 3) if first else None,
             "seconds": round(seconds, 3),
         }
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        write_json(terminal, content)
         return Exit.DONE
     about = "about " if usage.estimated else ""
     price = "price unknown" if cost is None else f"${cost:.6f}"
@@ -135,33 +127,33 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _model_lines(row: StatusRow, width: int, terminal: Terminal) -> str:
+def _model_lines(row: StatusRow, width: int, page: Page) -> str:
     """Two lines: the model behind the name, and its state."""
     pad = " " * (width + 2)
     name = row.name + " " * (width - display_width(row.name) + 2)
-    head = paint(name, "bold") if terminal.color else name
+    head = page.paint(name, "bold")
     if not row.spec:
-        return f"{head}{_state(row, terminal)}\n"
+        return f"{head}{_state(row, page)}\n"
     origin = f"  ({_short(row.origin)})" if row.origin else ""
-    first = f"{head}{clean(display_name(row.spec))}{paint(clean(origin), 'dim') if terminal.color else clean(origin)}\n"
+    first = f"{head}{clean(display_name(row.spec))}{page.paint(clean(origin), 'dim')}\n"
     runs = f"{pad}runs: {clean(row.status.runs)}\n" if row.status.runs else ""
-    return first + _filled([_state(row, terminal), *_facts(row)], len(pad), terminal) + runs
+    return first + _filled([_state(row, page), *_facts(row)], len(pad), page) + runs
 
 
-def _state(row: StatusRow, terminal: Terminal) -> str:
+def _state(row: StatusRow, page: Page) -> str:
     how = row.status
     text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
     if not how.problem and not how.tried:
         text, style = "not tested", "dim"
-    return paint(text, style) if terminal.color else text
+    return page.paint(text, style)
 
 
-def _filled(pieces: list[str], indent: int, terminal: Terminal) -> str:
+def _filled(pieces: list[str], indent: int, page: Page) -> str:
     """Pieces with a dot between them, on as many lines as they need, each indented."""
     lines = [""]
     for piece in pieces:
         joined = f"{lines[-1]} · {piece}" if lines[-1] else piece
-        if terminal.shows and lines[-1] and indent + display_width(_ESCAPE.sub("", joined)) > terminal.width:
+        if page.width and lines[-1] and indent + display_width(_ESCAPE.sub("", joined)) > page.width:
             lines.append(piece)
         else:
             lines[-1] = joined
@@ -187,9 +179,9 @@ def _facts(row: StatusRow) -> list[str]:
     return facts
 
 
-def _provider_line(row: StatusRow, width: int, terminal: Terminal) -> str:
-    pieces = [_state(row, terminal), *([f"key: {row.status.key}"] if row.status.key else [])]
-    return row.name + _filled(pieces, width + 2, terminal)[len(row.name) :]
+def _provider_line(row: StatusRow, width: int, page: Page) -> str:
+    pieces = [_state(row, page), *([f"key: {row.status.key}"] if row.status.key else [])]
+    return row.name + _filled(pieces, width + 2, page)[len(row.name) :]
 
 
 def _short(origin: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
@@ -17,10 +16,9 @@ import click
 
 from repoagent.cli.click_commands import Command
 from repoagent.cli.options import is_given, max_cost_option, model_option, record_option, reply_option
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page
 from repoagent.cli.ui.sanitize import clean, paint
-from repoagent.cli.ui.table import columns, front, shorten
-from repoagent.cli.ui.terminal import has_utf8
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -119,6 +117,7 @@ def _outline(
     if language is not None:
         check_language(language)
     terminal = session.terminal()
+    page = Page.of(terminal)
     paths, named = _paths(files)
     outlines = (_narrowed(outline, depth, kinds) for outline in _outlines(paths, named, language))
     left_out: list[Outline] = []
@@ -136,12 +135,12 @@ def _outline(
             if as_json:
                 found.append(outline)
             elif outline.symbols:
-                show(outline, terminal, head=len(paths) > 1, gap=something)
+                page.write(_lines(outline, page, head=len(paths) > 1, gap=something), terminal)
             something = something or bool(outline.symbols)
             if working is not None and number % 20 == 0:
                 working.progress("outlining", number / len(paths))
     if as_json:
-        terminal.styled(render(found, [outline for outline in left_out if outline.kind]))
+        write_json(terminal, _as_object(found, left_out))
     show_left_out(left_out, terminal, something=something)
     return Exit.DONE if something else Exit.NOTHING
 
@@ -212,29 +211,6 @@ def _narrowed(outline: Outline, depth: int | None, kinds: Sequence[str]) -> Outl
     return outline._replace(symbols=symbols)
 
 
-VERSION = 1
-
-
-def render(found: Sequence[Outline], left_out: Sequence[Outline]) -> str:
-    """The outlines as JSON. The symbols of a file are a flat list in order of the text; `depth` has the nesting."""
-    content = {
-        "version": VERSION,
-        "files": [
-            {
-                "path": outline.path,
-                "language": outline.language,
-                "lines": outline.lines,
-                "errors": outline.flaws,
-                "symbols": [asdict(symbol) for symbol in outline.symbols],
-            }
-            for outline in found
-        ],
-        "skipped": [{"path": outline.path, "reason": outline.kind} for outline in left_out],
-    }
-    return json.dumps(content, indent=2) + "\n"
-
-
-LEAST = 40  # columns
 _STYLES = {
     **dict.fromkeys(
         ("class", "struct", "union", "enum", "interface", "type", "namespace", "impl", "object"), "blue"
@@ -246,40 +222,45 @@ _STYLES = {
 _NAMED = 5  # files of a kind that are named
 
 
-def show(outline: Outline, terminal: Terminal, *, head: bool, gap: bool) -> None:
-    """Write one outline; `head`: with the file's name above it, `gap`: with a blank line before that."""
-    wide = max(LEAST, terminal.width) if terminal.shows else None
-    lines = [""] if head and gap else []
+def _as_object(outlines: Sequence[Outline], left_out: Sequence[Outline]) -> dict[str, object]:
+    """The outlines as JSON data: a flat list of symbols for each file, in order; `depth` has the nesting."""
+    return {
+        "files": [
+            {
+                "path": outline.path,
+                "language": outline.language,
+                "lines": outline.lines,
+                "errors": outline.flaws,
+                "symbols": [asdict(symbol) for symbol in outline.symbols],
+            }
+            for outline in outlines
+        ],
+        "skipped": [{"path": outline.path, "reason": outline.kind} for outline in left_out if outline.kind],
+    }
+
+
+def _lines(outline: Outline, page: Page, *, head: bool, gap: bool) -> Iterator[str]:
+    """One outline; `head`: with the file's name above it, `gap`: with a blank line before that."""
+    if head and gap:
+        yield ""
     if head:
-        path = clean(outline.path)
-        path = shorten(path, wide) if wide else path
-        lines.append(paint(path, "bold") if terminal.color else path)
-    ranges = [_range(symbol) for symbol in outline.symbols]
+        yield page.paint(page.shorten(clean(outline.path), page.width), "bold")
+    ranges = [
+        f"{symbol.first_line}-{symbol.last_line}"
+        if symbol.last_line > symbol.first_line
+        else str(symbol.first_line)
+        for symbol in outline.symbols
+    ]
     width = max(map(len, ranges), default=0)
     least = min((symbol.depth for symbol in outline.symbols), default=0)
-    for where, symbol in zip(ranges, outline.symbols, strict=True):
-        indent = 2 * (symbol.depth - least)
-        if wide:
-            indent = min(indent, wide // 3)
-        text = _fitted(symbol.signature, wide - width - 2 - indent if wide else None)
-        place = where.rjust(width)
-        if terminal.color:
-            place, text = paint(place, "dim"), _painted(text, symbol)
-        lines.append(f"{place}  {' ' * indent}{text}")
-    text = "".join(f"{line}\n" for line in lines)
-    terminal.styled(text if not wide or has_utf8(os.environ) else text.replace("…", "."))
-
-
-def _range(symbol: Symbol) -> str:
-    one = symbol.last_line == symbol.first_line
-    return str(symbol.first_line) if one else f"{symbol.first_line}-{symbol.last_line}"
-
-
-def _fitted(text: str, room: int | None) -> str:
-    shown = clean(text)
-    if room is None or columns(shown) <= room:
-        return shown
-    return front(shown, room - 1).rstrip() + "…"
+    for lines, symbol in zip(ranges, outline.symbols, strict=True):
+        indent, room = 2 * (symbol.depth - least), None
+        if page.width is not None:
+            indent = min(indent, page.width // 3)
+            room = page.width - width - 2 - indent
+        text = page.cut(clean(symbol.signature), room)
+        text = _painted(text, symbol) if page.color else text
+        yield f"{page.paint(lines.rjust(width), 'dim')}  {' ' * indent}{text}"
 
 
 def _painted(text: str, symbol: Symbol) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.sanitize import clean, paint
-from repoagent.cli.ui.table import columns, shorten
-from repoagent.cli.ui.terminal import has_utf8
+from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page
+from repoagent.cli.ui.sanitize import clean
+from repoagent.cli.ui.table import columns
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from repoagent.memory.search.passages import Kind
     from repoagent.memory.search.search import Hit, SearchResult
 
-VERSION = 1
 KINDS: dict[str, Kind] = {
     "notes": "note",
     "edits": "edit",
@@ -92,24 +90,26 @@ def command(
     worktree = open_worktree(cwd)
     paths = [relative(worktree, file, cwd) for file in files]
     terminal = session.terminal()
+    page = Page.of(terminal)
     how = Search(
         limit=limit,
         kinds=[KINDS[kind] for kind in kinds],
         files=[] if "." in paths else paths,
-        width=snippet_width(terminal),
+        width=_snippet_width(page),
     )
     with nullcontext() if terminal.shows and not terminal.tells else _Progress(terminal) as progress:
-        found = answer(layout(worktree), query, how, warn=terminal.warn, progress=progress)
+        result = answer(layout(worktree), query, how, warn=terminal.warn, progress=progress)
     if as_json:
-        terminal.result(_json(found, query, worktree.top))
-    elif found.hits:
-        show(found, worktree.top, terminal)
-    elif not found.searched:
+        write_json(terminal, _as_object(result, query))
+    elif result.hits:
+        for number, hit in enumerate(result.hits):
+            page.write([*([""] if number else []), *_block(hit, worktree.top, page)], terminal)
+    elif not result.searched:
         raise NothingDone("nothing is remembered in this repository yet; the first edit creates a memory")
     else:
         narrow = " of this kind or about these files" if kinds or files else ""
         terminal.note(f"nothing found{narrow} for {query!r}")
-    return Exit.DONE if found.hits else Exit.NOTHING
+    return Exit.DONE if result.hits else Exit.NOTHING
 
 
 class _Progress:
@@ -134,7 +134,7 @@ class _Progress:
             self._working.progress(f"reading the memories, {done:,} of {total:,} files", done / total)
 
 
-def _json(found: SearchResult, query: str, top: Path) -> str:
+def _as_object(result: SearchResult, query: str) -> dict[str, object]:
     hits = [
         {
             "file": hit.file or None,
@@ -149,53 +149,43 @@ def _json(found: SearchResult, query: str, top: Path) -> str:
             "stale": hit.stale,
             "also": list(hit.also),
         }
-        for hit in found.hits
+        for hit in result.hits
     ]
-    content = {"version": VERSION, "query": query, "hits": hits}
-    return json.dumps(content, indent=2) + "\n"
+    return {"query": query, "hits": hits}
 
 
-LEAST = 40  # columns
 _INDENT = "    "
 _LINES = 2  # of a snippet
 _IN_A_PIPE = 200  # characters of a snippet
 _STYLES = {"note": "yellow", "edit": "green", "conversation": "cyan", "commit": "blue", "summary": "blue"}
 
 
-def snippet_width(terminal: Terminal) -> int:
+def _snippet_width(page: Page) -> int:
     """The number of characters of a snippet."""
-    if not terminal.shows:
+    if page.width is None:
         return _IN_A_PIPE
-    return min(_LINES * (max(LEAST, terminal.width) - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
+    return min(_LINES * (page.width - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
 
 
-def show(found: SearchResult, top: Path, terminal: Terminal) -> None:
-    """Write the results."""
-    wide = max(LEAST, terminal.width) if terminal.shows else None
-    blocks = ["".join(f"{line}\n" for line in _block(hit, top, wide, terminal.color)) for hit in found.hits]
-    text = "\n".join(blocks)
-    terminal.styled(text if has_utf8(os.environ) else text.replace("…", "."))
-
-
-def _block(hit: Hit, top: Path, wide: int | None, color: bool) -> Iterator[str]:
+def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     about = [
         hit.kind if hit.kind not in hit.name else "",
         hit.date,
         "about an older text" if hit.stale else "",
     ]
-    rest = "  ".join(part for part in about if part)
+    rest = "  ".join(filter(None, about))
     where = _one_line(hit.file or hit.name)
     if hit.file and hit.name:
         rest = f"{_one_line(hit.name)}  {rest}".rstrip()
-    if wide is not None:
-        where = shorten(where, max(12, wide - columns(rest) - 2))
-    yield f"{_painted(where, color, 'bold')}  {_painted(rest, color, _STYLES[hit.kind])}".rstrip()
-    for line in _wrapped(hit, None if wide is None else wide - len(_INDENT)):
-        yield _INDENT + "".join(_painted(text, color and marked, "bold", "red") for text, marked in line)
-    place = _one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}")
-    if wide is not None:
-        place = shorten(place, wide - len(_INDENT))
-    yield _INDENT + _painted(place, color, "dim")
+    if page.width is not None:
+        where = page.shorten(where, max(12, page.width - columns(rest) - 2))
+    yield f"{page.paint(where, 'bold')}  {page.paint(rest, _STYLES[hit.kind])}".rstrip()
+    room = None if page.width is None else page.width - len(_INDENT)
+    for line in _wrapped(hit, room):
+        texts = (page.paint(text, "bold", "red") if marked else text for text, marked in line)
+        yield _INDENT + "".join(texts)
+    place = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
+    yield _INDENT + page.paint(place, "dim")
 
 
 def _wrapped(hit: Hit, room: int | None) -> list[list[tuple[str, bool]]]:
@@ -243,7 +233,3 @@ def _stripped(line: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 def _one_line(text: str) -> str:
     return clean(text).replace("\n", "^J").replace("\t", " ")
-
-
-def _painted(text: str, color: bool, *styles: str) -> str:
-    return paint(text, *styles) if color else text

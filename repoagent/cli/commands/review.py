@@ -1,12 +1,14 @@
-"""`repoagent review`: check a change with rules, and with a model if one is asked.
+"""`repoagent review`: check a change with rules, and with a model if one is asked; --fix makes an edit of each finding.
 
 `review dismiss ID` and `review accept ID` hide findings; `review --show-prompt` prints what a model would be sent.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,47 +17,24 @@ import click
 
 from repoagent.cli.click_commands import Command
 from repoagent.cli.options import max_cost_option, parse_check, record_option, reply_option
+from repoagent.cli.repository import open_repository
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.errors import Exit, NothingDone, UsageError
+from repoagent.dataclass import dataclass
+from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
+    from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.review.change import Change
     from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.dismissals import State
-    from repoagent.review.finding import Report
+    from repoagent.review.finding import Finding, Report
+    from repoagent.review.fix import FixOutcome
     from repoagent.storage.layout import Layout
-
-
-def show_prompt(
-    change: Change, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, as_json: bool
-) -> Exit:
-    """Print the blocks of each call's prompt. Raises NothingDone if there is nothing to send."""
-    from repoagent.cli.commands.context import Block, ShownPrompt, show_texts
-    from repoagent.llm.model import display_name
-    from repoagent.llm.usage import estimate_tokens
-    from repoagent.review.llm.review import prompts, review_settings
-    from repoagent.review.llm.session import ReviewSession
-
-    worktree, place, settings = where
-    found = prompts(change, ReviewSession(worktree, place, settings, terminal.warn))
-    if not found:
-        raise NothingDone(f"nothing in {change.title} to send to a model")
-    blocks = []
-    for prompt in found:
-        pairs = [("system", part) for part in prompt.system] + [("user", part) for part in prompt.opening]
-        last = max((number for number, (_, part) in enumerate(pairs) if part.cache), default=-1)
-        blocks += [
-            Block(role, part, estimate_tokens(part.text), number <= last)
-            for number, (role, part) in enumerate(pairs)
-        ]
-    spec = display_name(review_settings(settings).text("model"))
-    show_texts(ShownPrompt(spec, None, tuple(blocks)), terminal, as_json=as_json, count=False)
-    return Exit.DONE
 
 
 PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
@@ -92,7 +71,6 @@ def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """The findings of the last review."""
     from click.shell_completion import CompletionItem
 
-    from repoagent.errors import RepoagentError
     from repoagent.git.worktree import layout
     from repoagent.review.diff.select import open_repository
     from repoagent.review.finding import read_last
@@ -241,11 +219,8 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     if form == "text" and options.output not in (None, "-"):
         raise UsageError("-o needs another --format than text; to save the text, redirect it with > FILE")
     also = _also(options.also)
-    if options.fix and options.words:
-        from repoagent.cli.commands.review_fix import fix_named, is_id
-
-        if all(map(is_id, options.words)):
-            return fix_named(session, options)
+    if options.fix and options.words and all(map(_is_id, options.words)):
+        return _fix_named(session, options)
     from repoagent.git.worktree import layout
     from repoagent.review.diff.read import read_change
     from repoagent.review.diff.select import open_repository
@@ -266,34 +241,28 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     flags |= parse_check(options)
     settings, terminal = session.open(place, flags)
     if options.fix:
-        from repoagent.cli.commands.review_fix import refuse_silent
-
-        refuse_silent(terminal, options)
+        _require_answers(terminal, options)
     change, unseen = read_change(worktree, head, wanted, bare=bare)
     settings = settings_before(change, worktree, place, settings)
     if options.show_prompt:
-        return show_prompt(change, (worktree, place, settings), terminal, as_json=options.as_json)
+        return _show_prompt(change, (worktree, place, settings), terminal, as_json=options.as_json)
     options.narrowed = bool(wanted.pathspecs)
     report = _review(change, (worktree, place, settings), options, terminal, unseen)
     if report.findings or report.dismissed:
         _keep(place, report)
+    outputs = [*also]
     if form == "text" and options.output in (None, "-"):
         from repoagent.cli.commands.review_report import show
 
         show(report, terminal, top=worktree.top)
     else:
+        outputs.insert(0, (form, options.output))
+    for each, path in outputs:
         from repoagent.review.output.formats import render
 
-        data = render(report, form, top=worktree.top, change=change)
-        _deliver(data, options.output, terminal)
-    for another, path in also:
-        from repoagent.review.output.formats import render
-
-        _deliver(render(report, another, top=worktree.top, change=change), path, terminal)
+        _deliver(render(report, each, top=worktree.top, change=change), path, terminal)
     if options.fix:
-        from repoagent.cli.commands.review_fix import Fixing, fix_found
-
-        return fix_found(Fixing(worktree, settings, terminal, options, bool(change.head)), report.findings)
+        return _fix(_Fixing(worktree, settings, terminal, options, bool(change.head)), report.findings)
     return _exit(report, settings)
 
 
@@ -362,7 +331,6 @@ def _review(
 
 def _keep(place: Layout, report: Report) -> None:
     """Save the report for `dismiss`, if that can be written."""
-    from repoagent.errors import Busy, Refused
     from repoagent.review.finding import save_last
 
     try:
@@ -414,3 +382,147 @@ def _learn(*, background: bool) -> int:
 
     worktree, _, _ = open_repository(Path.cwd())
     return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING
+
+
+def _show_prompt(
+    change: Change, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, as_json: bool
+) -> Exit:
+    """Print the blocks of each call's prompt. Raises NothingDone if there is nothing to send."""
+    from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
+    from repoagent.llm.model import display_name
+    from repoagent.review.llm.review import prompts, review_settings
+    from repoagent.review.llm.session import ReviewSession
+
+    worktree, place, settings = where
+    calls = prompts(change, ReviewSession(worktree, place, settings, terminal.warn))
+    if not calls:
+        raise NothingDone(f"nothing in {change.title} to send to a model")
+    blocks: list[Block] = []
+    for prompt in calls:
+        system = [("system", part) for part in prompt.system]
+        blocks += blocks_from([*system, *(("user", part) for part in prompt.opening)])
+    spec = display_name(review_settings(settings).text("model"))
+    show_texts(ShownPrompt(spec, None, tuple(blocks)), terminal, as_json=as_json)
+    return Exit.DONE
+
+
+@dataclass
+class _Fixing:
+    """What all fixes of one run share. `committed`: the reviewed change is in a commit, so fixes are committed too."""
+
+    worktree: WorkTree
+    settings: Settings
+    terminal: Terminal
+    options: SimpleNamespace
+    committed: bool
+    ready: ModelSetup | None = None
+
+
+def _is_id(word: str) -> bool:
+    """Whether a word of the command line can be (the beginning of) a finding's id."""
+    return 4 <= len(word) <= 12 and not word.lower().strip("0123456789abcdef")
+
+
+def _require_answers(terminal: Terminal, options: SimpleNamespace) -> None:
+    """Raise UsageError without --yes and without a terminal."""
+    if not (options.yes or terminal.can_ask):
+        raise UsageError(
+            "cannot ask for confirmation without a terminal; use --yes to fix findings without asking"
+        )
+
+
+def _fix_named(session: Session, options: SimpleNamespace) -> Exit:
+    """Fix the findings of the last review that the command line names. Raises UsageError for an unknown id."""
+    from repoagent.review.finding import find_in, read_last
+
+    flags = {"model": options.model, "max_cost": options.max_cost, **parse_check(options)}
+    worktree, place, settings, terminal, _ = open_repository(session, flags)
+    last = read_last(place, warn=terminal.warn)
+    findings = list(dict.fromkeys(find_in(last, word) for word in options.words))
+    committed = last is not None and bool(last.head)
+    return _fix(_Fixing(worktree, settings, terminal, options, committed), findings)
+
+
+def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
+    """Fix `findings`, one edit each. A finding that cannot be fixed is reported and skipped.
+
+    Raises NothingDone without a finding to fix, and the error of the only finding.
+    """
+    from repoagent.cli.app import settle
+    from repoagent.review.fix import as_data, can_be_fixed
+
+    _require_answers(fixing.terminal, fixing.options)
+    settle(fixing.worktree, fixing.terminal)
+    todo = [finding for finding in findings if can_be_fixed(finding)]
+    if not todo:
+        raise NothingDone("nothing to fix: no finding is about lines that an edit can change")
+    done: list[FixOutcome] = []
+    failed: list[tuple[Finding, RepoagentError]] = []
+    for finding in todo:
+        fixing.terminal.note(
+            f"{finding.id}  {finding.location.path}:{finding.location.start}  {finding.title}"
+        )
+        try:
+            done.append(_fix_one(fixing, finding))
+        except RepoagentError as error:
+            if len(todo) == 1:
+                raise
+            failed.append((finding, error))
+            fixing.terminal.warn(f"could not fix {finding.id}: {error}")
+    if fixing.options.as_json:
+        rest = [{"id": finding.id, "outcome": "failed", "reason": str(error)} for finding, error in failed]
+        content = {"version": 1, "fixes": [*map(dict, map(as_data, done)), *rest]}
+        fixing.terminal.done(json.dumps(content, indent=2) + "\n")
+    landed = [fixed for fixed in done if fixed.landed is not None]
+    if landed and not fixing.committed:
+        fixing.terminal.note("the fixes are in the work tree; review them, then `git add` them")
+    if failed and not landed:
+        return failed[0][1].exit_code
+    return Exit.DONE if len(landed) == len(todo) else Exit.NOTHING
+
+
+def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
+    from repoagent.cli.ui.confirm import TerminalInterface
+    from repoagent.cli.ui.outcome import show_landed
+    from repoagent.edit.request import EditRequest
+    from repoagent.git.transaction.results import Options
+    from repoagent.review.fix import ask_for_edit, commit_suggestion, fix_request, suggested_change
+    from repoagent.tasks.check import check_of
+
+    worktree, settings, terminal = fixing.worktree, fixing.settings, fixing.terminal
+    template = EditRequest(
+        "", (), check=check_of(settings), parse_check=settings.switch("edit.parse_check"),
+        sensitive=settings.texts("edit.sensitive"),
+        commit=Options(no_commit=not fixing.committed),
+    )  # fmt: skip
+    change = suggested_change(worktree, finding)
+    with terminal.working("fixing") as working:
+        ui = TerminalInterface(
+            terminal, working, yes=fixing.options.yes, commits=fixing.committed, model=change is None
+        )
+        if change is not None:
+            fixed = commit_suggestion(worktree, finding, change, template, settings, ui=ui)
+        else:
+            request = fix_request(worktree, finding, template)
+            fixing.ready = _ready(fixing)
+            fixed = ask_for_edit(worktree, finding, request, settings, ui=ui, ready=fixing.ready)
+    if fixing.options.as_json:
+        return fixed
+    if fixed.landed is not None:
+        show_landed(fixed.landed, terminal, fixed.model or "as suggested", ui.said)
+    elif not ui.answered:
+        terminal.note(fixed.answer.strip())
+    return fixed
+
+
+def _ready(fixing: _Fixing) -> ModelSetup:
+    """The model for edits, opened once; `max_turns` limits each fix."""
+    from dataclasses import replace
+
+    from repoagent.edit.model_setup import model_setup
+
+    options = fixing.options
+    ready = fixing.ready or model_setup(fixing.settings, options.record, options.reply, fixing.terminal.warn)
+    meter = ready.meter
+    meter.limits = replace(meter.limits, turns=meter.attempts + fixing.settings.whole("max_turns"))
+    return ready

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.repository import open_repository
+from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def redo(session: Session, /, edit_id: str | None, as_json: bool) -> None:
 
 
 def _list(session: Session, *, as_json: bool) -> None:
-    from repoagent.cli.ui.sanitize import one_line, paint
-    from repoagent.cli.ui.table import columns, front
+    from repoagent.cli.ui.page import Page
+    from repoagent.cli.ui.sanitize import one_line
+    from repoagent.cli.ui.table import columns
     from repoagent.git.undo_log import list_undoable
-    from repoagent.git.worktree import layout, open_worktree
 
-    worktree = open_worktree(Path.cwd())
-    _, terminal = session.open(layout(worktree))
-    found = list_undoable(worktree)
+    repo = open_repository(session)
+    terminal, page = repo.terminal, Page.of(repo.terminal)
+    found = list_undoable(repo.worktree)
     if as_json:
         edits = [
             {
@@ -79,7 +79,7 @@ def _list(session: Session, *, as_json: bool) -> None:
             }
             for number, one in enumerate(found, start=1)
         ]
-        terminal.result(json.dumps({"version": 1, "edits": edits}, indent=2) + "\n")
+        write_json(terminal, {"edits": edits})
         return
     if not found:
         raise NothingDone("nothing to undo")
@@ -88,10 +88,8 @@ def _list(session: Session, *, as_json: bool) -> None:
         when, commit = one.edit.time[:16].replace("T", " "), (one.commit or "-")[:7].ljust(7)
         what = one_line(f"{one.subject or 'not committed'} ({', '.join(one.edit.paths)})")
         head = f"{number:>{digits}}  {when}  "
-        room = max(terminal.width - columns(head) - 9, 20) if terminal.shows else columns(what)
-        if columns(what) > room:
-            what = front(what, room - 1) + "…"
-        terminal.styled(f"{head}{paint(commit, 'yellow') if terminal.color else commit}  {what}\n")
+        room = None if page.width is None else max(page.width - columns(head) - 9, 20)
+        terminal.styled(f"{head}{page.paint(commit, 'yellow')}  {page.cut(what, room)}\n")
 
 
 def _nth(worktree: WorkTree, number: int) -> str:
@@ -112,10 +110,9 @@ def _change(
     as_json: bool,
 ) -> None:
     from repoagent.cli.app import settle
-    from repoagent.git.worktree import layout, open_worktree
 
-    worktree = open_worktree(Path.cwd())
-    _, terminal = session.open(layout(worktree))
+    repo = open_repository(session)
+    worktree, terminal = repo.worktree, repo.terminal
     settle(worktree, terminal)
     if edit_id is not None and edit_id.isdecimal():
         edit_id = _nth(worktree, int(edit_id))

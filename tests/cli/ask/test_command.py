@@ -304,7 +304,7 @@ def test_it_works_outside_of_a_repository_and_keeps_nothing(tmp_path: Path, ask:
     folder.mkdir()
     (folder / "a.md").write_text("words\n")
     done = ask("what?", "a.md", echo.option, "--json", cwd=folder)
-    assert done.code == 0 and done.json["sent"] is None
+    assert done.code == 0 and done.json["saved_request"] is None
     assert [path.name for path in folder.iterdir()] == ["a.md"]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
-from repoagent.cli.commands.review_report import Brief, Page, lines, show
+from repoagent.cli.commands.review_report import Brief, show
+from repoagent.cli.commands.review_report import lines as lines_at
+from repoagent.cli.ui.page import Page
 from repoagent.cli.ui.sanitize import clean, display_width
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.review.finding import Evidence, Level, Location, Report, Suggestion
@@ -19,8 +22,11 @@ NOW = 1_700_000_000 + 86_400 * 3
 PAINT = re.compile("\x1b\\[[0-9;]*m")
 
 
+lines = partial(lines_at, now=NOW)
+
+
 def page(width: int | None = None, *, color: bool = False, ascii: bool = False) -> Page:
-    return Page(width, color, ascii, NOW)
+    return Page(width, color, ascii)
 
 
 def text(given: Report, how: Page | None = None) -> str:
