@@ -148,8 +148,6 @@ SERVERS = Provider(
     "/",
     "providers.endpoints:ServerBackend",
     "openai/NAME, ollama/NAME",
-    extra="openai",
-    requires=("openai",),
 )
 SDKS = tuple(dict.fromkeys(provider.sdk for provider in PROVIDERS.values() if provider.sdk))
 

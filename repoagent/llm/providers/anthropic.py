@@ -1,25 +1,7 @@
-"""Images and PDFs as blocks of the Messages API, and how much of them it takes.
+"""Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI.
 
-A request as the blocks of the Messages API: text, cache breakpoints, images and PDFs; thinking and calls of tools
-that are sent back.
-
-Whether there is anything that the `anthropic` package could take for credentials, said without importing it.
-
-The package looks for a key or a token in the environment, then for a profile, an identity of the workload, and last for
-a file of its own command in a folder of settings. Only where there is no trace of any of these is the answer certain,
-so a variable of its family that is not known here counts as one.
-
-The clients of the `anthropic` package: made once, and early, in a thread.
-
-Its import takes about a second of CPU time (3,300 modules, all loaded by the package's `__init__`, so no public
-name comes without them). It starts first, while the main thread waits for git and reads files; and before it the
-connection is opened, whose handshakes are over when it is done.
-
-Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI.
-
-The import of the package takes more than a second of CPU time: see `client.preload`.
-
-Whether Claude can be reached, without a call that is paid for.
+The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a thread while the main
+thread waits for git and reads files, after the connection is opened (see `AnthropicBackend.preload`).
 """
 
 from __future__ import annotations
@@ -27,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import threading
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -52,64 +33,179 @@ from repoagent.llm.model import (
     Reply,
     Request,
     Retryable,
+    Usage,
     Wishes,
     wire_text,
 )
 from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 from repoagent.llm.providers import anthropic_clouds as clouds
-from repoagent.llm.providers.anthropic_clouds import CREDENTIAL_VARIABLES, missing
-from repoagent.llm.providers.anthropic_stream import (
-    StreamedReply,
-    no_connection,
-    no_key,
-    not_messages_api,
-    rejected,
-    stop_when_silent,
-)
+from repoagent.llm.providers.anthropic_clouds import Api, api_of
+from repoagent.llm.providers.anthropic_stream import StreamedReply, stop_when_silent
 from repoagent.llm.providers.errors import (
     CONNECT_SECONDS,
+    MODEL_ADVICE,
+    STATUS_OF,
+    Rejection,
     brief,
     broken_stream,
     causes,
     in_background,
     new_http_client,
     open_early,
+    unreachable,
     unusable_key,
     with_attached,
     without_gc,
 )
 
 if TYPE_CHECKING:
-    from anthropic.types import DocumentBlockParam, ImageBlockParam
+    import anthropic
+    import httpx2
+    from anthropic import Anthropic
+    from anthropic.types import (
+        CacheControlEphemeralParam,
+        DocumentBlockParam,
+        ImageBlockParam,
+        MessageParam,
+        TextBlockParam,
+        ToolParam,
+        ToolResultBlockParam,
+    )
 
     from repoagent.config.settings import Settings
     from repoagent.llm.media import Media
 
-_LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages go into one request
-_TITLE = 200  # characters
+    Block = TextBlockParam | ImageBlockParam | DocumentBlockParam | ToolResultBlockParam
+    Client = Anthropic | clouds.CloudClient
 
-# As of platform.claude.com in 2026, "Vision", "PDF support" and "API overview", and for the clouds their own lower
-# limits on a request. An image of more bytes is refused by its size in base64, which counts in units of 1,024.
+Platform = Literal["anthropic", "bedrock", "vertex"]
+
+BREAKPOINTS = 4  # of the prompt cache, in one request
+THINKING_TOKENS = 32_000  # thinking counts against `max_tokens` and must not use up the reply
+MUTE = 10  # times `read_seconds`: how long a server may only ping, as it does while a model thinks
+_LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages fit into one request
+_TITLE = 200  # characters
+# As of platform.claude.com in 2026, "Vision", "PDF support" and "API overview", and the lower limits of the clouds on a
+# request. The size of an image counts in base64 and in units of 1,024.
 _IMAGE_BYTES = {"anthropic": 10 * 1024 * 1024, "bedrock": 5 * 1024 * 1024, "vertex": 5 * 1024 * 1024}
 _REQUEST_BYTES = {"anthropic": 32_000_000, "bedrock": 20_000_000, "vertex": 30_000_000}
 
 
 def media_limits(platform: Platform, context_tokens: int | None) -> MediaLimits:
-    """What the models of a platform take at once, by the window of the one that is asked."""
-    many = context_tokens is None or context_tokens >= _LONG_WINDOW
+    """What the models of a platform take at once, by the window of the model."""
+    is_long = context_tokens is None or context_tokens >= _LONG_WINDOW
     return MediaLimits(
         image_bytes=_IMAGE_BYTES[platform],
         request_bytes=_REQUEST_BYTES[platform],
-        images=600 if many else 100,
+        images=600 if is_long else 100,
         side=8000,
         many=20,
         many_side=2000,
-        pages=600 if many else 100,
+        pages=600 if is_long else 100,
     )
 
 
+@dataclass(frozen=True)
+class Prompt:
+    """What is sent. `prefix` is a hash of all of it but the cache breakpoints; `sent_back` has the prefixes of the
+    replies whose thinking is included."""
+
+    system: list[TextBlockParam]
+    tools: list[ToolParam]
+    messages: list[MessageParam]
+    prefix: str
+    sent_back: frozenset[str]
+
+
+def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
+    """The request for the model `spec`, with the last four of its cache breakpoints: the longest prefix is worth most.
+
+    A reply is sent as its blocks where they are still valid. A signature is bound to the model and to everything before
+    it, so an edited or omitted turn makes text of all later thinking; so does a prefix in `refused`.
+    """
+    system = _text_blocks(request.system, cache)
+    tools: list[ToolParam] = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+        for tool in request.tools
+    ]
+    digest = sha256(json.dumps([_uncached(system), tools]).encode())
+    messages: list[MessageParam] = []
+    blocks: list[Any] = [*system]
+    sent_back: set[str] = set()
+    calls: list[str] = []  # that the next message answers
+    for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
+        reply = message.blocks
+        is_valid = (
+            reply is not None
+            and reply.spec == spec
+            and reply.prefix in {"", digest.hexdigest()} - set(refused)
+            and _is_answered(reply, following, bool(tools))
+        )
+        if reply is not None and is_valid:
+            calls = [call for call, _ in reply.calls]
+            content = [cast("Block", {**item}) for item in reply.items]
+            sent_back.update({reply.prefix} - {""})
+        else:
+            content = _content(message.parts, cache, calls)
+            calls = []
+        blocks += content
+        digest.update(json.dumps([message.role, _uncached(content)]).encode())
+        messages.append(cast("MessageParam", {"role": message.role, "content": content}))
+    for block in [block for block in blocks if "cache_control" in block][:-BREAKPOINTS]:
+        del block["cache_control"]
+    return Prompt(system, tools, messages, digest.hexdigest(), frozenset(sent_back))
+
+
+def _is_answered(blocks: Blocks, following: Message | None, has_tools: bool) -> bool:
+    """Whether each call has its result in the next message; the API rejects a call without."""
+    calls = [call for call, _ in blocks.calls]
+    answers = [part.answers for part in following.parts if part.answers] if following else []
+    return not calls or (has_tools and sorted(calls) == sorted(answers))
+
+
+def _uncached(blocks: Sequence[Any]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
+
+
+def _content(parts: tuple[Part, ...], cache: str, calls: Collection[str]) -> list[Block]:
+    """The blocks of a message: the results of `calls` first, then text, each with its attachment after it."""
+    results = [part for part in parts if part.answers in calls]
+    content: list[Block] = []
+    for part in results:
+        result: list[TextBlockParam | ImageBlockParam | DocumentBlockParam] = [
+            {"type": "text", "text": wire_text(observation_text(part.text))}
+        ]
+        if part.media is not None:
+            result.append(media_block(part.media))
+        content.append(
+            {
+                "type": "tool_result",
+                "tool_use_id": part.answers,
+                "content": result,
+                "is_error": part.failed,
+            }
+        )
+    texts: list[Part] = []
+    for part in parts:
+        if part in results:
+            continue
+        if part.media is None:
+            texts.append(part)
+            continue
+        content += _text_blocks((*texts, Part(part.text)), cache)
+        block = media_block(part.media)
+        if part.cache and cache != "off":
+            block["cache_control"] = _cache_control(cache)
+        content.append(block)
+        texts = []
+    content += _text_blocks(texts, cache)
+    if results and cache != "off" and parts[-1].cache:  # the last part may not be the last block
+        content[-1]["cache_control"] = _cache_control(cache)
+    return content
+
+
 def media_block(media: Media) -> ImageBlockParam | DocumentBlockParam:
-    """The block that holds `media`."""
+    """The block that contains `media`."""
     data = b64encode(media.data).decode("ascii")
     if media.type != "application/pdf":
         return {"type": "image", "source": {"type": "base64", "media_type": media.type, "data": data}}
@@ -122,131 +218,12 @@ def media_block(media: Media) -> ImageBlockParam | DocumentBlockParam:
     return block
 
 
-if TYPE_CHECKING:
-    from anthropic.types import (
-        CacheControlEphemeralParam,
-        DocumentBlockParam,
-        ImageBlockParam,
-        MessageParam,
-        TextBlockParam,
-        ToolParam,
-        ToolResultBlockParam,
-    )
-
-    Block = TextBlockParam | ImageBlockParam | DocumentBlockParam | ToolResultBlockParam
-
-BREAKPOINTS = 4  # of the prompt cache, in one request
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """What is sent. `prefix` is a hash of all of it but the cache breakpoints; `sent_back` has the prefixes of the
-    replies whose thinking is in it."""
-
-    system: list[TextBlockParam]
-    tools: list[ToolParam]
-    messages: list[MessageParam]
-    prefix: str
-    sent_back: frozenset[str]
-
-
-def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
-    """The request for the model `spec`, with the last four of the cache breakpoints asked for: the longest prefix is
-    worth most.
-
-    A reply is sent as its blocks where they still hold. A signature is bound to the model and to everything before it,
-    so a turn that was edited or left out makes text of all that was thought after it; so does a prefix in `refused`.
-    """
-    system = _blocks(request.system, cache)
-    tools: list[ToolParam] = [
-        {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-        for tool in request.tools
-    ]
-    known = sha256(json.dumps([_unmarked(system), tools]).encode())
-    messages: list[MessageParam] = []
-    every: list[Any] = [*system]
-    sent_back: set[str] = set()
-    live: frozenset[str] = frozenset()  # ids of calls that the next message answers
-    for message, after in zip(request.messages, (*request.messages[1:], None), strict=True):
-        blocks = message.blocks
-        if (
-            blocks is not None
-            and blocks.spec == spec
-            and blocks.prefix in {"", known.hexdigest()} - set(refused)
-            and _answered(blocks, after, bool(tools))
-        ):
-            live = frozenset(call for call, _ in blocks.calls)
-            content = [cast("Block", {**item}) for item in blocks.items]
-            sent_back.update({blocks.prefix} - {""})
-        else:
-            content = _content(message.parts, cache, live)
-            live = frozenset()
-        every += content
-        known.update(json.dumps([message.role, _unmarked(content)]).encode())
-        messages.append(
-            {"role": "user", "content": content}
-            if message.role == "user"
-            else {"role": "assistant", "content": content}
-        )
-    for block in [block for block in every if "cache_control" in block][:-BREAKPOINTS]:
-        del block["cache_control"]
-    return Prompt(system, tools, messages, known.hexdigest(), frozenset(sent_back))
-
-
-def _answered(blocks: Blocks, after: Message | None, has_tools: bool) -> bool:
-    """Whether each call has its result in the next message; the API takes no call without."""
-    calls = [call for call, _ in blocks.calls]
-    answers = [part.answers for part in after.parts if part.answers] if after else []
-    return not calls or (has_tools and sorted(calls) == sorted(answers))
-
-
-def _unmarked(blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
-
-
-def _content(parts: tuple[Part, ...], cache: str, live: Collection[str]) -> list[Block]:
-    """The blocks of a message: first the results of the calls `live`, then the rest."""
-    results = [part for part in parts if part.answers in live]
-    content: list[Block] = [
-        *map(_result, results),
-        *_user_content(tuple(p for p in parts if p not in results), cache),
-    ]
-    if results and cache != "off" and parts[-1].cache:  # what was last need not be now
-        content[-1]["cache_control"] = _cache_control(cache)
-    return content
-
-
-def _result(part: Part) -> ToolResultBlockParam:
-    text = wire_text(observation_text(part.text))
-    content: list[TextBlockParam | ImageBlockParam | DocumentBlockParam] = [{"type": "text", "text": text}]
-    if part.media is not None:
-        content.append(media_block(part.media))
-    return {"type": "tool_result", "tool_use_id": part.answers, "content": content, "is_error": part.failed}
-
-
-def _user_content(parts: tuple[Part, ...], cache: str) -> list[Block]:
-    """Text, and after the text of its part what is attached to it."""
-    content: list[Block] = []
-    texts: list[Part] = []
-    for part in parts:
-        if part.media is None:
-            texts.append(part)
-            continue
-        content += _blocks((*texts, Part(part.text)), cache)
-        block = media_block(part.media)
-        if part.cache and cache != "off":
-            block["cache_control"] = _cache_control(cache)
-        content.append(block)
-        texts = []
-    return [*content, *_blocks(tuple(texts), cache)]
-
-
 def _cache_control(cache: str) -> CacheControlEphemeralParam:
     return {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
 
 
-def _blocks(parts: tuple[Part, ...], cache: str) -> list[TextBlockParam]:
-    """Text blocks; the API rejects blank ones, so those join their neighbour."""
+def _text_blocks(parts: Sequence[Part], cache: str) -> list[TextBlockParam]:
+    """Text blocks; the API rejects blank ones, so those join their neighbor."""
     blocks: list[TextBlockParam] = []
     blank = ""
     for part in parts:
@@ -263,7 +240,7 @@ def _blocks(parts: tuple[Part, ...], cache: str) -> list[TextBlockParam]:
     return blocks
 
 
-# Variables of Anthropic's that are set by many and let nobody in.
+# Variables of Anthropic's that many users set and that are not credentials.
 _NO_CREDENTIALS = frozenset(
     f"ANTHROPIC_{name}"
     for name in (
@@ -271,171 +248,124 @@ _NO_CREDENTIALS = frozenset(
         *("LOG", "MODEL", "SMALL_FAST_MODEL", "VERTEX_PROJECT_ID", "BETAS"),
     )
 )
+_PROFILES = Path(".config", "anthropic")  # below the home folder; ANTHROPIC_CONFIG_DIR moves it
 
 
 def may_have_credentials() -> bool:
-    """Whether the package may find credentials. Where this is false, it finds none."""
+    """Whether the package may find a key, a token, a profile or an identity. False only where it finds none: an
+    unknown variable of its family counts, and so does a home folder that cannot be determined."""
     for name, value in os.environ.items():
         if value and name.startswith("ANTHROPIC_") and name not in _NO_CREDENTIALS:
             return True
     try:
-        folder = _folder()
+        folder = Path.home() / _PROFILES
         return any(os.path.lexists(folder / name) for name in ("active_config", "configs"))
-    except RuntimeError:  # nobody knows where home is
+    except RuntimeError:
         return True
 
 
 def has_profile() -> bool:
-    """Whether the profile that the package would take without being told to is there."""
+    """Whether the package's default profile exists."""
     try:
-        folder = _folder()
-        named = (folder / "active_config").read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        named = ""
+        folder = Path.home() / _PROFILES
+        active = folder / "active_config"
+        name = active.read_text(encoding="utf-8").strip() if active.exists() else ""
     except (OSError, RuntimeError, UnicodeDecodeError):
         return False
-    return (folder / "configs" / f"{named or 'default'}.json").is_file()
+    return (folder / "configs" / f"{name or 'default'}.json").is_file()
 
 
-def _folder() -> Path:
-    """Where its profiles are (ANTHROPIC_CONFIG_DIR moves it, and is a sign itself)."""
-    if sys.platform == "win32":
-        roaming = os.environ.get("APPDATA")
-        return (Path(roaming) if roaming else Path.home() / "AppData" / "Roaming") / "Anthropic"
-    return Path.home() / ".config" / "anthropic"
-
-
-if TYPE_CHECKING:
-    import httpx2
-    from anthropic import Anthropic, AnthropicBedrock, AnthropicBedrockMantle, AnthropicVertex
-
-    Client = Anthropic | AnthropicBedrock | AnthropicBedrockMantle | AnthropicVertex
-
-Platform = Literal["anthropic", "bedrock", "vertex"]
-Api = Literal["anthropic", "bedrock", "mantle", "vertex"]  # Bedrock has two: see `door_of`
-
-_BARE = re.compile(r"anthropic\.claude(-(?!v\d)\w+)+")
-_SETTINGS = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
-
+_CLIENT_VARIABLES = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
 _lock = threading.Lock()
 _clients: dict[tuple[Api, frozenset[tuple[str, str]]], Client] = {}
 
 
-def api_of(platform: Platform, name: str) -> Api:
-    """Bedrock serves inference profiles (`us.anthropic.…`, an ARN) and models with a revision (`…-v1:0`) by its
-    InvokeModel API, and models by their bare name (`anthropic.claude-opus-5`) by a Messages API of its own. Who
-    has set an address for the first means that one."""
-    if platform == "bedrock" and not os.environ.get("ANTHROPIC_BEDROCK_BASE_URL"):
-        return "mantle" if _BARE.fullmatch(name) else platform
-    return platform
-
-
-def preload(platform: Platform = "anthropic", name: str = "") -> None:
-    """Import the SDK and open a connection in a thread, while the caller does something else.
-
-    Says nothing when that fails: the first call will, in words that fit.
-    """
-    door = api_of(platform, name)
-    in_background(lambda: _warm(door), "anthropic-preload")
-
-
-def _warm(door: Api) -> None:
-    with suppress(ModelError):
-        connect(door)
-
-
-def connect(door: Api = "anthropic") -> Client:
-    """The client for what the environment says now, made once. Raises ModelError when no key is found."""
-    settings = frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
+def connect(api: Api = "anthropic") -> Client:
+    """The client for the environment as it is now, made once. Raises ModelError when there is no key."""
+    settings = frozenset(item for item in os.environ.items() if item[0].startswith(_CLIENT_VARIABLES))
     with _lock:  # held by the thread of `preload` until it has imported
-        if (door, settings) not in _clients:
+        if (api, settings) not in _clients:
             with without_gc():
-                _clients[door, settings] = _new_client(door)
-        return _clients[door, settings]
+                _clients[api, settings] = _new_client(api)
+        return _clients[api, settings]
 
 
-def _new_client(door: Api) -> Client:
-    if door == "anthropic":
-        return _new_first_party()
-    from repoagent.llm.providers.anthropic_clouds import new_client, refuse_missing
-
-    refuse_missing(door)
-    http = new_http_client()
-    client = new_client(door, http)
-    open_early(http, str(client.base_url))
-    return client
-
-
-def _new_first_party() -> Anthropic:
+def _new_client(api: Api) -> Client:
+    if api != "anthropic":
+        if sentence := clouds.missing("bedrock" if api == "mantle" else api):
+            raise ModelError(sentence)
+        http = new_http_client()
+        client = clouds.new_client(api, http)
+        open_early(http, str(client.base_url))
+        return client
     if not may_have_credentials():
-        raise no_key()  # before the import: a hook or an edit that can't be should not take long to say so
+        raise _no_key()  # before the import: a hook or an edit without a key should fail quickly
     http = new_http_client()
-    address = _address()
-    if address is not None:
+    address = os.environ.get("ANTHROPIC_BASE_URL")
+    if address is None and (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
+        address = "https://api.anthropic.com"
+    if address is not None:  # else a profile may set it, which only the SDK reads
         open_early(http, address)
     import anthropic
     import httpx2
 
     try:
-        client = anthropic.Anthropic(http_client=http, max_retries=0)  # call.py retries
+        first_party = anthropic.Anthropic(http_client=http, max_retries=0)  # `client.complete` retries
     except httpx2.InvalidURL as error:
         raise ModelError(
             f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
         ) from error
-    except anthropic.AnthropicError as error:  # a profile that can't be read
-        raise no_key(str(error)) from error
-    if client.api_key is None and client.auth_token is None and client.credentials is None:
-        raise no_key()
-    if any(map(unusable_key, secrets_of(client))):
-        raise no_key(
+    except anthropic.AnthropicError as error:  # an unreadable profile
+        raise _no_key(str(error)) from error
+    if not any((first_party.api_key, first_party.auth_token, first_party.credentials)):
+        raise _no_key()
+    if any(map(unusable_key, secrets_of(first_party))):
+        raise _no_key(
             "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN contains a line break or another invalid character"
         )
-    return client
+    return first_party
 
 
-def _address() -> str | None:
-    """Where the SDK will send requests; None where a profile may say so, which only the SDK reads."""
-    address = os.environ.get("ANTHROPIC_BASE_URL")
-    if address is None and any(map(os.environ.get, ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"))):
-        return "https://api.anthropic.com"
-    return address
+def _no_key(detail: str = "") -> ModelError:
+    return ModelError(f"no key for Anthropic's models{f' ({detail})' if detail else ''}. {MODEL_ADVICE}")
 
 
 def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[str]:
-    """What must stand in no message: the keys of `client`, and what `request` was signed or let in with."""
-    held = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+    """What no message may contain: the keys of `client`, and the credentials and signatures of `request`."""
     sent = request.headers if request is not None else {}
-    carried = [sent.get(name, "").strip() for name in ("x-api-key", "x-amz-security-token", "authorization")]
-    whole = [*held, *carried, carried[-1].removeprefix("Bearer ")]
-    return [secret for secret in whole if isinstance(secret, str) and secret]
+    headers = [sent.get(name, "").strip() for name in ("x-api-key", "x-amz-security-token", "authorization")]
+    keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+    return [
+        secret
+        for secret in (*keys, *headers, headers[-1].removeprefix("Bearer "))
+        if isinstance(secret, str) and secret
+    ]
 
 
-THINKING_ROOM = 32_000  # tokens; thinking counts against `max_tokens` and must not eat up the reply
-MUTE = 10  # times `read_seconds`: how long a server may do nothing but ping, as it does while a model thinks
 _THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
+_TOO_LONG = ("prompt is too long", "context limit", "context window", "maximum context")
+_SPENT = ("contract_spend_limit_reached", "enforced_spend_limit_reached")  # a 429 that waiting does not end
 
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """`name` as the platform knows it. Raises UsageError for an effort that no model has."""
+    """`name` as the platform knows it. `refused` has prefixes whose thinking the server rejects. Raises UsageError for
+    an effort that no model has."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float = 120.0  # without a byte; a server that thinks sends pings
     platform: Platform = "anthropic"
-    refused: set[str] = field(
-        default_factory=set, compare=False, repr=False
-    )  # thinking it does not take back
+    refused: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         refuse_unknown_effort(self.wishes.effort)
 
     @property
     def takes(self) -> frozenset[str]:
-        """The fields of `Wishes` that the model of this name has a use for."""
-        has = {"stop", "cache", "tools", *(["effort"] if catalog.effort_of(self.name, "low") else [])}
-        return frozenset(has if thinks(self.name) else has | {"temperature"}) - {*self.ignored()}
+        names = {"stop", "cache", "tools", *(["effort"] if catalog.effort_of(self.name, "low") else [])}
+        return frozenset(names if thinks(self.name) else names | {"temperature"}) - {*self.ignored()}
 
     @property
     def spec(self) -> str:
@@ -446,17 +376,24 @@ class AnthropicModel:
         return catalog.context_tokens(self.name)
 
     def ignored(self) -> tuple[str, ...]:
-        """The names of wishes that are set and that this model can't be told."""
-        told = _supported_wishes(self)
-        wishes = ("effort", "temperature", "stop")
-        return tuple(wish for wish in wishes if getattr(told, wish) != getattr(self.wishes, wish))
+        """The names of wishes that are set and that this model does not support."""
+        supported, names = self._supported_wishes(), ("effort", "temperature", "stop")
+        return tuple(name for name in names if getattr(supported, name) != getattr(self.wishes, name))
+
+    def _supported_wishes(self) -> Wishes:
+        return replace(
+            self.wishes,
+            effort=catalog.effort_of(self.name, self.wishes.effort),
+            temperature=None if thinks(self.name) else self.wishes.temperature,
+            stop=tuple(text for text in self.wishes.stop if text.strip()),  # the API rejects blank ones
+        )
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
         refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
         received = StreamedReply(request.tools)
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
-        for piece in self._pieces(request, prompt, received):
+        for piece in self._stream(request, prompt, received):
             if piece:
                 on_text(piece)
         reply = received.reply(request, self.platform, self.spec, prompt.prefix)
@@ -464,30 +401,23 @@ class AnthropicModel:
             raise Retryable("the reply broke off: the server ended it early", usage=received.usage(request))
         return reply
 
-    def _pieces(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
-        """The text of the reply, as it comes. A generator, so that what `on_text` raises is not taken for a
-        failure of the server."""
-        door = api_of(self.platform, self.name)
-        client = connect(door)
+    def _stream(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
+        """The text of the reply. A generator, so that an exception of `on_text` does not count as the server's."""
+        api = api_of(self.platform, self.name)
+        client = connect(api)
         import anthropic
 
-        told, effort = _supported_wishes(self), catalog.effort_of(self.name, self.wishes.effort)
-        stop = (*told.stop, *request.stop)
+        wishes = self._supported_wishes()
         with (
-            _model_errors(self, door, client, request, received, sent_back=prompt.sent_back),
+            self._errors(api, client, request, received, prompt.sent_back),
             client.messages.create(
                 stream=True,
-                model=self.name,
-                system=prompt.system or anthropic.omit,
-                tools=prompt.tools or anthropic.omit,
-                messages=prompt.messages,
-                max_tokens=request.max_output_tokens + (THINKING_ROOM if thinks(self.name) else 0),
-                thinking={"type": "adaptive"} if thinks(self.name) else anthropic.omit,
-                output_config={"effort": effort} if effort else anthropic.omit,
-                stop_sequences=stop or anthropic.omit,
-                # the SDK has no parameter for it any more, since current models take none
-                extra_body=None if told.temperature is None else {"temperature": told.temperature},
-                timeout=anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
+                max_tokens=request.max_output_tokens + (THINKING_TOKENS if thinks(self.name) else 0),
+                output_config={"effort": cast("Any", wishes.effort)} if wishes.effort else anthropic.omit,
+                stop_sequences=(*wishes.stop, *request.stop) or anthropic.omit,
+                # the SDK has no parameter for it, since current models take none
+                extra_body=None if wishes.temperature is None else {"temperature": wishes.temperature},
+                **self._arguments(prompt),
             ) as events,
         ):
             kind = events.response.headers.get("content-type", _STREAMS[0])
@@ -501,93 +431,115 @@ class AnthropicModel:
                         yield received.take(event)
                 except (AttributeError, TypeError) as error:
                     raise anthropic.AnthropicError(f"malformed event: {error}") from error
-                except clouds.stream_errors(door) as error:
+                except clouds.stream_errors(api) as error:
                     raise broken_stream(error, self.read_seconds, received.usage(request)) from error
 
     def count_tokens(self, request: Request) -> int | None:
-        """How many tokens the input of `request` is, by the server's count; None where it does not count. Raises
-        ModelError when it can't be asked."""
-        door = api_of(self.platform, self.name)
-        if door == "bedrock":
+        """The number of input tokens of `request` by the server's count; None where it does not count. Raises
+        ModelError when the server cannot be reached."""
+        api = api_of(self.platform, self.name)
+        if api == "bedrock":
             return None
-        client = connect(door)
+        client = connect(api)
         import anthropic
 
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
         try:
-            with _model_errors(self, door, client, request, StreamedReply()):
-                counted = client.messages.count_tokens(
-                    model=self.name,
-                    system=prompt.system or anthropic.omit,
-                    tools=prompt.tools or anthropic.omit,
-                    messages=prompt.messages,
-                    thinking={"type": "adaptive"} if thinks(self.name) else anthropic.omit,
-                    timeout=anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
-                )
+            with self._errors(api, client, request, StreamedReply()):
+                count = client.messages.count_tokens(**self._arguments(prompt))
         except ModelError as error:
             cause = error.__cause__
             if isinstance(cause, anthropic.APIStatusError) and cause.status_code in {400, 404, 405, 501}:
                 return None
             raise
-        tokens = getattr(counted, "input_tokens", None)
+        tokens = getattr(count, "input_tokens", None)
         return tokens if isinstance(tokens, int) else None
 
+    def _arguments(self, prompt: Prompt) -> dict[str, Any]:
+        import anthropic
 
-@contextmanager
-def _model_errors(
-    model: AnthropicModel,
-    door: Api,
-    client: Client,
-    request: Request,
-    received: StreamedReply,
-    *,
-    sent_back: frozenset[str] = frozenset(),
-) -> Iterator[None]:
-    """Turn whatever the SDK and the libraries below it raise into a ModelError. `sent_back` is that of the prompt."""
-    import anthropic
-    import httpx2
+        return {
+            "model": self.name,
+            "system": prompt.system or anthropic.omit,
+            "tools": prompt.tools or anthropic.omit,
+            "messages": prompt.messages,
+            "thinking": {"type": "adaptive"} if thinks(self.name) else anthropic.omit,
+            "timeout": anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
+        }
 
-    try:
-        yield
-    except anthropic.APIStatusError as error:
-        if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
-            model.refused.update(sent_back)  # another account's, say: the text says enough
-            raise Retryable(
-                f"{model.spec} rejects its own thinking: continuing without it", retry_after=0
+    @contextmanager
+    def _errors(
+        self,
+        api: Api,
+        client: Client,
+        request: Request,
+        received: StreamedReply,
+        sent_back: frozenset[str] = frozenset(),
+    ) -> Iterator[None]:
+        """Turn what the SDK and the libraries below it raise into a ModelError. `sent_back` is that of the prompt."""
+        import anthropic
+        import httpx2
+
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
+                self.refused.update(sent_back)  # of another account, say: the text is enough
+                raise Retryable(
+                    f"{self.spec} rejects its own thinking: continuing without it", retry_after=0
+                ) from error
+            usage, secrets = received.usage(request), secrets_of(client, error.request)
+            cloud_error = None
+            if api != "anthropic":
+                cloud_error = clouds.cloud_rejected(api, error, self.spec, usage, secrets)
+            raise with_attached(
+                cloud_error or _rejection(error, self.spec, usage, secrets).error(), request
             ) from error
-        secrets, usage = secrets_of(client, error.request), received.usage(request)
-        if door == "anthropic":
-            failed = rejected(error, model.spec, usage, secrets)
-        else:
-            failed = clouds.cloud_rejected(door, error, model.spec, usage, secrets)
-        raise with_attached(failed, request) from error
-    except anthropic.APIConnectionError as error:
-        raise no_connection(error, model.read_seconds, secrets_of(client, error.request)) from error
-    except (httpx2.HTTPError, httpx2.StreamError) as error:
-        raise broken_stream(error, model.read_seconds, received.usage(request)) from error
-    except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
-        raise no_key(str(error)) from error
-    except anthropic.AnthropicError as error:
-        raise not_messages_api(error, model.spec, secrets_of(client)) from error
-    except clouds.library_errors(door) as error:
-        raise clouds.no_credentials(door, error) from error
-    except ValueError as error:  # a name of which no address can be made
-        raise ModelError(f"cannot build a request for {model.spec} ({error})") from error
+        except anthropic.APIConnectionError as error:
+            host = error.request.url.host or str(error.request.url)
+            secrets = secrets_of(client, error.request)
+            settings = "ANTHROPIC_BASE_URL and the key"
+            raise unreachable(error, host, self.read_seconds, secrets, settings) from error
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise broken_stream(error, self.read_seconds, received.usage(request)) from error
+        except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
+            raise _no_key(str(error)) from error
+        except anthropic.AnthropicError as error:
+            message = brief(str(error), secrets_of(client))
+            raise ModelError(
+                f"the server for {self.spec} does not speak the Messages API ({message})"
+            ) from error
+        except clouds.library_errors(api) as error:
+            raise clouds.no_credentials(api, error) from error
+        except ValueError as error:  # a name that does not fit into an address
+            raise ModelError(f"cannot build a request for {self.spec} ({error})") from error
 
 
-def _supported_wishes(model: AnthropicModel) -> Wishes:
-    """What of `model.wishes` it can be told."""
-    wishes = model.wishes
-    return replace(
-        wishes,
-        effort=catalog.effort_of(model.name, wishes.effort),
-        temperature=None if thinks(model.name) else wishes.temperature,
-        stop=tuple(text for text in wishes.stop if text.strip()),  # the API rejects blank ones
+def _rejection(error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]) -> Rejection:
+    """For a status of 400 and above, or an error event in a stream; `usage` is what the attempt has cost."""
+    in_stream = error.status_code < 400
+    status = STATUS_OF.get(error.type or "", 500) if in_stream else error.status_code
+    message = brief(error.api_message or error.message, secrets)
+    return Rejection(
+        status,
+        message,
+        error.request.url.host,
+        spec,
+        key_advice="set a valid one as ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
+        name_advice=(
+            "check the name, for example anthropic/claude-sonnet-5-5, and ANTHROPIC_BASE_URL if you set it"
+        ),
+        too_long=status == 400 and any(mark in message.lower() for mark in _TOO_LONG),
+        spent=error.error_code in _SPENT,
+        headers={} if in_stream else error.response.headers,
+        usage=usage,
     )
 
 
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID")
-SECONDS = 5.0
+_KEY_VARIABLES = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID"),
+)
+_CHECK_SECONDS = 5.0
 
 
 class AnthropicBackend(Backend):
@@ -601,33 +553,31 @@ class AnthropicBackend(Backend):
         return AnthropicModel(model, options.wishes, options.seconds, self.platform)
 
     def preload(self, model: str) -> None:
-        preload(self.platform, model)
+        api = api_of(self.platform, model)
+        in_background(lambda: connect(api), "anthropic-preload")
 
     def has_credentials(self) -> bool:
         return bool(self._key_origin()) or has_profile()
 
     def check(self, settings: Settings, model: str) -> Status:
-        """A cloud is not asked: that would take its libraries, and its credentials may need the user."""
+        """A cloud is not contacted: that needs its libraries, and its credentials may need the user."""
         origin = self._key_origin()
         if self.platform != "anthropic":
-            problem = "" if origin else missing(self.platform) or "no credentials in the environment"
+            problem = "" if origin else clouds.missing(self.platform) or "no credentials in the environment"
             return Status(origin, problem, tried=False)
         key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
         if not (key or token):
-            return Status(
-                origin, "" if may_have_credentials() else "no key: set ANTHROPIC_API_KEY", tried=False
-            )
-        return Status(
-            origin,
-            _why_unreachable(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com", key, token),
-        )
+            problem = "" if may_have_credentials() else "no key: set ANTHROPIC_API_KEY"
+            return Status(origin, problem, tried=False)
+        base_url = os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
+        return Status(origin, _why_unreachable(base_url, key, token))
 
     def diagnose(self, settings: Settings, model: str) -> Diagnosis:
         if not PROVIDERS[self.name].is_installed:
             return not_installed(PROVIDERS[self.name])
         if origin := self._key_origin():
             return Diagnosis(f"key in the environment variable {origin.removeprefix('environment ')}")
-        if self.platform == "anthropic" and not (Path.home() / ".config" / "anthropic").is_dir():
+        if self.platform == "anthropic" and not (Path.home() / _PROFILES).is_dir():
             return Diagnosis("no key", "set ANTHROPIC_API_KEY")
         return Diagnosis("credentials of its own tools, not checked")
 
@@ -635,10 +585,10 @@ class AnthropicBackend(Backend):
         return media_limits(self.platform, context)
 
     def _key_origin(self) -> str:
-        """Where the credentials most likely come from, "" where nothing tells."""
-        names = KEYS if self.platform == "anthropic" else CREDENTIAL_VARIABLES[self.platform]
-        found = next((name for name in names if os.environ.get(name)), "")
-        return f"environment {found}" if found else ""
+        """Where the credentials most likely come from, "" where there is no evidence."""
+        names = clouds.CREDENTIAL_VARIABLES.get(self.platform, _KEY_VARIABLES)
+        variable = next((name for name in names if os.environ.get(name)), "")
+        return f"environment {variable}" if variable else ""
 
 
 def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
@@ -646,19 +596,17 @@ def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
 
     headers = {"anthropic-version": "2023-06-01"}
     headers |= {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
-    secrets = [secret for secret in (key, token) if secret]
     try:
         with new_http_client() as http:
-            answer = http.get(f"{base_url.rstrip('/')}/v1/models?limit=1", headers=headers, timeout=SECONDS)
+            url = f"{base_url.rstrip('/')}/v1/models?limit=1"
+            response = http.get(url, headers=headers, timeout=_CHECK_SECONDS)
     except (ModelError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         host = base_url.partition("://")[2].partition("/")[0] or base_url
-        return brief(f"cannot reach {host} ({_without_number(list(causes(error))[-1])})", secrets)
-    if answer.status_code in {401, 403}:
-        return f"{answer.url.host} rejected the key"
-    # Gateways need not list their models: that they answer at all is enough.
-    failing = answer.status_code >= 500 and answer.status_code != 501
-    return f"{answer.url.host} fails ({answer.status_code})" if failing else ""
-
-
-def _without_number(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error)
+        cause = list(causes(error))[-1]
+        reason = getattr(cause, "strerror", None) or cause
+        return brief(f"cannot reach {host} ({reason})", [secret for secret in (key, token) if secret])
+    if response.status_code in {401, 403}:
+        return f"{response.url.host} rejected the key"
+    # Gateways need not list their models: any other response is enough.
+    failing = response.status_code >= 500 and response.status_code != 501
+    return f"{response.url.host} fails ({response.status_code})" if failing else ""

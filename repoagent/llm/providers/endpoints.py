@@ -1,25 +1,27 @@
-"""An endpoint: where a provider's models are reached, and with which key.
+"""Servers that speak OpenAI's protocol: where each is, with which key, and what it says of its models.
 
-From a provider's name to its endpoint and key: the ready ones of endpoints.toml, and the user's own.
+The known ones are rows of endpoints.toml; `[providers.NAME]` of the user's configuration changes or adds one.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.provider import SERVERS, Backend, Diagnosis, ModelOptions, Status, not_installed
+from repoagent.llm.provider import Backend, Diagnosis, ModelOptions, Status
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -29,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How `NAME/model` is reached through an OpenAI-compatible server.
+    """How `NAME/model` is reached.
 
-    base_url: up to and with `/v1`. key_variables: environment variables, the first that is set has the key;
-    () where none is needed. key_command: a program that prints it (a password manager), asked when no variable
-    is set. local: a server on this machine, which needs no key. traits: what it has beyond the common protocol,
-    see endpoints.toml.
+    base_url: up to and with `/v1`. key_variables: environment variables, the first that is set has the key; () where
+    none is needed. key_command: a program that prints the key (a password manager), run when no variable is set.
+    local: a server on this machine, which needs no key. traits: deviations from the common protocol, see
+    endpoints.toml. socket: the Unix socket to connect to instead of the host.
     """
 
     name: str
@@ -43,11 +45,27 @@ class Endpoint:
     key_command: str = ""
     local: bool = False
     traits: frozenset[str] = frozenset()
+    socket: str = ""
+
+    @property
+    def address(self) -> str:
+        """The URL for messages."""
+        return display_address(self.base_url)
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether a call without a key is pointless."""
+        uses_key = bool(self.key_variables or self.key_command)
+        return uses_key and not self.local and "key_optional" not in self.traits
+
+    def hint(self, kind: str) -> str:
+        """`key_page`, `start`, `get` or `address_variable` of a known server, else ""."""
+        return str(_known().get(self.name, {}).get(kind, ""))
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key and where it came from ("environment OPENAI_API_KEY", "command pass show openai"). Never shown."""
+    """A key and its origin ("environment OPENAI_API_KEY", "command pass show openai"). Its repr hides it."""
 
     secret: str
     origin: str
@@ -57,48 +75,60 @@ class Key:
 
 
 TRAITS = frozenset(
-    {
-        "breakpoints",
-        "cost",
-        "grammar",
-        "key_optional",
-        "lmstudio_api",
-        "max_completion_tokens",
-        "no_gif",
-        "no_webp",
-        "ollama_api",
-        "pdf",
-        "pdf_as_text",
-        "props",
-        "reasoning_object",
-        "responses",
-        "truncates",
+    (
+        *(
+            "breakpoints",
+            "cost",
+            "grammar",
+            "key_optional",
+            "lmstudio_api",
+            "max_completion_tokens",
+            "no_gif",
+        ),
+        *(
+            "no_webp",
+            "ollama_api",
+            "pdf",
+            "pdf_as_text",
+            "props",
+            "reasoning_object",
+            "responses",
+            "truncates",
+        ),
         "usage_unasked",
-    }
+    )
 )
-KEY_SECONDS = 30.0  # a password manager may ask for a finger or a PIN
+KEY_SECONDS = 30.0  # a password manager may ask for a fingerprint or a PIN
+_USER_KEYS = ("base_url", "api_key_env", "api_key_command", "traits")
+_LARGEST = 32_000_000  # bytes of a response; OpenRouter's list of models has about one million
 
-_OWN = ("base_url", "api_key_env", "api_key_command", "traits")
-_OLLAMA_PORT = 11434
+
+@cache
+def _known() -> Mapping[str, Mapping[str, Any]]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(Path(__file__).with_name("endpoints.toml").read_text("utf-8"))
 
 
 def endpoint_names() -> tuple[str, ...]:
-    """The ready names, in the order of endpoints.toml."""
-    return tuple(_ready())
+    """The known names, in the order of endpoints.toml."""
+    return tuple(_known())
 
 
-def endpoint(name: str, own: Mapping[str, Mapping[str, object]]) -> Endpoint | None:
-    """The endpoint `name`, or None when neither endpoints.toml nor the user knows where it is.
+def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpoint | None:
+    """The endpoint `name`; None when neither endpoints.toml nor the user has its address.
 
-    `own` is the `providers` table of the user's configuration: {"mine": {"base_url": …, "api_key_env": a
-    name or a list of names, "api_key_command": …, "traits": […]}}; what it says comes before the ready row
-    and the environment. Raises UsageError for a row or an address that can't be used.
+    `configured` is the `providers` table of the user's configuration, which overrides the known row and the
+    environment: {"mine": {"base_url": …, "api_key_env": a name or a list of names, "api_key_command": …, "traits":
+    […]}}. Raises UsageError for an invalid row or address.
     """
-    row = _ready().get(name, {})
-    mine = _checked(name, own.get(name, {}))
+    row = _known().get(name, {})
+    user = _checked(name, configured.get(name, {}))
     variable = str(row.get("address_variable", ""))
-    if "base_url" in mine:
-        address, source = str(mine["base_url"]), f"providers.{name}.base_url of the configuration"
+    if "base_url" in user:
+        address, source = str(user["base_url"]), f"providers.{name}.base_url of the configuration"
     elif os.environ.get(variable, "").strip():
         address, source = os.environ[variable].strip(), variable
         if variable == "OLLAMA_HOST":
@@ -107,65 +137,104 @@ def endpoint(name: str, own: Mapping[str, Mapping[str, object]]) -> Endpoint | N
         address, source = str(row["base_url"]), "endpoints.toml"
     else:
         return None
-    traits = frozenset(mine.get("traits", row.get("traits", ())))
-    if "traits" not in mine and address != row.get("base_url"):
+    traits = frozenset(user.get("traits", row.get("traits", ())))
+    if "traits" not in user and address != row.get("base_url"):
         traits -= {"responses"}  # a gateway seldom has more than Chat Completions
-    address = _url(address, source)
-    variables = mine.get("api_key_env", row.get("key_variables", ()))
+    address = _checked_url(address, source)
+    host = urlsplit(address).hostname or ""
+    variables = user.get("api_key_env", row.get("key_variables", ()))
     return Endpoint(
         name,
         address,
         (variables,) if isinstance(variables, str) else tuple(variables),
-        str(mine.get("api_key_command", "")),
-        _is_loopback(urlsplit(address).hostname or ""),
+        str(user.get("api_key_command", "")),
+        host == "localhost" or host.endswith(".localhost") or _is_loopback(host),
         traits,
     )
 
 
-def needs_key(endpoint: Endpoint) -> bool:
-    """Whether a call without a key is not worth trying."""
-    asked_for = bool(endpoint.key_variables or endpoint.key_command)
-    return asked_for and not endpoint.local and "key_optional" not in endpoint.traits
+def _checked(name: str, row: object) -> Mapping[str, Any]:
+    """A valid row of the user's. Errors do not repeat values: one could be a key."""
+    table = f"providers.{name} of the configuration"
+    if not isinstance(row, Mapping):
+        raise UsageError(f'{table} is not a table: write [providers.{name}] and base_url = "https://host/v1"')
+    for key, value in row.items():
+        if key not in _USER_KEYS:
+            raise UsageError(f"{table} has an unknown key {key!r}: use {', '.join(_USER_KEYS)}")
+        is_list = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        valid = is_list if key == "traits" else isinstance(value, str) or (is_list and key == "api_key_env")
+        if not valid:
+            raise UsageError(f"{key} in {table} is not a {'string' if key != 'traits' else 'list of names'}")
+    if unknown := set(row.get("traits", ())) - TRAITS:
+        raise UsageError(f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(TRAITS))}")
+    return row
 
 
-def find_key(endpoint: Endpoint) -> Key | None:
-    """The key, from the first environment variable that is set, else from the command; None where there is
-    none. Raises ModelError when the command gives none; neither it nor what it printed is in the message."""
-    for variable in endpoint.key_variables:
-        if os.environ.get(variable):
-            return Key(os.environ[variable], f"environment {variable}")
-    if endpoint.key_command:
-        return Key(_printed_key(endpoint), f"command {endpoint.key_command}")
-    return None
+def _checked_url(text: str, source: str) -> str:
+    """`text` without a slash at its end, if it is an http(s) URL."""
+    text = text.strip()
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is not a number, an IPv6 address that does not end
+        valid = False
+    if not valid or not text.isprintable() or " " in text:
+        shown = re.sub(r"//[^/]*@", "//", text)
+        raise UsageError(f"{source} is not a URL ({shown!r}): set it to one like https://host/v1")
+    return text.rstrip("/")
 
 
-def endpoint_hint(name: str, kind: str) -> str:
-    """`key_page`, `start` or `get` of a ready name, "" where there is none."""
-    return str(_ready().get(name, {}).get(kind, ""))
+def _of_ollama_host(text: str) -> str:
+    """The base URL for OLLAMA_HOST, read as Ollama reads it: scheme, host and port are each optional. A server that
+    listens on every address is reached on loopback."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "http", text
+    netloc, slash, path = rest.partition("/")
+    if netloc.count(":") > 1 and "[" not in netloc:
+        netloc = f"[{netloc}]"
+    colon = netloc.rfind(":")
+    host, port = (netloc[:colon], netloc[colon + 1 :]) if colon > netloc.rfind("]") else (netloc, "")
+    port = port or ({"http": "80", "https": "443"}.get(scheme, "") if separator else "11434")
+    host = "127.0.0.1" if host in {"", "0.0.0.0", "[::]"} else host
+    base = f"{scheme}://{host}:{port}{slash}{path}".rstrip("/")
+    return base if base.endswith("/v1") else f"{base}/v1"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def display_address(address: str) -> str:
-    """A URL as it may be shown: without a password or a query in it."""
+    """A URL without its password and query."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-_commands = threading.Lock()
-_printed: dict[str, str] = {}
-
-
-def _printed_key(endpoint: Endpoint) -> str:
-    """What the command prints. A person is asked for a PIN once, not for every call."""
+def find_key(endpoint: Endpoint) -> Key | None:
+    """The key, from the first environment variable that is set, else from the command; None where there is neither.
+    Raises ModelError when the command prints none; its output is not in the message."""
+    for variable in endpoint.key_variables:
+        if os.environ.get(variable):
+            return Key(os.environ[variable], f"environment {variable}")
+    if not endpoint.key_command:
+        return None
     with _commands:
         if endpoint.key_command not in _printed:
-            _printed[endpoint.key_command] = _run(endpoint)
-        return _printed[endpoint.key_command]
+            _printed[endpoint.key_command] = _run_key_command(endpoint)
+        return Key(_printed[endpoint.key_command], f"command {endpoint.key_command}")
 
 
-def _run(endpoint: Endpoint) -> str:
-    setting = f"providers.{endpoint.name}.api_key_command of the configuration"
+_commands = threading.Lock()
+_printed: dict[str, str] = {}  # by command: the user enters a PIN once, not for every call
+
+
+def _run_key_command(endpoint: Endpoint) -> str:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             endpoint.key_command,
             shell=True,
             stdin=subprocess.DEVNULL,
@@ -174,141 +243,211 @@ def _run(endpoint: Endpoint) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        why = f"printed no key in {KEY_SECONDS:g} s"
+        reason = f"printed no key in {KEY_SECONDS:g} s"
     except (OSError, ValueError) as error:  # no shell, or a NUL in the command
-        why = f"cannot be run ({type(error).__name__})"
+        reason = f"cannot be run ({type(error).__name__})"
     else:
-        key = done.stdout.decode("utf-8", "replace").strip()
-        if done.returncode == 0 and key:
+        key = process.stdout.decode("utf-8", "replace").strip()
+        if process.returncode == 0 and key:
             return key
-        why = f"failed with exit code {done.returncode}" if done.returncode else "printed no key"
-    raise ModelError(f"{setting} {why}: run it yourself to see why") from None
+        reason = f"failed with exit code {process.returncode}" if process.returncode else "printed no key"
+    setting = f"providers.{endpoint.name}.api_key_command of the configuration"
+    raise ModelError(f"{setting} {reason}: run it yourself to see why") from None
 
 
-@cache
-def _ready() -> Mapping[str, Mapping[str, Any]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
+def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
+    """The models that the server lists. `key` is looked up when it is None. Raises ModelError."""
+    body = _get(endpoint, "/models", key or find_key(endpoint), seconds)
+    rows = body.get("data") if isinstance(body, dict) else body  # a bare list: Together
+    if not isinstance(rows, list):
+        raise ModelError(f"{endpoint.address}/models is not a list of models: check the base URL")
+    names = [row.get("id") for row in rows if isinstance(row, dict)]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str)]
+
+
+def why_unreachable(endpoint: Endpoint) -> str:
+    """Why the endpoint cannot be used, in a few words; "" when it can. Takes at most 5 seconds."""
+    try:
+        key = find_key(endpoint)
+        if key is None and endpoint.needs_key:
+            return f"no key: set {endpoint.key_variables[0]}" if endpoint.key_variables else "no key"
+        list_models(endpoint, key)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
+    """The context window in tokens that a LOCAL server gives the model as it runs now; None where it does not say,
+    and for any other server. Never raises."""
+    if not endpoint.local:
+        return None
+    until = time.monotonic() + seconds
+    queries = (
+        ("ollama_loaded", "ollama_file")
+        if "ollama_api" in endpoint.traits
+        else ("lmstudio",)
+        if "lmstudio_api" in endpoint.traits
+        else ("props",)
+        if "props" in endpoint.traits
+        else ("vllm", "props")
+    )
+    try:
+        key = find_key(endpoint)
+        for query in queries:
+            remaining = until - time.monotonic()
+            tokens = _query_context(query, endpoint, name, key, remaining) if remaining > 0 else None
+            if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
+                return tokens
+    except ModelError:
+        pass  # not running, or another kind of server: the first call reports it
+    return None
+
+
+def _query_context(query: str, endpoint: Endpoint, name: str, key: Key | None, seconds: float) -> object:
+    root = endpoint.base_url.removesuffix("/v1")
+    if query == "ollama_loaded":
+        rows = _rows(_get(endpoint, "/api/ps", key, seconds, root), "models")
+        names = {name, f"{name}:latest"}
+        loaded = (row for row in rows if names & {row.get("name"), row.get("model")})
+        return next(loaded, {}).get("context_length")
+    if query == "ollama_file":  # its `context_length` is what the model was trained with, not what it gets
+        body = _get(endpoint, "/api/show", key, seconds, root, body={"model": name})
+        text = body.get("parameters") if isinstance(body, dict) else None
+        match = re.search(r"^num_ctx\s+(\d+)", text, re.MULTILINE) if isinstance(text, str) else None
+        return int(match[1]) if match else None
+    if query == "props":
+        body = _get(endpoint, f"/props?model={quote(name)}", key, seconds, root)
+        settings = body.get("default_generation_settings") if isinstance(body, dict) else None
+        return settings.get("n_ctx") if isinstance(settings, dict) else None
+    if query == "lmstudio":
+        path, field = "/api/v0/models", "loaded_context_length"
     else:
-        import tomli as tomllib
-    return tomllib.loads(Path(__file__).with_name("endpoints.toml").read_text("utf-8"))
+        root, path, field = endpoint.base_url, "/models", "max_model_len"
+    rows = _rows(_get(endpoint, path, key, seconds, root), "data")
+    return next((row for row in rows if row.get("id") == name), {}).get(field)
 
 
-def _checked(name: str, row: object) -> Mapping[str, Any]:
-    """A row of the user's, if it is one. Values are not repeated in errors: one could be a key."""
-    where = f"providers.{name} of the configuration"
-    if not isinstance(row, Mapping):
-        raise UsageError(f'{where} is not a table: write [providers.{name}] and base_url = "https://host/v1"')
-    for key, value in row.items():
-        if key not in _OWN:
-            raise UsageError(f"{where} has an unknown key {key!r}: use {', '.join(_OWN)}")
-        many = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-        if not (isinstance(value, str) if key in {"base_url", "api_key_command"} else many):
-            if key == "api_key_env" and isinstance(value, str):
-                continue
-            raise UsageError(f"{key} in {where} is not a {'string' if key != 'traits' else 'list of names'}")
-    unknown = set(row.get("traits", ())) - TRAITS
-    if unknown:
-        known = ", ".join(sorted(TRAITS))
-        raise UsageError(f"{where} has an unknown trait {min(unknown)!r}: use {known}")
-    return row
+def _rows(body: object, name: str) -> list[dict[str, Any]]:
+    rows = body.get(name) if isinstance(body, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _url(text: str, source: str) -> str:
-    """`text` without a slash at its end, if it is an http(s) URL."""
+def _get(
+    endpoint: Endpoint,
+    path: str,
+    key: Key | None,
+    seconds: float,
+    base: str = "",
+    *,
+    body: Mapping[str, str] | None = None,
+) -> Any:
+    """The JSON at `path` of `base`, or of the endpoint's base URL; POSTed with a `body`. Raises ModelError, in a few
+    words, after about `seconds` at most."""
+    import httpx2
+
+    from repoagent.llm.providers.errors import new_http_client, unusable_key
+
+    base = base or endpoint.base_url
+    if key is not None and unusable_key(key.secret):
+        raise ModelError(f"the key ({key.origin}) contains an invalid character")
+    headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
+    method = "POST" if body else "GET"
+    until = time.monotonic() + seconds
+    data = b""
     try:
-        parts = urlsplit(text.strip())
-        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, an IPv6 address that does not end
-        good = False
-    if not good or not text.strip().isprintable() or " " in text.strip():
-        said = re.sub(r"//[^/]*@", "//", text)
-        raise UsageError(f"{source} is not a URL ({said!r}): set it to one like https://host/v1")
-    return text.strip().rstrip("/")
-
-
-def _of_ollama_host(text: str) -> str:
-    """The base URL for what OLLAMA_HOST says, read as Ollama reads it: scheme, host, port may each be missing.
-
-    A server told to listen on every address is asked on this machine's own.
-    """
-    scheme, found, rest = text.partition("://")
-    if not found:
-        scheme, rest = "http", text
-    where, slash, path = rest.partition("/")
-    if where.count(":") > 1 and "[" not in where:
-        where = f"[{where}]"
-    colon = where.rfind(":")
-    host, port = (where[:colon], where[colon + 1 :]) if colon > where.rfind("]") else (where, "")
-    port = port or ({"http": "80", "https": "443"}.get(scheme, "") if found else str(_OLLAMA_PORT))
-    host = host if host not in {"", "0.0.0.0", "[::]"} else "127.0.0.1"
-    base = f"{scheme}://{host}:{port}{slash}{path}".rstrip("/")
-    return base if base.endswith("/v1") else f"{base}/v1"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+        with (
+            new_http_client(endpoint) as http,
+            http.stream(method, base + path, json=body, headers=headers, timeout=seconds / 2) as response,
+        ):
+            for piece in response.iter_bytes():
+                data += piece
+                if time.monotonic() > until or len(data) > _LARGEST:
+                    raise ModelError(f"too slow: no answer in {seconds:g} s")
+            status = response.status_code
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        raise ModelError(_no_response(endpoint, error, seconds, [key.secret] if key else [])) from error
+    if status in {401, 403}:
+        raise ModelError(f"the server rejected the key ({key.origin})" if key else "the server needs a key")
+    if status >= 400:
+        url = f"{display_address(base)}{path.partition('?')[0]}"
+        raise ModelError(f"{url} answers {status}: check the base URL")
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return json.loads(data)
+    except ValueError as error:
+        raise ModelError(
+            f"the server at {endpoint.address} is not a model server: check the base URL"
+        ) from error
+
+
+def _no_response(endpoint: Endpoint, error: Exception, seconds: float, secrets: list[str]) -> str:
+    import ssl
+
+    import httpx2
+
+    from repoagent.llm.providers.errors import brief, causes
+
+    chain = list(causes(error))
+    if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
+        start = endpoint.hint("start")
+        return f"not running: start it with `{start}`" if start and endpoint.local else "no server there"
+    if any(isinstance(cause, httpx2.TimeoutException) for cause in chain):
+        return f"too slow: no answer in {seconds:g} s"
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
+        return "its certificate is not trusted: set SSL_CERT_FILE"
+    return f"cannot be reached ({brief(str(chain[-1]), secrets) or type(chain[-1]).__name__})"
 
 
 class ServerBackend(Backend):
     """Servers that speak OpenAI's protocol: those of endpoints.toml, and the user's."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
-        if (found := self._endpoint(options.settings)) is None:
+        if (server := self._endpoint(options.settings)) is None:
             return None
         from repoagent.llm.providers.openai import OpenAIModel
 
-        return OpenAIModel(found, model, options.wishes, options.seconds)
+        return OpenAIModel(server, model, options.wishes, options.seconds)
 
     def preload(self, model: str) -> None:
-        if self.name in endpoint_names() and (found := endpoint(self.name, {})):
+        if self.name in endpoint_names() and (server := endpoint(self.name, {})):
             from repoagent.llm.providers.openai import preload
 
-            preload(found)
+            preload(server)
 
     def check(self, settings: Settings, model: str) -> Status:
-        from repoagent.llm.providers.openai_models import context_of, why_unreachable
-
-        if (found := self._endpoint(settings)) is None:
+        if (server := self._endpoint(settings)) is None:
             return Status(problem=f"no provider {self.name}")
-        key = find_key(found)
-        if key is None and needs_key(found):
-            return Status(problem=f"no key: set {self._key_settings(found)}", tried=False)
-        problem = why_unreachable(found)
-        context = context_of(found, model) if model and found.local and not problem else None
+        key = find_key(server)
+        if key is None and server.needs_key:
+            return Status(problem=f"no key: set {self._key_settings(server)}", tried=False)
+        problem = why_unreachable(server)
+        context = context_of(server, model) if model and server.local and not problem else None
         return Status(key.origin if key else "", problem, context=context)
 
     def diagnose(self, settings: Settings, model: str) -> Diagnosis:
-        found = self._endpoint(settings)
-        if found is None or not model:
+        server = self._endpoint(settings)
+        if server is None or not model:
             return Diagnosis("there is no such provider", "run `repoagent models` to list the providers")
-        if not SERVERS.is_installed:
-            return not_installed(SERVERS)
-        if variable := next((name for name in found.key_variables if os.environ.get(name)), ""):
+        if variable := next((name for name in server.key_variables if os.environ.get(name)), ""):
             return Diagnosis(f"key in the environment variable {variable}")
-        if found.key_command:
+        if server.key_command:
             return Diagnosis("key by a command (not run)")
-        if needs_key(found):
-            return Diagnosis("no key", f"set {self._key_settings(found)}")
+        if server.needs_key:
+            return Diagnosis("no key", f"set {self._key_settings(server)}")
         return Diagnosis("needs no key")
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
-        from repoagent.llm.providers.openai_parameters import media_limits
+        from repoagent.llm.providers.openai_request import media_limits
 
-        found = self._endpoint(settings)
-        return media_limits(found) if found else None
+        server = self._endpoint(settings)
+        return media_limits(server) if server else None
 
     def extracts_pdf_text(self, settings: Settings) -> bool:
-        found = self._endpoint(settings)
-        return found is not None and "pdf_as_text" in found.traits
+        server = self._endpoint(settings)
+        return server is not None and "pdf_as_text" in server.traits
 
     def _endpoint(self, settings: Settings) -> Endpoint | None:
         return endpoint(self.name, settings.family("providers"))
 
-    def _key_settings(self, found: Endpoint) -> str:
-        return " or ".join(found.key_variables) or f"providers.{self.name}.api_key_env"
+    def _key_settings(self, server: Endpoint) -> str:
+        return " or ".join(server.key_variables) or f"providers.{self.name}.api_key_env"

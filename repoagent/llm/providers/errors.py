@@ -1,11 +1,6 @@
-"""What can go wrong between here and a model's API, as sentences; and what of it may pass by itself.
+"""What can go wrong between this program and a model's API, as sentences; and the HTTP client that all providers use.
 
-For every provider that is reached by HTTP. No key stands in any sentence, not even one that a server or a
-library echoes: what they said goes through `brief` first.
-
-What the clients of the SDKs share: an HTTP client that keeps its connections, opened early; a quick import.
-
-Where a model thinks aloud before it answers.
+No sentence contains a key, not even one that a server or a library echoes: what they say goes through `brief`.
 """
 
 from __future__ import annotations
@@ -24,11 +19,12 @@ from urllib.parse import urlsplit
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.model import Request, Retryable, Usage, wire_text
-from repoagent.llm.providers.endpoints import Endpoint
+from repoagent.llm.model import Request, Retryable, Usage
 
 if TYPE_CHECKING:
     import httpx2
+
+    from repoagent.llm.providers.endpoints import Endpoint
 
 MODEL_ADVICE = """\
 The shortest ways to get one:
@@ -39,60 +35,90 @@ The shortest ways to get one:
 To keep a choice: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
-SHORTEST_KEY = (
-    6  # characters; what is shorter is a stand-in for a server that wants any, and is in many words
+CONNECT_SECONDS = 15.0
+_SHORTEST_KEY = (
+    6  # characters; shorter ones are dummies for servers that want any key, and parts of many words
 )
+_IMPORT_SECONDS = 10.0  # that the end of the program waits for an import
 _ABOUT_MEDIA = (
     r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
 )
 _PASSING = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
+# Errors in a stream have no HTTP status but a word.
+STATUS_OF = {
+    "invalid_request_error": 400,
+    "exceed_context_size_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """An HTTP status of 400 and above, or an error in a stream that stands for one.
+    """An HTTP status of 400 and above, or an error in a stream that means one.
 
-    said: what the server said, `brief`. key_advice and name_advice say what to do about a wrong key and a
-    model that is not there. too_long, spent: what the status alone does not tell. passes: whether the server
-    says that it may pass, None where it does not say.
+    message: the server's, `brief`. key_advice and name_advice: what to do about a wrong key and an unknown model.
+    too_long, spent: what the status alone does not tell. headers: of the response. wait: seconds to wait, where the
+    headers do not say.
     """
 
     status: int
-    said: str
+    message: str
     host: str
     spec: str
     key_advice: str
-    name_advice: str
+    name_advice: str = ""
     too_long: bool = False
     spent: bool = False
-    passes: bool | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     wait: float | None = None
     usage: Usage = field(default_factory=Usage)
 
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed later: as the server says, else by the status."""
+        hint = self.headers.get("x-should-retry", "")
+        if hint in {"true", "false"}:
+            return hint == "true"
+        return not (self.too_long or self.spent) and (self.status in {408, 409, 429} or self.status >= 500)
 
-def rejection(failed: Rejection) -> ModelError:
-    """Retryable for what may pass by itself, else a ModelError that says what to do."""
-    status, said = failed.status, failed.said
-    if is_transient(failed):
-        words = _PASSING.get(status, f"the server failed ({status}: {said})")
-        return Retryable(words, retry_after=failed.wait, usage=failed.usage)
-    if status == 401:
-        return ModelError(f"{failed.host} rejected the key ({said}): {failed.key_advice}")
-    if status == 403:
-        return ModelError(f"the key may not use {failed.spec} ({said}): use another key or another --model")
-    if status == 404:
-        return ModelError(f"{failed.host} has no {failed.spec} ({said}): {failed.name_advice}")
-    if status == 413 or failed.too_long:
-        return ModelError(
-            f"the prompt is too long for {failed.spec} ({said}): name fewer files, or a part of the file"
-        )
-    if failed.spent or status in {402, 429}:
-        return ModelError(f"the account cannot pay for this call ({said}): check its limits and billing")
-    return ModelError(f"{failed.spec} does not accept the request ({status}: {said})")
+    def error(self) -> ModelError:
+        """A Retryable where it is transient, else a ModelError with the remedy."""
+        status, message = self.status, self.message
+        if self.is_transient:
+            sentence = _PASSING.get(status, f"the server failed ({status}: {message})")
+            wait = retry_after(self.headers)
+            return Retryable(sentence, retry_after=self.wait if wait is None else wait, usage=self.usage)
+        if status == 401:
+            return ModelError(f"{self.host} rejected the key ({message}): {self.key_advice}")
+        if status == 403:
+            return ModelError(
+                f"the key may not use {self.spec} ({message}): use another key or another --model"
+            )
+        if status == 404:
+            return ModelError(f"{self.host} has no {self.spec} ({message}): {self.name_advice}")
+        if status == 413 or self.too_long:
+            return ModelError(
+                f"the prompt is too long for {self.spec} ({message}): name fewer files, or a part of the file"
+            )
+        if self.spent or status in {402, 429}:
+            return ModelError(
+                f"the account cannot pay for this call ({message}): check its limits and billing"
+            )
+        return ModelError(f"{self.spec} does not accept the request ({status}: {message})")
 
 
 def with_attached(error: ModelError, request: Request) -> ModelError:
-    """`error` with what was attached and what to do about it, where that may be what the server did not take."""
+    """`error`, with the attachment and a remedy where that may be what the server rejects."""
     media = request.media
     if not media or isinstance(error, Retryable) or not re.search(_ABOUT_MEDIA, str(error)):
         return error
@@ -104,46 +130,35 @@ def with_attached(error: ModelError, request: Request) -> ModelError:
     )
 
 
-def is_transient(failed: Rejection) -> bool:
-    if failed.passes is not None:
-        return failed.passes
-    if failed.too_long or failed.spent:
-        return False
-    return failed.status in {408, 409, 429} or failed.status >= 500
-
-
 def unreachable(
-    error: BaseException,
-    host: str,
-    read_seconds: float,
-    secrets: Collection[str],
-    *,
-    timed_out: bool,
-    settings: str,
+    error: BaseException, host: str, read_seconds: float | None, secrets: Collection[str], settings: str
 ) -> ModelError:
-    """For a request that got no answer. `error` is the library's, `settings` names what a person may have set
-    wrong, `timed_out` is whether the library says so."""
+    """The error for a request without a response. `settings` names what the user may have set wrong."""
     import ssl
 
     import httpx2
 
-    found = list(causes(error))
-    said = brief(str(found[-1]), secrets) or type(found[-1]).__name__
-    if any(isinstance(cause, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError) for cause in found):
-        return ModelError(f"cannot build a request to {host} ({said}): check {settings}")
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in found):
+    chain = list(causes(error))
+    message = brief(str(chain[-1]), secrets) or type(chain[-1]).__name__
+
+    def is_any(*types: type[BaseException]) -> bool:
+        return any(isinstance(cause, types) for cause in chain)
+
+    if is_any(httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL):
+        return ModelError(f"cannot build a request to {host} ({message}): check {settings}")
+    if is_any(ssl.SSLCertVerificationError):
         return ModelError(
-            f"the certificate of {host} is not trusted ({said}): set SSL_CERT_FILE to your own authority's"
+            f"the certificate of {host} is not trusted ({message}): set SSL_CERT_FILE to your own authority's"
         )
-    if any(isinstance(cause, httpx2.ReadTimeout) for cause in found):
+    if is_any(httpx2.ReadTimeout):
         return Retryable(f"no answer from {host} for {read_seconds:g} s")
-    if timed_out:
+    if is_any(httpx2.TimeoutException):
         return Retryable(f"connecting to {host} timed out")
-    return Retryable(f"cannot reach {host} ({said})")
+    return Retryable(f"cannot reach {host} ({message})")
 
 
-def broken_stream(error: Exception, read_seconds: float, usage: Usage) -> Retryable:
-    """For a reply that broke off; `usage` is what it cost so far."""
+def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) -> Retryable:
+    """The error for a reply that broke off; `usage` is what it cost so far."""
     import httpx2
 
     if isinstance(error, httpx2.TimeoutException):
@@ -152,47 +167,45 @@ def broken_stream(error: Exception, read_seconds: float, usage: Usage) -> Retrya
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds the server asks to wait, by `retry-after-ms`, `retry-after` (seconds or a date), or the latest
-    reset of an Anthropic rate limit that is used up; None when it does not say."""
+    """Seconds that the server asks to wait, by `retry-after-ms`, `retry-after` (seconds or a date), or the latest
+    reset of an exhausted Anthropic rate limit; None when it does not say."""
     now = time.time() if now is None else now
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = _seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    asked = headers.get("retry-after")
-    if asked is not None:
-        seconds = _number(asked)
-        return seconds if seconds is not None else _until(asked, now)
+    if (value := headers.get("retry-after")) is not None:
+        seconds = _seconds(value)
+        return seconds if seconds is not None else _until(value, now)
     waits = [
         _until(headers.get(name.replace("-remaining", "-reset"), ""), now)
-        for name, left in headers.items()
-        if name.startswith("anthropic-ratelimit-") and name.endswith("-remaining") and left == "0"
+        for name, remaining in headers.items()
+        if name.startswith("anthropic-ratelimit-") and name.endswith("-remaining") and remaining == "0"
     ]
     return max((wait for wait in waits if wait is not None), default=None)
 
 
-def _number(text: str | None) -> float | None:
+def _seconds(text: str) -> float | None:
     try:
-        value = float(text or "")
+        value = float(text)
     except ValueError:
         return None
     return value if 0 <= value < float("inf") else None
 
 
 def _until(text: str, now: float) -> float | None:
-    """Seconds from `now` to a date, as in HTTP or as in ISO 8601; None when it is neither."""
+    """Seconds from `now` to a date as in HTTP or ISO 8601; None for any other text."""
     from email.utils import parsedate_to_datetime
 
     try:
-        # Python 3.10 does not read a "Z"
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        date = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not read a "Z"
     except ValueError:
         try:
-            moment = parsedate_to_datetime(text)
+            date = parsedate_to_datetime(text)
         except ValueError:
             return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
-    return max(0.0, moment.timestamp() - now)
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=timezone.utc)
+    return max(0.0, date.timestamp() - now)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -204,37 +217,39 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def brief(text: str, secrets: Collection[str] = ()) -> str:
-    """`text` for a sentence: on one line, without a key, at most 300 characters. The keys go first: half a key
-    is not found any more."""
+    """`text` on one line, without keys, at most 300 characters. Keys go first: half a key would not be found."""
     for secret in secrets:
-        if len(secret) >= SHORTEST_KEY:
+        if len(secret) >= _SHORTEST_KEY:
             text = text.replace(secret, "[key]")
     return " ".join(text.split())[:300]
 
 
 def unusable_key(secret: str) -> bool:
-    """Whether a key holds a line end, a blank or something else that no HTTP header can carry."""
+    """Whether a key holds a line end, a blank or another character that no HTTP header can carry."""
     return not secret.isascii() or not secret.isprintable() or " " in secret
 
 
-CONNECT_SECONDS = 15.0
-_LAST_WAIT = 10.0  # seconds that the end of the program waits for an import
-
-
 def in_background(work: Callable[[], object], name: str) -> None:
-    """Start an import in a thread. A program that ends meanwhile waits for it: an interpreter that is taken down under
-    modules of C that are just being loaded crashes."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
+    """Start an import in a thread; its ModelError is dropped, since the first call raises it again.
+
+    The program waits for it when it ends: an interpreter that is finalized while C modules load crashes.
+    """
+
+    def run() -> None:
+        with suppress(ModelError):
+            work()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    atexit.register(thread.join, _LAST_WAIT)
+    atexit.register(thread.join, _IMPORT_SECONDS)
 
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Hold the garbage collector off for the block, and let it never look at what there is after it.
+    """Disable the garbage collector for the block, and exclude what exists after it for good.
 
-    The import of an SDK makes up to 150,000 objects that stay to the end. To go through them again and again is a
-    fifth of its time, and to take them apart when the process ends another half a second.
+    The import of an SDK makes up to 150,000 objects that stay to the end. Scanning them takes a fifth of its time, and
+    freeing them when the process ends another half a second.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -247,20 +262,21 @@ def without_gc() -> Iterator[None]:
 
 
 def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
-    """As the SDKs make it (proxies and certificates of the environment, redirects followed), which can't be asked
-    before they are imported. Idle connections are kept for as long as a check between two calls may take, not
-    for the usual five seconds.
+    """A client with the proxies and certificates of the environment. Idle connections are kept for as long as a check
+    between two calls may take, not for the usual five seconds.
 
-    A server of this machine, if `endpoint` is one, is not looked for behind a proxy; and where it is asked without
-    TLS, the authorities' certificates, which take 30 ms to read, are left alone: then none is trusted.
-    Raises ModelError for settings that can't be used.
+    A local server, if `endpoint` is one, is reached without a proxy; without TLS, no certificates are loaded, which
+    saves 30 ms. Raises ModelError for unusable settings.
     """
     import ssl
 
     import httpx2
 
     options: dict[str, Any] = {}
-    if endpoint is not None and endpoint.local:
+    if endpoint is not None and endpoint.socket:
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        options["transport"] = httpx2.HTTPTransport(uds=endpoint.socket, verify=verify)
+    elif endpoint is not None and endpoint.local:
         address = urlsplit(endpoint.base_url)
         options["mounts"] = {f"all://{address.netloc.rpartition('@')[2]}": None}
         if address.scheme == "http":
@@ -274,57 +290,12 @@ def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
 
 
 def open_early(http: httpx2.Client, address: str) -> None:
-    """Leave an open connection to `address` in the pool of `http`, in a thread; without a key, and in silence
-    when it fails."""
-    threading.Thread(target=_open, args=(http, address), daemon=True).start()
+    """Open a connection to `address` in a thread, for the pool of `http`: without a key, and silent on failure."""
 
+    def connect() -> None:
+        import httpx2
 
-def _open(http: httpx2.Client, address: str) -> None:
-    import httpx2
+        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # the last for an invalid host name
+            http.head(address, timeout=CONNECT_SECONDS)
 
-    with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # the last for a name that is no host's
-        http.head(address, timeout=CONNECT_SECONDS)
-
-
-_OPEN, _CLOSE = "<think>", "</think>"
-
-
-class ThoughtSplitter:
-    """Tells a thought from the reply where a text may start with <think>…</think>, whatever its pieces are."""
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._state = "start"
-
-    def feed(self, piece: str) -> tuple[str, str]:
-        """The thought and the text that are sure by now."""
-        self._held += piece
-        thought = ""
-        if self._state == "start":
-            body = self._held.lstrip()
-            if len(body) < len(_OPEN) and _OPEN.startswith(body):
-                return "", ""
-            self._state = "thought" if body.startswith(_OPEN) else "text"
-            if self._state == "thought":
-                self._held = body[len(_OPEN) :]
-        if self._state == "thought":
-            thought, found, rest = self._held.partition(_CLOSE)
-            if not found:
-                sure = max(0, len(self._held) - len(_CLOSE) + 1)
-                thought, self._held = self._held[:sure], self._held[sure:]
-                return thought, ""
-            self._held, self._state = rest, "after"
-        if self._state == "after":
-            self._held = self._held.lstrip("\r\n")
-            if not self._held:
-                return thought, ""
-            self._state = "text"
-        # half a character of JSON's \ud83d\ude00 may come in one piece, half in the next
-        sure = len(self._held) - ("\ud800" <= self._held[-1:] <= "\udbff")
-        text, self._held = self._held[:sure], self._held[sure:]
-        return thought, wire_text(text)
-
-    def rest(self) -> tuple[str, str]:
-        """What was held back, when nothing more comes."""
-        held, self._held = wire_text(self._held), ""
-        return (held, "") if self._state == "thought" else ("", held)
+    threading.Thread(target=connect, name="open-early", daemon=True).start()

@@ -18,7 +18,12 @@ from repoagent.errors import ModelError, UsageError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers import anthropic as anthropic_api
-from repoagent.llm.providers.anthropic import KEYS, AnthropicModel, has_profile, may_have_credentials
+from repoagent.llm.providers.anthropic import (
+    _KEY_VARIABLES,
+    AnthropicModel,
+    has_profile,
+    may_have_credentials,
+)
 from repoagent.llm.providers.errors import retry_after
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import (
@@ -197,8 +202,8 @@ def test_what_may_pass_by_itself(server_with: Start, script: Script, words: str)
             status(400, "messages.0: text is empty"),
             "does not accept the request (400: messages.0: text is empty)",
         ),
-        (status(402, "no credit"), "can't pay"),
-        (status(429, kind="enforced_spend_limit_reached"), "can't pay"),
+        (status(402, "no credit"), "cannot pay"),
+        (status(429, kind="enforced_spend_limit_reached"), "cannot pay"),
         (status(529, x_should_retry="false"), "529"),
         (error_event("partial", kind="invalid_request_error", message="bad"), "400: bad"),
     ],
@@ -319,7 +324,7 @@ def test_without_a_trace_of_a_key_nothing_is_imported(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("names", "files"),
     [
-        *(((name,), ()) for name in KEYS),
+        *(((name,), ()) for name in _KEY_VARIABLES),
         (("ANTHROPIC_CONFIG_DIR",), ()),
         (("ANTHROPIC_SOMETHING_NEW",), ()),
         ((), (".config/anthropic/active_config",)),
@@ -370,10 +375,10 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
     script = (
         "import sys, threading, time\n"
         "from repoagent.llm.providers.anthropic import AnthropicModel\n"
-        "from repoagent.llm.providers.anthropic import preload\n"
+        "from repoagent.llm.providers.anthropic import AnthropicBackend\n"
         "from tests.llm.ask import ask\n"
         "assert 'anthropic' not in sys.modules\n"
-        "started = time.perf_counter(); preload()\n"
+        "started = time.perf_counter(); AnthropicBackend('anthropic').preload('')\n"
         "assert time.perf_counter() - started < 0.5\n"
         + wait
         + "model = AnthropicModel('claude-sonnet-5-5')\n"
@@ -389,7 +394,8 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
 @pytest.mark.soak
 def test_a_preload_that_fails_is_silent(key: str) -> None:
     script = (
-        "import threading\nfrom repoagent.llm.providers.anthropic import preload\npreload()\n" + WAIT_FOR_IT
+        "import threading\nfrom repoagent.llm.providers.anthropic import AnthropicBackend\nAnthropicBackend('anthropic').preload('')\n"
+        + WAIT_FOR_IT
     )
     assert run_python(script, ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL="http://127.0.0.1:9") == ""
 
@@ -399,8 +405,8 @@ def test_the_end_of_the_program_waits_for_an_import_that_is_under_way() -> None:
     """An interpreter that ends under it can crash."""
     script = (
         "import atexit, threading\n"
-        "from repoagent.llm.providers.anthropic import preload\n"
-        "atexit.register(lambda: print([t.name for t in threading.enumerate()]))\npreload()\n"
+        "from repoagent.llm.providers.anthropic import AnthropicBackend\n"
+        "atexit.register(lambda: print([t.name for t in threading.enumerate()]))\nAnthropicBackend('anthropic').preload('')\n"
     )
     found = run_python(script, ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
     assert found == "['MainThread']\n"

@@ -16,7 +16,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
 from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers import anthropic_clouds
-from repoagent.llm.providers.anthropic import AnthropicModel, api_of, preload
+from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel, api_of
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,
@@ -266,7 +266,7 @@ def test_what_a_throttled_stream_has_cost(bedrock: Start) -> None:
             "AWS rejected the credentials (InvalidSignatureException): check them and the clock",
         ),
         (aws_status(403, "ExpiredTokenException", "expired"), "the AWS credentials have expired"),
-        (aws_status(429, "ThrottlingException", "Too many tokens per day, please wait"), "the day's tokens"),
+        (aws_status(429, "ThrottlingException", "Too many tokens per day, please wait"), "tokens for today"),
         (page(), "it answered with text/html"),
     ],
 )
@@ -378,7 +378,7 @@ def test_no_server(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_connection_is_opened_early(bedrock: Start) -> None:
     server = bedrock("ok")
-    preload("bedrock", NAME)
+    AnthropicBackend("bedrock").preload(NAME)
     deadline = time.monotonic() + 20
     while not server.warmed and time.monotonic() < deadline:
         time.sleep(0.01)

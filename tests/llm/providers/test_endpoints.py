@@ -18,7 +18,6 @@ from repoagent.llm.providers.endpoints import (
     endpoint,
     endpoint_names,
     find_key,
-    needs_key,
 )
 
 SECRET = "sk-secret-42"
@@ -46,7 +45,7 @@ def test_every_ready_name_is_usable() -> None:
         assert ready.name == name
         assert ready.key_variables
         assert ready.traits <= TRAITS
-        assert needs_key(ready) is not ready.local
+        assert ready.needs_key is not ready.local
         assert ready.base_url.startswith("http://127.0.0.1" if ready.local else "https://")
     assert {name for name in endpoint_names() if made(name).local} == {
         "ollama",
@@ -114,7 +113,7 @@ def test_addresses_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, local: bool) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     found = made("ollama")
-    assert (found.base_url, found.local, needs_key(found)) == (expected, local, False)
+    assert (found.base_url, found.local, found.needs_key) == (expected, local, False)
 
 
 @pytest.mark.parametrize(

@@ -459,8 +459,8 @@ def test_what_may_pass_by_itself(serve: Start, script: Behaviour, words: str) ->
         (status(401, "x" * 290 + KEY), "rejected"),
         (raw(b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}]', code=400), "rejected the key"),
         (status(403, "not for you"), "may not use testing/test-model"),
-        (status(402, "Insufficient credits"), "can't pay"),
-        (status(429, "You exceeded your current quota", error="insufficient_quota"), "can't pay"),
+        (status(402, "Insufficient credits"), "cannot pay"),
+        (status(429, "You exceeded your current quota", error="insufficient_quota"), "cannot pay"),
         (status(400, "This model's maximum context length is 8 tokens", error="context_length_exceeded"), "prompt is too long"),
         (raw(b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}', code=400), "prompt is too long"),
         (error_chunk(code=400, message="the request exceeds the available context size"), "prompt is too long"),
@@ -643,7 +643,10 @@ def run_python(script: str) -> str:
     return done.stdout
 
 
-WAIT = "[thread.join() for thread in threading.enumerate() if thread.name == 'openai-preload']\n"
+WAIT = (
+    2
+    * "[thread.join() for thread in threading.enumerate() if thread.name in ('openai-preload', 'open-early')]\n"
+)
 
 
 @pytest.mark.parametrize("wait", [WAIT, ""])
@@ -666,16 +669,3 @@ def test_preload_imports_and_connects_in_the_background(serve: Start, wait: str)
     assert output == "ok\n"
     if wait:
         assert (server.warmed, server.connections) == (1, 1)  # the call came over the connection made early
-
-
-def test_the_package_that_is_not_installed() -> None:
-    output = run_python(
-        "import sys; sys.modules['openai'] = None\n"
-        "from repoagent.errors import ModelError\n"
-        "from repoagent.llm.providers.endpoints import Endpoint\n"
-        "from repoagent.llm.providers.openai import OpenAIModel\n"
-        "from tests.llm.ask import ask\n"
-        "try: OpenAIModel(Endpoint('groq', 'http://127.0.0.1:9/v1'), 'm').complete(ask(), print)\n"
-        "except ModelError as error: print(error)\n"
-    )
-    assert output == "groq/… needs the openai package: pip install 'git-repoagent[openai]'\n"

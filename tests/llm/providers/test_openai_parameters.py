@@ -15,7 +15,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.providers.openai_errors import parse_error
-from repoagent.llm.providers.openai_parameters import Learned, learn
+from repoagent.llm.providers.openai_request import Learned, learn
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import Behaviour, openai_server, raw, status, text
 

@@ -288,7 +288,7 @@ def test_who_is_asked_by_which_api(monkeypatch: pytest.MonkeyPatch) -> None:
     def responds(name: str) -> bool:
         found = endpoint("openai", {})
         assert found is not None
-        return OpenAIModel(found, name)._responds
+        return OpenAIModel(found, name)._uses_responses
 
     assert [responds(name) for name in ("gpt-6.2", "o4-mini", "gpt-4.1")] == [True, True, False]
     monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example.com/v1")

@@ -1,0 +1,297 @@
+"""What is sent to a server that speaks OpenAI's protocol, by Chat Completions or by the Responses API, and what of it
+the server turned out to reject."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from repoagent.dataclass import dataclass
+from repoagent.llm.conversation import observation_text
+from repoagent.llm.media import MediaLimits
+from repoagent.llm.model import Blocks, Message, Part, Request, Schema, Wishes, wire_text
+from repoagent.llm.providers.openai_errors import ApiError
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
+    from repoagent.llm.providers.endpoints import Endpoint
+
+BREAKPOINTS = 4  # of the prompt cache, in one request
+THINKING_TOKENS = 32_000  # thinking counts against the limit on a reply and must not use it up
+# Models that think, whose replies get THINKING_TOKENS more.
+THINKS = re.compile(
+    r"(^|/)(o\d|gpt-([5-9]|oss)|gemini-([3-9]|2\.5)|grok-[4-9]|deepseek-r|qwq|magistral)|thinking|reason",
+    re.I,
+)
+_LIMITS = ("max_completion_tokens", "max_tokens")
+_REQUIRED = {"model", "messages", "input", "tools", "stream"}
+_SYSTEM, _CACHE = "system role", "cache_control"
+_NO_PDF = (
+    "its server does not take PDFs with this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "
+    "(pdftoppm -png IN.pdf page)"
+)
+# By trait: xAI takes only JPEG and PNG, Google no GIF (both by their documentation of 2026).
+_NOT_TAKEN = {"no_gif": "image/gif", "no_webp": "image/webp"}
+# Of a whole request. OpenAI's pages allow more; more was rejected in September 2026.
+_REQUEST_BYTES = {"openai": 50_000_000}
+
+
+@dataclass
+class Learned:
+    """The fields that a server rejects; filled by `learn`, used for the next calls."""
+
+    without: set[str] = field(default_factory=set)
+    highest_effort: str = ""  # "high", where it takes nothing above
+
+
+def media_limits(endpoint: Endpoint) -> MediaLimits:
+    """What is known of the server. Most document no sizes, and refuse in their own words."""
+    return MediaLimits(
+        request_bytes=_REQUEST_BYTES.get(endpoint.name),
+        not_taken=frozenset(kind for trait, kind in _NOT_TAKEN.items() if trait in endpoint.traits),
+        no_pdf="" if "pdf" in endpoint.traits else _NO_PDF,
+    )
+
+
+def chat_body(
+    endpoint: Endpoint, name: str, request: Request, wishes: Wishes, learned: Learned
+) -> dict[str, Any]:
+    """The body for Chat Completions, without the fields in `learned`."""
+    thinking = THINKING_TOKENS if wishes.effort or THINKS.search(name) else 0
+    limits = _LIMITS if "max_completion_tokens" in endpoint.traits else _LIMITS[::-1]
+    limit = next((limit for limit in limits if limit not in learned.without), "")
+    effort = learned.highest_effort or wishes.effort
+    as_object = "reasoning_object" in endpoint.traits
+    caches = (
+        "breakpoints" in endpoint.traits and name.startswith("anthropic/") and _CACHE not in learned.without
+    )
+    ttl = wishes.cache if caches and wishes.cache != "off" else ""
+    return {
+        "model": name,
+        "messages": _messages(request, f"{endpoint.name}/{name}", ttl, _SYSTEM in learned.without),
+        "stream": True,
+        **_optional(
+            learned,
+            {
+                limit: request.max_output_tokens + thinking if limit else None,
+                "stream_options": None if "usage_unasked" in endpoint.traits else {"include_usage": True},
+                "reasoning_effort": None if as_object else effort,
+                "reasoning": {"effort": effort} if effort and as_object else None,
+                "temperature": wishes.temperature if request.temperature is None else request.temperature,
+                "stop": list(wishes.stop) or None,
+                "grammar": request.grammar if "grammar" in endpoint.traits and request.grammar else None,
+                "tools": [{"type": "function", "function": _tool(tool)} for tool in request.tools] or None,
+            },
+        ),
+    }
+
+
+def responses_body(
+    spec: str, name: str, request: Request, wishes: Wishes, learned: Learned
+) -> dict[str, Any]:
+    """The body for the Responses API, without the fields in `learned`. Nothing is stored at the provider: reasoning
+    comes back encrypted, and is sent with each later request."""
+    effort = learned.highest_effort or wishes.effort
+    return {
+        "model": name,
+        "input": _input(request, spec),
+        "stream": True,
+        **_optional(
+            learned,
+            {
+                "store": False,
+                "include": ["reasoning.encrypted_content"],
+                "instructions": wire_text("".join(part.text for part in request.system)) or None,
+                "max_output_tokens": request.max_output_tokens + THINKING_TOKENS,
+                "reasoning": {"effort": effort} if effort else None,
+                "temperature": wishes.temperature if request.temperature is None else request.temperature,
+                "tools": [{"type": "function", **_tool(tool), "strict": False} for tool in request.tools]
+                or None,
+            },
+        ),
+    }
+
+
+def _optional(learned: Learned, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None and key not in learned.without}
+
+
+def _tool(tool: Schema) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+def _with_calls(request: Request, spec: str) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
+    """Each message: with its blocks where these are sent, or with the parts that are results of the calls before it.
+    A call is sent with its result or not at all."""
+    calls: list[str] = []
+    for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
+        blocks = message.blocks
+        results = [part for part in message.parts if part.answers in calls]
+        calls = sorted(call for call, _ in blocks.calls) if blocks else []
+        answers = sorted(part.answers for part in following.parts if part.answers) if following else []
+        if blocks is None or blocks.spec != spec or (calls and (calls != answers or not request.tools)):
+            yield message, None, results
+            calls = []
+        else:
+            yield message, blocks, []
+
+
+def _result_text(part: Part) -> str:
+    """The result of a call; these APIs have no field for its failure."""
+    return wire_text(observation_text(part.text))
+
+
+def _without_results(message: Message, results: Collection[Part]) -> tuple[Part, ...]:
+    """The parts that are not `results`, and the images and PDFs of those: these APIs take only text as a result, so
+    they follow the results."""
+    if not results:
+        return message.parts
+    parts = (Part("", part.name, media=part.media) if part in results else part for part in message.parts)
+    return tuple(part for part in parts if part.text or part.media)
+
+
+def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    system = request.system if any(part.text.strip() for part in request.system) else ()
+    if system and not without_system:
+        messages.append({"role": "system", "content": _content(system, ttl)})
+        system = ()
+    for message, blocks, results in _with_calls(request, spec):
+        if blocks is not None:
+            messages += [{**item} for item in blocks.items]
+            continue
+        messages += [
+            {"role": "tool", "tool_call_id": part.answers, "content": _result_text(part)} for part in results
+        ]
+        parts = _without_results(message, results)
+        if system:
+            parts, system = (*system, Part("\n\n"), *parts), ()
+        if not results or any(part.text.strip() or part.media for part in parts):
+            messages.append({"role": message.role, "content": _content(parts, ttl)})
+    content = [block for message in messages for block in message["content"] or () if _CACHE in block]
+    for block in content[:-BREAKPOINTS] if ttl else ():  # the longest prefixes are worth most
+        del block[_CACHE]
+    return messages
+
+
+def _content(parts: tuple[Part, ...], ttl: str) -> str | list[dict[str, Any]]:
+    """One text, which every server takes; or text blocks that end at cache breakpoints and media. Servers reject blank
+    blocks, so these join their neighbour."""
+    if not ttl and not any(part.media for part in parts):
+        return wire_text("".join(part.text for part in parts))
+    blocks: list[dict[str, Any]] = []
+    text = ""
+    for part in parts:
+        text += part.text
+        if part.media is not None:
+            if text.strip():
+                blocks.append({"type": "text", "text": wire_text(text)})
+            blocks.append(_media_block(part.media))
+            text = ""
+        elif part.cache and ttl and text.strip():
+            control = {"type": "ephemeral"} | ({"ttl": ttl} if ttl != "5m" else {})
+            blocks.append({"type": "text", "text": wire_text(text), _CACHE: control})
+            text = ""
+    if text.strip() or not blocks:
+        blocks.append({"type": "text", "text": wire_text(text)})
+    elif text and "text" in blocks[-1]:
+        blocks[-1]["text"] += text
+    return blocks
+
+
+def _media_block(media: Media) -> dict[str, Any]:
+    url = f"data:{media.type};base64,{b64encode(media.data).decode('ascii')}"
+    if media.is_image:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": wire_text(media.name) or "document.pdf", "file_data": url}}
+
+
+def _input(request: Request, spec: str) -> list[dict[str, Any]]:
+    """The messages as items of the Responses API."""
+    items: list[dict[str, Any]] = []
+    for message, blocks, results in _with_calls(request, spec):
+        if blocks is not None:
+            items += [{**item} for item in blocks.items]
+            continue
+        if message.role == "assistant":
+            items.append({"role": "assistant", "content": wire_text(message.text)})
+            continue
+        items += [
+            {"type": "function_call_output", "call_id": part.answers, "output": _result_text(part)}
+            for part in results
+        ]
+        content = _content((*_without_results(message, results), Part("")), "")
+        blocks_of_chat = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        converted = [_input_block(block) for block in blocks_of_chat if block.get("text", "-").strip()]
+        items += [{"role": "user", "content": converted}] if converted else []
+    return items
+
+
+def _input_block(block: Mapping[str, Any]) -> dict[str, Any]:
+    if block["type"] == "text":
+        return {"type": "input_text", "text": block["text"]}
+    if block["type"] == "image_url":
+        return {"type": "input_image", "image_url": block["image_url"]["url"], "detail": "auto"}
+    return {"type": "input_file", **block["file"]}
+
+
+_REJECTS = re.compile(
+    r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|extra_forbidden|unexpected|not allowed|invalid"
+    r"|deprecated|incompatible|not compatible|must be|does not (take|accept)|not (enabled|available)"
+    r"|too large|at most|less than|greater|range|failed to parse|in the (completion|output)|only"
+)
+_TOO_MUCH = re.compile(
+    r"too large|at most|less than|greater|range|exceed|context|must be|in the (completion|output)"
+)
+_NO_SYSTEM = re.compile(
+    r"system (role|message|prompt)s? (is |are )?not|role' does not support 'system'|developer instruction is not"
+)
+_FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.fromkeys(
+    _LIMITS, "a limit on the length of a reply"
+)
+
+
+def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | None:
+    """Note in `learned` which optional fields of `body` the server rejects, and return a sentence to put after the
+    model's name; None when it rejects none of them."""
+    if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.all)):
+        return None
+    fields = [key for key in body if key not in _REQUIRED and _is_about(error, key)]
+    if error.status >= 500:
+        fields = []  # a server that failed may repeat the whole request
+    messages = body.get("messages", ())
+    if any(message["role"] == "system" for message in messages) and _NO_SYSTEM.search(error.all):
+        fields = [_SYSTEM]
+    elif _CACHE in error.all and _CACHE in str(messages):
+        fields.append(_CACHE)
+    effort_fields = {"reasoning_effort", "reasoning"} & set(fields)
+    effort = str(body.get("reasoning_effort") or body.get("reasoning", {}).get("effort"))
+    if effort_fields and effort in {"xhigh", "max"} and not learned.highest_effort:
+        learned.highest_effort = "high"
+        fields = [key for key in fields if key not in effort_fields]
+        if not fields:
+            return f"does not support effort {effort}: continuing with high"
+    if not fields:
+        return None
+    learned.without.update(fields)
+    limit = next((key for key in fields if key in _LIMITS), None)
+    if limit and _TOO_MUCH.search(error.all):
+        learned.without.update(_LIMITS)  # the other name would not help
+    elif limit and not learned.without.issuperset(_LIMITS):
+        other = next(name for name in _LIMITS if name != limit)
+        return f"wants {other} instead of {limit}: continuing with it"
+    return (
+        f"does not support {' and '.join(_FIELD_NAMES.get(key, key) for key in fields)}: continuing without"
+    )
+
+
+def _is_about(error: ApiError, key: str) -> bool:
+    """Whether an error names the field `key`. `stop` is an ordinary word: only in quotes."""
+    if error.param and error.param.split(".")[0] == key:
+        return True
+    if key == "stop":
+        return bool(re.search(r"['\"`]stop['\"`]|: stop\b", error.all))
+    return bool(re.search(rf"(?<![a-z_]){key}(?![a-z_])", error.all))
