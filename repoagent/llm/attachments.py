@@ -1,14 +1,7 @@
-"""The size of an image by its header, and whether all of it is there. Pure functions of bytes, without a library.
+"""From the bytes of a file to an image or PDF, and the copies of these that a conversation refers to.
 
-By the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and the WebP container (RFC 9649).
-
-How many pages a PDF has, and whether it can be read at all.
-
-From the bytes of a named file to what can be sent of it: an image, a PDF, or nothing but text.
-
-Images and PDFs that a conversation refers to: the conversation file names a copy, and a request gets its bytes.
-
-The copy is named by the hash of its bytes, so each later request, also that of a resumed run, has the same ones.
+Image headers by the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and WebP (RFC 9649). A copy is named by its
+hash, so that each later request, also of a resumed run, has the same bytes.
 """
 
 from __future__ import annotations

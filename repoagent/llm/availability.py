@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
@@ -19,8 +19,8 @@ from repoagent.llm.registry import choose_model, file_alias, model_info, resolve
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
-T = TypeVar("T")
-AT_ONCE = 16
+THREADS = 16
+_MEDIA_WORDS = {"image": "images", "pdf": "PDFs"}
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,30 @@ class StatusRow:
 
     @property
     def context(self) -> int | None:
-        """The window in tokens, where anybody says."""
+        """The window in tokens, where it is known."""
         return self.known.context or self.status.context
 
 
 def configured_models(settings: Settings) -> list[StatusRow]:
-    """All names that stand for a model, each model tried, at the same time. Raises UsageError as `resolve` does."""
-    rows = list(_named(settings))
+    """All names of models; the models are tried in parallel. Raises UsageError as `resolve` does."""
+    rows = list(_named_models(settings))
     specs = list(dict.fromkeys(row.spec for row in rows if row.spec))
-    found = dict(zip(specs, _at_once(lambda spec: status_of(settings, spec), specs), strict=True))
+    with ThreadPoolExecutor(THREADS) as pool:
+        statuses = dict(zip(specs, pool.map(lambda spec: status_of(settings, spec), specs), strict=True))
     return [
-        replace(row, status=found[row.spec], known=model_info(settings, row.spec)) if row.spec else row
+        replace(row, status=statuses[row.spec], known=model_info(settings, row.spec)) if row.spec else row
         for row in rows
     ]
 
 
 def provider_rows(settings: Settings) -> list[StatusRow]:
-    """Every provider that can be named, each tried where there is a key or a local server."""
+    """Every provider, each tried where there is a key or a local server."""
     names = provider_names(settings)
-    statuses = _at_once(lambda name: status_of(settings, f"{name}/"), names)
-    return [StatusRow(name, f"{name}/NAME", "", status) for name, status in zip(names, statuses, strict=True)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        statuses = pool.map(lambda name: status_of(settings, f"{name}/"), names)
+        return [
+            StatusRow(name, f"{name}/NAME", "", status) for name, status in zip(names, statuses, strict=True)
+        ]
 
 
 def status_of(settings: Settings, spec: str) -> Status:
@@ -71,66 +75,54 @@ def smallest_request(spec: str) -> Request:
     return Request((), (Message("user", (Part("Reply with the single word: ok"),)),), 64, f"test {spec}")
 
 
-def _named(settings: Settings) -> Iterator[StatusRow]:
-    try:
-        edit = choose_model(settings)
-        yield StatusRow("edit", edit.spec, f"{edit.origin}{', ' + edit.why if edit.why else ''}")
-    except ModelError as error:
-        yield StatusRow("edit", "", "", Status(problem=_first_sentence(error)))
-    if settings.text_or_none("summary.model"):
-        summary = choose_model(settings, "summary")
-        yield StatusRow(
-            "summary", summary.spec, f"{summary.origin}{', ' + summary.why if summary.why else ''}"
-        )
+def _named_models(settings: Settings) -> Iterator[StatusRow]:
+    for role in ("edit", "summary") if settings.text_or_none("summary.model") else ("edit",):
+        try:
+            choice = choose_model(settings, role)
+            origin = f"{choice.origin}{', ' + choice.why if choice.why else ''}"
+            yield StatusRow(role, choice.spec, origin)
+        except ModelError as error:
+            yield StatusRow(role, "", "", Status(problem=_first_sentence(error)))
     for name in settings.texts("fallback"):
         yield StatusRow("fallback", resolve(settings, name), settings.origin("fallback"))
-    own = settings.names("alias")
-    for name in {**aliases(), **own}:
-        yield StatusRow(
-            name, resolve(settings, name), settings.origin(f"alias.{name}") if name in own else "built in"
-        )
+    user_aliases = settings.names("alias")
+    for name in {**aliases(), **user_aliases}:
+        origin = settings.origin(f"alias.{name}") if name in user_aliases else "built in"
+        yield StatusRow(name, resolve(settings, name), origin)
     for provider in PROVIDERS.values():
-        if provider.model_file and provider.name not in own:
-            yield StatusRow(
-                provider.name, "", "", Status(problem=f"no model file yet: {file_alias(provider)}")
-            )
+        if provider.model_file and provider.name not in user_aliases:
+            status = Status(problem=f"no model file yet: {file_alias(provider)}")
+            yield StatusRow(provider.name, "", "", status)
 
 
 def _first_sentence(error: RepoagentError) -> str:
     return str(error).splitlines()[0].partition(". ")[0]
 
 
-def _at_once(look: Callable[[str], T], names: Iterable[str]) -> list[T]:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(look, names))
-
-
-_WORDS = {"image": "images", "pdf": "PDFs"}
-
-
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
-    """A sentence for the person where nobody knows whether `spec` takes what is attached, else "". It is sent then, and
-    a server that does not take it says so.
+    """A warning where it is unknown whether `spec` takes the attachments, else "". They are sent then, and a
+    server that does not take them says so.
 
-    Raises UsageError where it is known that the model takes no images, or no PDFs.
+    Raises UsageError for a model that is known to take no images, or no PDFs.
     """
     if not media or provider_of(spec).text_only:
         return ""
-    wanted = [kind for kind in _WORDS if any((kind == "image") == one.is_image for one in media)]
+    kinds = _kinds(media)
     takes = model_info(settings, spec).media
     if takes is None:
-        what = " and ".join(_WORDS[kind] for kind in wanted)
+        words = " and ".join(_MEDIA_WORDS[kind] for kind in kinds)
         return (
-            f"it is not known whether {spec} takes {what}: sending anyway. "
+            f"it is not known whether {spec} takes {words}: sending anyway. "
             f'To say what it takes, set media of [models."{spec}"]'
         )
-    missing = [kind for kind in wanted if kind not in takes]
+    missing = [kind for kind in kinds if kind not in takes]
     if missing == ["pdf"] and parse_spec(spec).backend.extracts_pdf_text(settings):
         return ""
     if missing:
-        setting = ", ".join(f'"{kind}"' for kind in _WORDS if kind in {*takes, *missing})
+        setting = ", ".join(f'"{kind}"' for kind in _MEDIA_WORDS if kind in {*takes, *missing})
+        words = " or ".join(_MEDIA_WORDS[kind] for kind in missing)
         raise UsageError(
-            f"{spec} is not known to take {_or(missing)}: use another --model; or, if it does take them, set "
+            f"{spec} is not known to take {words}: use another --model; or, if it does take them, set "
             f'media = [{setting}] in [models."{spec}"] of your configuration'
         )
     return ""
@@ -139,36 +131,32 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
 def attachment_refusal(
     settings: Settings, spec: str, media: Sequence[Media], context: int | None = None
 ) -> str:
-    """Why `spec`, which takes in `context` tokens, can't be sent `media` together; "" where it can. What nobody knows
-    counts as no: nobody has asked for just this to be sent, and a request that the server refuses ends the run."""
-    takes, name = _takes(settings, spec), display_name(spec)
-    for kind, word in _WORDS.items():
-        if any((kind == "image") == one.is_image for one in media):
-            if takes is None:
-                return (
-                    f'it is not known whether {name} takes {word}; set media of [models."{name}"] to say so'
-                )
-            if kind not in takes:
-                return f"{name} does not take {word}"
-    limits = parse_spec(spec).backend.media_limits(settings, context)
+    """Why `media` cannot be sent together to `spec`, which takes `context` tokens; "" where they can.
+
+    Unknown counts as no: the user has not asked for them, and a request that the server refuses ends the run.
+    """
+    name, backend, takes = display_name(spec), parse_spec(spec).backend, model_info(settings, spec).media
+    if provider_of(spec).text_only:
+        takes = frozenset()
+    elif takes and backend.extracts_pdf_text(settings):
+        takes |= {"pdf"}
+    for kind in _kinds(media):
+        words = _MEDIA_WORDS[kind]
+        if takes is None:
+            return f'it is not known whether {name} takes {words}; set media of [models."{name}"] to say so'
+        if kind not in takes:
+            return f"{name} does not take {words}"
+    limits = backend.media_limits(settings, context)
     if limits is None:
         return ""
-    room = None if limits.request_bytes is None else limits.request_bytes * 3 // 4  # beside the text
-    parts = tuple(Part("", media=one) for one in media)
+    size = None if limits.request_bytes is None else limits.request_bytes * 3 // 4  # the rest is for the text
+    parts = tuple(Part("", media=item) for item in media)
     try:
-        refuse_over(Request((), (Message("user", parts),)), replace(limits, request_bytes=room), spec)
+        refuse_over(Request((), (Message("user", parts),)), replace(limits, request_bytes=size), spec)
     except UsageError as error:
         return str(error)
     return ""
 
 
-def _takes(settings: Settings, spec: str) -> frozenset[str] | None:
-    """What it takes beside text; None where nobody knows."""
-    if provider_of(spec).text_only:
-        return frozenset()
-    takes = model_info(settings, spec).media
-    return takes | {"pdf"} if takes and parse_spec(spec).backend.extracts_pdf_text(settings) else takes
-
-
-def _or(kinds: list[str]) -> str:
-    return " or ".join(_WORDS[kind] for kind in kinds)
+def _kinds(media: Collection[Media]) -> list[str]:
+    return [kind for kind in _MEDIA_WORDS if any((kind == "image") == item.is_image for item in media)]

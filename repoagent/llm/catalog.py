@@ -26,7 +26,7 @@ Table = Mapping[str, Mapping[str, Any]]
 SMALL, MIDDLE = (
     8.0,
     100.0,
-)  # billions of parameters: up to the first whole files, up to the second search/replace
+)  # billions of parameters: whole files up to the first, search/replace up to the second
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
 _VARIANTS = frozenset({"mini", "nano", "lite"})
 _MEDIA = frozenset({"image", "pdf"})
@@ -35,9 +35,9 @@ _PRICES = frozenset(item.name for item in fields(Price))
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known of one model. `context` and `max_output` are tokens, `parameters` billions, None where
-    nobody says; `price` None means that only tokens can be counted. `media` is what it takes beside text ("image",
-    "pdf"), None where nobody knows. `protocol` is how it is offered tools: as tags in the text, or natively."""
+    """What is known of one model; None where something is unknown. `context` and `max_output` are tokens, `parameters`
+    billions. `media` is what it takes besides text ("image", "pdf"). `protocol` is how tools are offered: as tags in
+    the text, or natively. `sources` says where the price and the format come from."""
 
     price: Price | None = None
     context: int | None = None
@@ -46,13 +46,13 @@ class ModelInfo:
     format: Format = "diff"
     media: frozenset[str] | None = None
     protocol: Protocol = "tags"
-    sources: Mapping[str, str] = field(default_factory=dict)  # of the price and the format, in words
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def model_info(spec: str, own: Table | None = None) -> ModelInfo:
     """Look `spec` up: first in `own`, the `models` table of the user's configuration, then in models.toml.
 
-    Raises UsageError when a price of the user's is no price, or its media none that there are.
+    Raises UsageError for an incomplete price or unknown media in `own`.
     """
     mine = _row(spec, own or {})
     ours = _row(spec, _data()["models"]) or _row(_listed_as(spec), _data()["models"])
@@ -78,8 +78,8 @@ def data_date() -> str:
 
 def aliases() -> Mapping[str, str]:
     """The names for models that are there without being configured."""
-    found: Mapping[str, str] = _data()["aliases"]
-    return found
+    names: Mapping[str, str] = _data()["aliases"]
+    return names
 
 
 def family(name: str) -> list[str]:
@@ -149,8 +149,8 @@ def _lead(words: Sequence[str]) -> str:
 def parameters(spec: str) -> float | None:
     """Billions of parameters, where the name tells: 1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`; or
     where a model file says it."""
-    if found := _SIZE.search(_base(spec)):
-        return float(found[2]) * int(found[1] or 1)
+    if match := _SIZE.search(_base(spec)):
+        return float(match[2]) * int(match[1] or 1)
     parsed = parse_spec(spec)
     return parsed.backend.parameters(parsed.model) if parsed.provider.model_file else None
 
@@ -171,7 +171,7 @@ def _format(spec: str) -> tuple[Format, str]:
             return family["format"], f"as {family['match']}"
     if size is not None:
         return format_by_size(size), by_size
-    # What no name tells anything about is small if it runs from a file, else most likely large.
+    # An unknown model is small if it runs from a file, else most likely large.
     return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
 
 
@@ -198,17 +198,15 @@ def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple
 
 
 def _read_price(name: str, row: Mapping[str, Any]) -> Price:
-    given: dict[str, Any] = {key: value for key, value in row.items() if key in _PRICES}
-    if "long" in given:
-        given["long"] = _read_price(name, given["long"])
-    if not {"input", "output"} <= given.keys():
+    values: dict[str, Any] = {key: value for key, value in row.items() if key in _PRICES}
+    if "long" in values:
+        values["long"] = _read_price(name, values["long"])
+    if not {"input", "output"} <= values.keys():
         raise UsageError(
             f"the price of {name} is incomplete: set input and output of [models.{name!r}], in dollars per million "
             "tokens (cache_read and cache_write too, where they differ)"
         )
-    given.setdefault("cache_read", given["input"])
-    given.setdefault("cache_write", given["input"])
-    return Price(**given)
+    return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
 
 
 def _row(spec: str, table: Table) -> Mapping[str, Any]:
@@ -240,22 +238,20 @@ def _data() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("models.toml").read_text("utf-8"))
 
 
-_TABLE = '[models."'
-
-
 def names() -> dict[str, str]:
-    """Aliases with the spec that they stand for, and the specs of models, each with ""."""
-    found: dict[str, str] = {}
-    inside = False
+    """Aliases with their specs, and the specs of models, each with ""; for completion, which parses no TOML."""
+    table = '[models."'
+    specs: dict[str, str] = {}
+    in_aliases = False
     for line in Path(__file__).with_name("models.toml").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
-            inside = line.startswith("[aliases]")
-        if line.startswith(_TABLE):
-            found[line.removeprefix(_TABLE).partition('"')[0]] = ""
-        elif inside and "=" in line:
+            in_aliases = line.startswith("[aliases]")
+        if line.startswith(table):
+            specs[line.removeprefix(table).partition('"')[0]] = ""
+        elif in_aliases and "=" in line:
             name, _, spec = line.partition("=")
-            found[name.strip().strip('"')] = spec.strip().strip('"')
-    return found
+            specs[name.strip().strip('"')] = spec.strip().strip('"')
+    return specs
 
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
@@ -268,14 +264,14 @@ _VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\
 
 def family_name(name: str) -> str:
     """The name without what platforms add to it: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN that ends so,
-    `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` are all `claude-sonnet-5-5`. A name that tells no
-    such thing comes back as it is."""
-    found = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
-    return found[0] if found else name
+    `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` are all `claude-sonnet-5-5`. Any other name is
+    unchanged."""
+    match = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
+    return match[0] if match else name
 
 
 def context_tokens(name: str) -> int | None:
-    """How much the model can take, None for one that is not known."""
+    """The window of a Claude model in tokens, None for an unknown one."""
     if _version(name) is None:
         return None
     return 1_000_000 if thinks(name) else 200_000
@@ -288,8 +284,7 @@ def thinks(name: str) -> bool:
 
 
 def effort_of(name: str, wish: str | None) -> Effort | None:
-    """The `output_config.effort` to send the model for a wish, None where it does not know that one. A name that
-    tells nothing gets what is asked for."""
+    """The `output_config.effort` for a wish, None where the model does not support it. Unknown models support all."""
     version = _version(name)
     known: tuple[Effort, ...] = ()
     if version is None or version >= (4, 7):
@@ -302,11 +297,11 @@ def effort_of(name: str, wish: str | None) -> Effort | None:
 
 
 def refuse_unknown_effort(effort: str | None) -> None:
-    """Raises UsageError for what is no effort of any model."""
+    """Raise UsageError for an effort that no model has."""
     if effort is not None and effort not in EFFORTS:
         raise UsageError(f"unknown effort {effort!r}: use one of {', '.join(EFFORTS)}")
 
 
 def _version(name: str) -> tuple[int, int] | None:
-    found = _VERSION.match(family_name(name))
-    return (int(found[1] or found[3]), int(found[2] or found[4] or 0)) if found else None
+    match = _VERSION.match(family_name(name))
+    return (int(match[1] or match[3]), int(match[2] or match[4] or 0)) if match else None

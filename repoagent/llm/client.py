@@ -1,14 +1,6 @@
-"""Several models behind one: who is overloaded, or can't be reached, is replaced by the next.
+"""Calling a model: limits, retries, fallback models, continuation of replies that were cut off.
 
-Joining a reply that was cut with its continuation.
-
-A model that is asked to go on exactly where it stopped mostly does. Some open the code fence again, some
-start the unfinished line anew. Both are put right when there is no doubt; in doubt the texts are joined as
-they are: a repetition left in makes a patch that is refused, text wrongly taken out makes one that applies.
-
-The only door for model calls: limits, retries, continuation.
-
-A call of a native tool, as the text of a reply has it: a tag on a line of its own.
+All model calls go through `complete`.
 """
 
 from __future__ import annotations
@@ -19,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from repoagent import tracing
 from repoagent.dataclass import dataclass
@@ -39,46 +30,45 @@ from repoagent.llm.model import (
 from repoagent.llm.usage import Meter, estimate
 from repoagent.storage.secrets import mask
 
-FALLBACK_TRIES = 2  # at each but the last, before the next one is taken
-FALLBACK_WAIT = 20.0  # seconds; who asks for more is left at once
+FALLBACK_TRIES = 2  # at each model but the last
+FALLBACK_WAIT = 20.0  # seconds; a server that asks for more is left at once
 
 
 @dataclass
 class Fallback:
-    """`models` in the order in which they are to be asked. Once left, a model is not asked again: what made it
-    fail seldom passes within a run, and each attempt costs the person's time."""
+    """`models` in the order of preference. Once left, a model is not called again: failures seldom pass within a run,
+    and each attempt costs the user's time."""
 
     models: Sequence[Model]
     _at: int = 0
     _failed: int = 0
 
     @property
-    def now(self) -> Model:
-        """The model that is asked next."""
+    def current(self) -> Model:
         return self.models[self._at]
 
     @property
     def takes(self) -> frozenset[str]:
-        """Tools only where all take them: which are offered is settled before it is known who will answer."""
+        """Tools only where all models take them: they are offered before it is known which model will answer."""
         tools = all("tools" in model.takes for model in self.models)
-        return self.now.takes if tools else self.now.takes - {"tools"}
+        return self.current.takes if tools else self.current.takes - {"tools"}
 
     @property
     def spec(self) -> str:
-        return self.now.spec
+        return self.current.spec
 
     @property
     def context_tokens(self) -> int | None:
-        return self.now.context_tokens
+        return self.current.context_tokens
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`."""
         try:
-            reply = self.now.complete(request, on_text)
+            reply = self.current.complete(request, on_text)
         except Retryable as error:
             self._failed += 1
-            hopeless = self._failed >= FALLBACK_TRIES or (error.retry_after or 0.0) > FALLBACK_WAIT
-            if not hopeless or self._at + 1 == len(self.models):
+            give_up = self._failed >= FALLBACK_TRIES or (error.retry_after or 0.0) > FALLBACK_WAIT
+            if not give_up or self._at + 1 == len(self.models):
                 raise
             self._at, self._failed = self._at + 1, 0
             raise Retryable(
@@ -89,21 +79,31 @@ class Fallback:
 
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\n`]*?)[ \t]*\r?")
-_LOOK_BACK = 8_000  # characters; nobody repeats more than that
+_LOOK_BACK = 8_000  # characters; no model repeats more
 _SURE_LINES = 3
 _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
 def join(text: str, more: str) -> str:
-    """`text` with its continuation `more`, without what `more` repeats of it for certain."""
+    """`text` with its continuation `more`, without what `more` certainly repeats.
+
+    Most models continue exactly where they stopped. Some open the code fence again, some start the unfinished line
+    again. In doubt nothing is removed: a repetition makes a patch that is refused, missing text one that applies.
+    """
     more = _without_reopened_fence(text, more)
-    return text + more[_repeated(text, more) :]
+    tail = text[-_LOOK_BACK:]
+    starts = [0] if len(tail) == len(text) else []
+    starts += [match.end() for match in re.finditer("\n", tail)]
+    for start in starts:
+        piece = tail[start:]
+        if piece and more.startswith(piece) and _is_repetition(text, piece):
+            return text + more[len(piece) :]
+    return text + more
 
 
 def open_fence(text: str) -> str:
     """The line that opened the code fence in which `text` ends, or ""."""
-    opened = ""
-    marker = ""
+    opened = marker = ""
     for line in text.split("\n"):
         fence = _FENCE.fullmatch(line)
         if fence is None:
@@ -130,20 +130,9 @@ def _without_reopened_fence(text: str, more: str) -> str:
     return rest if open_fence(rest) and not open_fence(f"{first}\n{rest}") else more
 
 
-def _repeated(text: str, more: str) -> int:
-    """How many characters at the start of `more` are the end of `text` once more, from a line start on."""
-    tail = text[-_LOOK_BACK:]
-    starts = [0] if len(tail) == len(text) else []
-    starts += [match.end() for match in re.finditer("\n", tail)]
-    for start in starts:
-        piece = tail[start:]
-        if piece and more.startswith(piece) and _is_no_coincidence(text, piece):
-            return len(piece)
-    return 0
-
-
-def _is_no_coincidence(text: str, piece: str) -> bool:
-    if piece in (piece + piece)[1:-1]:  # made of repetitions, like a ruler: it may well go on like that
+def _is_repetition(text: str, piece: str) -> bool:
+    """Whether `piece`, the end of `text`, cannot follow itself by coincidence."""
+    if piece in (piece + piece)[1:-1]:  # made of repetitions, like a ruler, which may continue
         return False
     unfinished = piece[piece.rfind("\n") + 1 :]
     if unfinished:
@@ -153,9 +142,9 @@ def _is_no_coincidence(text: str, piece: str) -> bool:
 
 
 ATTEMPTS = 5
-LONGEST_REPLY = 16_000_000  # characters, over all continuations; nothing longer is stored
+LONGEST_REPLY = 16_000_000  # characters, over all continuations
 CONTINUATIONS = 3
-LONGEST_WAIT = 120.0  # seconds; who is told to wait longer is better told so
+LONGEST_WAIT = 120.0  # seconds; a longer one is an error that says so
 
 _CONTINUE = (
     "Your reply was cut off there by the limit on its length. Continue it exactly after its last character: "
@@ -168,7 +157,7 @@ OnWait = Callable[[float, str], None]
 
 
 def ignore(*_: object) -> None:
-    """What callbacks are when nobody listens."""
+    """A callback that does nothing."""
 
 
 def complete(
@@ -185,30 +174,65 @@ def complete(
 ) -> Reply:
     """The whole reply to `request`: its `stop` is "end", its `usage` that of all attempts, failed ones too.
 
-    What is sent has no keys and tokens in it (`store.masking`).
+    Keys and tokens are masked in what is sent. `on_text` gets the text as it arrives; at the start of a continuation it
+    may repeat a few words that the reply does not. `on_void(text)`: this text, of a failed attempt, does not count.
+    `on_wait(seconds, reason)` is called before each pause. Without `continues` a reply that was cut is returned with
+    the `stop` "length": a small model that is cut is mostly in a loop.
 
-    `on_text` gets the text as it arrives; at the seam of a continuation it may repeat a few words that the
-    reply does not. `on_void(text)` says that this text, streamed by an attempt that broke, does not count.
-    `on_wait(seconds, reason)` is called before each pause. Without `continues` a reply that was cut is not gone on
-    with, and comes back with the `stop` "length": a small model that is cut has most likely gone round in circles.
-
-    Raises LimitReached before a call that would pass a limit of `meter`; ModelError when the model can't be
-    reached, refuses, says nothing, or is still cut after three continuations.
+    Raises LimitReached before a call that would exceed a limit of `meter`; ModelError when the model is unreachable,
+    refuses, writes nothing, or is still cut after three continuations.
     """
     text = ""
     usage = Usage()
-    asked = request = masked(request)
-    hooks = _Hooks(on_text, on_wait, on_void, sleep, jitter)
+    current = request = masked(request)
+    too_long = ModelError(
+        f"the reply of {model.spec} is longer than {LONGEST_REPLY // 1_000_000} million characters and was discarded: "
+        "ask for a smaller change"
+    )
+    streamed: list[str] = []  # by the current attempt
+    length = 0
+
+    def hear(piece: str) -> None:
+        nonlocal length
+        length += len(piece)
+        if length > LONGEST_REPLY:
+            raise too_long
+        streamed.append(piece)
+        on_text(piece)
+
+    def void(error: Retryable) -> None:
+        nonlocal length, usage
+        usage += error.usage
+        if streamed:
+            on_void("".join(streamed))
+        length = 0
+        streamed.clear()
+
+    def pause(seconds: float, reason: str) -> None:
+        on_wait(seconds, reason)
+        sleep(seconds)
+
     for _ in range(1 + CONTINUATIONS):
-        reply, used = _attempts(model, asked, meter, hooks)
-        usage += used
+        length = 0
+        streamed.clear()
+        reply = _attempt(model, current, meter, hear=hear, void=void, pause=pause, jitter=jitter)
+        usage += reply.usage
         if reply.stop == "refusal":
-            raise ModelError(_refusal(model, reply))
+            reason = " ".join(reply.text.split())[:300]
+            raise ModelError(
+                f"{model.spec} declined this request{f': {reason}' if reason else ''}. "
+                "Rephrase it, or use another --model"
+            )
         if len(text) + len(reply.text) > LONGEST_REPLY:
-            raise _too_long(model.spec)
+            raise too_long
         text = join(text, reply.text)
+        if not text.strip() and reply.stop == "length":
+            raise ModelError(
+                f"{model.spec} reached the limit of its reply before it wrote anything: ask for a smaller "
+                "change, or use another --model"
+            )
         if not text.strip():
-            raise ModelError(_empty_reply(model, reply))
+            raise ModelError(f"{model.spec} gave an empty reply: try again, or use another --model")
         if reply.stop == "end" or not continues:
             blocks = (
                 reply.blocks if text == reply.text else None
@@ -216,18 +240,70 @@ def complete(
             return replace(reply, text=text, usage=usage, blocks=blocks)
         if not reply.text.strip():
             break  # a continuation that adds nothing will not do better next time
-        asked = _continuation(request, text)
+        # The last message is the user's: current models reject an assistant message to complete.
+        partial = Message("assistant", (Part(text, "cut reply"),))
+        ask = Message("user", (Part(_CONTINUE, "continue"),))
+        current = replace(request, messages=(*request.messages, partial, ask))
     raise ModelError(
         f"the reply of {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
     )
 
 
-def _too_long(spec: str) -> ModelError:
-    most = f"{LONGEST_REPLY // 1_000_000} million characters"
-    return ModelError(
-        f"the reply of {spec} is longer than {most} and was discarded: ask for a smaller change"
-    )
+def _attempt(
+    model: Model,
+    request: Request,
+    meter: Meter,
+    *,
+    hear: OnText,
+    void: Callable[[Retryable], None],
+    pause: OnWait,
+    jitter: Callable[[], float],
+) -> Reply:
+    """One reply, after as many failed attempts as there may be; `void` is called for each of these."""
+    expected = estimate(request)
+    meter.before_attempt(expected, model.spec)
+    for attempt in range(1, ATTEMPTS + 1):
+        spec = model.spec  # a Fallback may be another model at the next attempt
+        began = tracing.begin()
+        try:
+            reply = model.complete(request, hear)
+        except Retryable as error:
+            _trace(began, spec, f"failed: {error}")
+            meter.add(error.usage, spec)
+            void(error)
+            if attempt == ATTEMPTS:
+                raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
+            try:  # now: the user should not wait for an attempt that is not made
+                meter.before_attempt(expected, model.spec)
+            except LimitReached as limit:
+                raise ModelError(f"{error}; {limit}") from error
+            wait = error.retry_after
+            if (
+                wait is None
+            ):  # 1, 2, 4, 8 and up to half of it more, so that many clients do not come back at once
+                wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
+            elif wait > LONGEST_WAIT:
+                duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
+                raise ModelError(f"{error}: the server asks to wait {duration}; try again then") from error
+            pause(wait, str(error))
+        except ModelError:
+            _trace(began, spec, "failed")
+            raise
+        else:
+            meter.add(reply.usage, spec)
+            used = reply.usage
+            _trace(began, spec, f"{used.total - used.output} + {used.output} tokens, {reply.stop}")
+            return reply
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _trace(began: float, spec: str, outcome: str) -> None:
+    """Trace one call: neither its texts nor a command that may contain a key."""
+    if began:
+        from repoagent.llm.model import display_name
+
+        tracing.end(began, "model", f"{display_name(spec)}: {outcome}")
 
 
 def masked(request: Request) -> Request:
@@ -254,120 +330,15 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     )
 
 
-class _Hooks(NamedTuple):
-    on_text: OnText
-    on_wait: OnWait
-    on_void: OnText
-    sleep: Callable[[float], None]
-    jitter: Callable[[], float]
-
-
-def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tuple[Reply, Usage]:
-    """One reply, and what it and the failed attempts before it have used."""
-    expected = estimate(request)
-    usage = Usage()
-    meter.before_attempt(expected, model.spec)
-    for attempt in range(1, ATTEMPTS + 1):
-        streamed: list[str] = []
-        heard = 0
-
-        def hear(piece: str, streamed: list[str] = streamed) -> None:
-            nonlocal heard
-            heard += len(piece)
-            if heard > LONGEST_REPLY:
-                raise _too_long(model.spec)
-            streamed.append(piece)
-            hooks.on_text(piece)
-
-        spec = model.spec  # of this attempt: a model with a fall-back may be another at the next
-        began = tracing.begin()
-        try:
-            reply = model.complete(request, hear)
-        except Retryable as error:
-            _trace(began, spec, f"failed: {error}")
-            meter.add(error.usage, spec)
-            usage += error.usage
-            if streamed:
-                hooks.on_void("".join(streamed))
-            if attempt == ATTEMPTS:
-                raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
-            try:
-                meter.before_attempt(
-                    expected, model.spec
-                )  # now: nobody should wait for an attempt that is not made
-            except LimitReached as limit:
-                raise ModelError(f"{error}; {limit}") from error
-            pause = _pause(attempt, error, hooks.jitter)
-            hooks.on_wait(pause, str(error))
-            hooks.sleep(pause)
-        except ModelError:
-            _trace(began, spec, "failed")
-            raise
-        else:
-            meter.add(reply.usage, spec)
-            if began:
-                used = reply.usage
-                _trace(began, spec, f"{used.total - used.output} + {used.output} tokens, {reply.stop}")
-            return reply, usage + reply.usage
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _trace(began: float, spec: str, how: str) -> None:
-    """A line for one call: neither what was said nor a command that may hold a key."""
-    if began:
-        from repoagent.llm.model import display_name
-
-        tracing.end(began, "model", f"{display_name(spec)}: {how}")
-
-
-def _pause(attempt: int, error: Retryable, jitter: Callable[[], float]) -> float:
-    """Seconds: what the server asked for, else 1, 2, 4, 8 and up to half of it more, so that many clients
-    don't come back at once."""
-    if error.retry_after is None:
-        return float(2 ** (attempt - 1)) * (1 + jitter() / 2)
-    if error.retry_after > LONGEST_WAIT:
-        raise ModelError(
-            f"{error}: the server asks to wait {_duration(error.retry_after)}; try again then"
-        ) from error
-    return error.retry_after
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} minutes"
-
-
-def _continuation(request: Request, text: str) -> Request:
-    """`request` with what came so far as the assistant's words. The last message is the user's, since current
-    models reject an assistant's that is to be completed."""
-    said = Message("assistant", (Part(text, "cut reply"),))
-    ask = Message("user", (Part(_CONTINUE, "continue"),))
-    return replace(request, messages=(*request.messages, said, ask))
-
-
-def _refusal(model: Model, reply: Reply) -> str:
-    why = " ".join(reply.text.split())
-    said = f": {why[:300]}" if why else ""
-    return f"{model.spec} declined this request{said}. Rephrase it, or use another --model"
-
-
-def _empty_reply(model: Model, reply: Reply) -> str:
-    if reply.stop == "length":
-        return (
-            f"{model.spec} reached the limit of its reply before it wrote anything: ask for a smaller "
-            "change, or use another --model"
-        )
-    return f"{model.spec} gave an empty reply: try again, or use another --model"
-
-
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """The tag of a call, and what it adds to the `text` of the reply before it: a code fence that is open is closed, or
-    the tag would be quoted in it. A call of a tool that was not offered is written as one, so it can be corrected."""
+    """The tag of a native tool call, and what it adds to the `text` of the reply: the tag on a line of its own, after
+    closing an open code fence. A call of a tool that was not offered is written as such, so it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)
     else:
-        called: dict[str, Any] = {"name": name, "arguments": arguments}
-        tag = f"<tool_call>{json.dumps(called, ensure_ascii=False)}</tool_call>"
+        call = {"name": name, "arguments": arguments}
+        tag = f"<tool_call>{json.dumps(call, ensure_ascii=False)}</tool_call>"
     before = "" if not text or text.endswith("\n") else "\n"
     if opened := open_fence(text):
         before += opened[: len(opened) - len(opened.lstrip(opened[0]))] + "\n"

@@ -1,9 +1,4 @@
-"""One image or PDF, and what is known of it: its size, its pages, about how many tokens it is.
-
-What a file is by its first bytes, whatever it is called. Pure functions.
-
-What a provider takes of images and PDFs: looked at before anything is sent, so that nobody pays to hear it.
-"""
+"""An image or PDF for a model: its type, size and tokens, and what a provider takes, checked before sending."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ for programs, people and cassettes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,9 +20,7 @@ from repoagent.llm.provider import parse_spec
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
-_REPORTED = re.compile(
-    r" \(([\w.:/@-]+)\)$"
-)  # the model that a program said it is, at the end of `Reply.model`
+_REPORTED = re.compile(r" \(([\w.:/@-]+)\)$")  # the model that a program reports, at the end of `Reply.model`
 
 
 def display_name(spec: str) -> str:
@@ -53,9 +50,9 @@ Stop = Literal["end", "length", "refusal"]
 
 @dataclass(frozen=True)
 class Part:
-    """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it, where there is one. `media` is an
-    image or PDF that comes after the text, in a message of the user's. `answers` is the id of the tool call whose
-    result this is, and `failed` whether that went wrong; both count only where the call is sent as one (`Blocks`)."""
+    """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it. `media` is an image or PDF that
+    follows the text, in a user message. `answers` is the id of the tool call whose result this is, and `failed` whether
+    it failed; both count only where the call is sent natively (`Blocks`)."""
 
     text: str
     name: str = ""
@@ -66,17 +63,17 @@ class Part:
 
     @property
     def in_words(self) -> str:
-        """The text, with a line that stands for what is attached."""
+        """The text, with a line for the attachment."""
         return self.text if self.media is None else self.text + self.media.in_words()
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A reply in the form of its API, to be sent back unchanged: thinking and its signatures, calls of tools. The text
-    of the reply says the same without the thinking.
+    """A reply in the form of its API, to be sent back unchanged: thinking with signatures, and tool calls. The text of
+    the reply has the same content without the thinking.
 
     spec: the model that wrote it. prefix: a hash of the request that it answers ("" where nothing is signed): a
-    signature holds for that model and that prefix alone. calls: the id of each call, and the call as a tag in the text.
+    signature is valid for that model and prefix only. calls: the id of each call, and its tag in the text.
     """
 
     spec: str
@@ -86,7 +83,7 @@ class Blocks:
 
     @property
     def unseen(self) -> str:
-        """What is sent beyond the text of the reply."""
+        """What is sent in addition to the text of the reply."""
         return "".join(
             value
             for item in self.items
@@ -96,20 +93,19 @@ class Blocks:
 
 
 def strings(value: object, without: Collection[str] = ()) -> list[str]:
-    """The texts in a JSON value, in order, but those of the fields `without`."""
+    """The strings in a JSON value, in order, without those of the fields `without`."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
         value = [inner for name, inner in value.items() if name not in without]
-    return (
-        [text for each in value for text in strings(each, without)] if isinstance(value, list | tuple) else []
-    )
+    items = value if isinstance(value, list | tuple) else ()
+    return [text for item in items for text in strings(item, without)]
 
 
 @dataclass(frozen=True)
 class Message:
-    """What one side says. `blocks` of an assistant's message are sent in place of its text by the model that wrote
-    them, where they still hold."""
+    """A message of one side. The `blocks` of an assistant's are sent to the model that wrote them instead of the text,
+    while they are valid."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -122,7 +118,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Schema:
-    """A tool as an API is told of it. Its arguments are texts. `tag` writes a call as the tag that means the same."""
+    """A native tool; its arguments are texts. `tag` writes a call as the equivalent tag."""
 
     name: str
     description: str
@@ -139,15 +135,12 @@ class Schema:
 
 @dataclass(frozen=True)
 class Request:
-    """One call: the system parts, the messages (they alternate, the last is the user's), and how long a
-    reply may be.
+    """One call: the system parts, the messages (they alternate, the last is the user's), the longest reply.
 
-    `key` says what is being asked, apart from how the prompt words it (a JSON text of the request, the file
-    hashes and the turn); a cassette is matched on it. `grammar` is GBNF that the reply has to follow where
-    llama.cpp makes it, and means nothing elsewhere: a reply is never trusted to keep to it. `temperature` is for
-    another try at the same, before what the person has set; it too means nothing where a model takes none.
-    `tools` are offered as native tools; only a model that `takes` "tools" may be given any. `stop` are texts that no
-    honest reply holds: where a model ends a reply at one of them and says so, the reply has it as its last words.
+    key: identifies the request apart from the wording of the prompt (JSON of the request, the file hashes and the
+    turn); cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another try, before the
+    user's setting. tools: native ones, only for a model that `takes` "tools". stop: texts that no honest reply
+    contains; a reply that the model ends at one of them ends with it.
     """
 
     system: tuple[Part, ...]
@@ -161,18 +154,16 @@ class Request:
 
     @property
     def media(self) -> tuple[Media, ...]:
-        """The images and PDFs, in the order of the prompt."""
         parts = (part for message in self.messages for part in message.parts)
         return tuple(part.media for part in parts if part.media is not None)
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a person wants of a model besides the text; None and () leave it to the provider.
+    """The user's settings for a model; None and () leave it to the provider.
 
-    effort: how much it thinks: low, medium, high, xhigh or max. stop: texts at which a reply ends. cache: how
-    long a prompt prefix is to be kept, "5m", "1h" or "off". A provider that has no such thing ignores it, and
-    `select.open_model` says so.
+    effort: of thinking: low, medium, high, xhigh or max. stop: texts at which a reply ends. cache: how long to cache a
+    prompt prefix, "5m", "1h" or "off". `registry.open_model` reports those that a model does not support.
     """
 
     effort: str | None = None
@@ -183,8 +174,8 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one attempt. `input` excludes what was read from or written to the cache. `dollars` is what the
-    provider itself says that it cost; None where it does not say, as most do not."""
+    """Tokens of one attempt. `input` excludes what was read from or written to the cache. `dollars` is the cost that
+    the provider reports, if any."""
 
     input: int = 0
     output: int = 0
@@ -221,11 +212,11 @@ OnText = Callable[[str], None]
 
 
 class Model(Protocol):
-    """One attempt at one request. Retries, continuation and limits are those of `llm.call.complete`."""
+    """One attempt at one request. Retries, continuation and limits are those of `llm.client.complete`."""
 
     @property
     def takes(self) -> frozenset[str]:
-        """The fields of `Wishes` that this model has a use for; and "tools", where it takes `Request.tools`."""
+        """The fields of `Wishes` that this model supports; and "tools", where it takes `Request.tools`."""
         ...
 
     @property
@@ -235,14 +226,12 @@ class Model(Protocol):
 
     @property
     def context_tokens(self) -> int | None:
-        """How much it can take, or None where that is not known."""
+        """The window in tokens, None where it is unknown."""
         ...
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Send `request`, call `on_text` with each piece as it arrives, return the whole.
-
-        Raises Retryable for what may pass by itself, ModelError for what will not.
-        """
+        """Send `request`, call `on_text` with each piece as it arrives, return the whole. Raises Retryable for a
+        failure that may pass, ModelError for any other."""
         ...
 
 
@@ -258,7 +247,7 @@ class CountsTokens(Protocol):
 class Retryable(ModelError):
     """A failure that may pass: rate limit, overload, a broken stream, no connection.
 
-    `retry_after` is in seconds, where the server said so; `usage` is what the attempt cost all the same.
+    `retry_after` is in seconds, where the server says it; `usage` is that of the failed attempt.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
@@ -284,12 +273,12 @@ def fence(content: str, label: str = "content") -> str:
 
 
 def unfenced(text: str, name: str = "output") -> str:
-    """`text` without the lines that begin and end what `fence` has quoted in it."""
+    """`text` without the tags of `fence`."""
     return re.sub(rf"^</?{re.escape(name)}(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
 
 
 def holds_tag(name: str, content: str) -> bool:
-    """Whether something in `content` might pass for the beginning or the end of a tag `name`."""
+    """Whether `content` has something like the beginning or the end of a tag `name`."""
     return re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE) is not None
 
 
@@ -308,17 +297,17 @@ def printable(text: str) -> str:
 
 
 def without_thought(reply: str) -> str:
-    """A reply without the thinking that some models write out before their answer."""
+    """A reply without the thinking that some models write before it."""
     return _THOUGHT.sub("", reply, count=1)
 
 
 def wire_text(text: str) -> str:
-    """`text` as it can be sent: bytes that were no UTF-8 (lone surrogates) become U+FFFD."""
+    """`text` as it can be sent: bytes that were not UTF-8 (lone surrogates) become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def tools_text(tools: Sequence[Schema]) -> str:
-    """The native tools that are offered, a line each."""
+    """The native tools, a line each."""
     return "".join(
         json.dumps(
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
@@ -330,20 +319,17 @@ def tools_text(tools: Sequence[Schema]) -> str:
 
 
 def render(request: Request) -> str:
-    """The whole prompt: the system parts, the native tools, then each message under a heading that says who speaks.
+    """The whole prompt: the system parts, the native tools, then each message under a heading with its role.
 
-    The headings carry a hash of all that is said, so no text in the prompt can pass for a speaker.
-    The same request is always rendered the same. An image or PDF is a line with its type and hash.
+    The headings contain a hash of everything, so no text in the prompt can imitate one. The same request is always
+    rendered the same. An image or PDF is a line with its type and hash.
     """
     system = "".join(part.text for part in request.system)
     tools = tools_text(request.tools)
-    spoken = [
-        (message.role, "".join(part.in_words for part in message.parts)) for message in request.messages
-    ]
-    seal = hashlib.sha256(
-        repr((system, spoken, *([tools] if tools else []))).encode("utf-8", "surrogatepass")
-    ).hexdigest()[:8]
-    blocks = [f"===== {seal} {role} =====\n\n{text.rstrip()}\n" for role, text in spoken]
+    turns = [(message.role, "".join(part.in_words for part in message.parts)) for message in request.messages]
+    content = repr((system, turns, *([tools] if tools else [])))
+    seal = sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    blocks = [f"===== {seal} {role} =====\n\n{text.rstrip()}\n" for role, text in turns]
     if tools:
         blocks.insert(0, f"===== {seal} tools =====\n\n{tools}")
     if system:

@@ -1,8 +1,6 @@
-"""What a run has used and what it may use: tokens, attempts, money. Asked before every call, never after.
+"""Tokens, attempts and money: estimates, prices, the limits of a run, and the log of all spending.
 
-What was spent: one line for each attempt at a model, in the user's own state folder, a file for each day.
-
-It is the user's money, so it stands with the user, not with one repository: a daily limit holds over all of them.
+The log belongs to the user, not to one repository: a daily limit holds over all of them.
 """
 
 from __future__ import annotations
@@ -10,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, field, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Protocol
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, RepoagentError, UsageError
@@ -22,13 +20,13 @@ from repoagent.llm.provider import provider_of
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Warn, to_stderr
 
-# Four bytes a token is the usual rule; current Claude tokenizers make about a third more tokens, and more of
-# code than of prose. A limit that is checked before the call must not be told too little.
+# Four bytes per token is the usual rule; current Claude tokenizers make about a third more, and more of code than of
+# prose. A limit that is checked before the call needs an upper bound.
 _BYTES_PER_TOKEN = 3
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens `text` is, roughly and rather too many than too few; for limits, not for bills."""
+    """About how many tokens `text` has, rather too many than too few; for limits, not for bills."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)
 
 
@@ -67,8 +65,8 @@ class Price:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a run may use; None is no limit. `cost` is in US dollars, `turns` are attempts; `day` is
-    what all runs of a day may cost together; `seconds` are those since the meter was made."""
+    """The limits of a run; None is no limit. `cost` is in US dollars, `turns` are attempts, `day` is the cost of all
+    runs of a day, `seconds` count from the creation of the meter."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -77,32 +75,16 @@ class Limits:
     seconds: float | None = None
 
 
-class Book(Protocol):
-    """Where attempts are written down, over all runs; see `ledger.Ledger`."""
-
-    def about(self, run: str, repository: str, files: tuple[str, ...]) -> Book:
-        """The same book, for what is written into it of `run`."""
-        ...
-
-    def add(self, spec: str, usage: Usage, cost: float | None) -> None:
-        """Write one attempt down."""
-        ...
-
-    def today(self) -> float:
-        """US dollars spent today, by all runs."""
-        ...
-
-
 @dataclass
 class Meter:
-    """Counts every attempt of a run, failed ones too, and what it cost by the price of its model.
+    """Counts every attempt of a run, failed ones too, and its cost by the price of its model.
 
-    What a `part` of it counts counts here too, and this one's limits hold for it.
+    A `part` counts here too, and has to keep these limits in addition to its own.
     """
 
     limits: Limits = field(default_factory=Limits)
     price_of: Callable[[str], Price | None] = lambda spec: None
-    book: Book | None = None
+    book: SpendLog | None = None
     usage: Usage = field(default_factory=Usage)
     attempts: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -112,26 +94,26 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """US dollars so far, or None when a model was asked whose price is not known."""
+        """US dollars so far, or None when a model was called whose price is not known."""
         return None if self._unpriced else self._dollars
 
     @property
     def seconds_left(self) -> float | None:
-        """Of the limit on time; None where there is none. Not below 0."""
+        """The rest of the limit on time, at least 0; None without a limit."""
         if self.limits.seconds is None:
             return None
         return max(0.0, self.limits.seconds - (time.monotonic() - self.started))
 
     def part(self, limits: Limits) -> Meter:
-        """A meter for a part of what this one counts, a turn of a chat say, with limits of its own beside these."""
+        """A meter for a part of the run, such as a turn of a chat, with limits of its own."""
         return Meter(limits, self.price_of, self.book, whole=self)
 
     def before_attempt(self, estimate: Usage, spec: str) -> None:
-        """Count one attempt at the model `spec` whose input will be about `estimate`.
+        """Count one attempt at the model `spec` with an input of about `estimate`.
 
-        Raises LimitReached, and counts nothing, when it would pass a limit; UsageError for a limit on cost where
-        the model's price is not known. What the model then writes is not known beforehand, so the last call of a
-        run may pass the limits on tokens and cost by one reply.
+        Raises LimitReached, and counts nothing, when it would exceed a limit; UsageError for a limit on cost where the
+        model's price is not known. The length of the reply is unknown, so the last call of a run may exceed the limits
+        on tokens and cost by one reply.
         """
         limits = self.limits
         if limits.turns is not None and self.attempts >= limits.turns:
@@ -155,7 +137,7 @@ class Meter:
         self.attempts += 1
 
     def add(self, usage: Usage, spec: str) -> None:
-        """Count what an attempt at the model `spec` has used."""
+        """Count the usage of an attempt at the model `spec`."""
         price = self.price_of(spec)
         cost = usage.dollars if usage.dollars is not None else price.of(usage) if price is not None else None
         self._count(usage, cost)
@@ -163,17 +145,15 @@ class Meter:
             self.book.add(spec, usage, cost)
 
     def add_child(self, usage: Usage, attempts: int, cost: float | None) -> None:
-        """Count what another process has used on behalf of this run, and has written down itself."""
-        self.usage += usage
+        """Count the usage of another process for this run, which has logged it itself."""
         self.attempts += attempts
-        self._dollars += cost or 0.0
-        self._unpriced |= cost is None and usage.total > 0
+        self._count(usage, cost, in_whole=False)
 
-    def _count(self, usage: Usage, cost: float | None) -> None:
+    def _count(self, usage: Usage, cost: float | None, *, in_whole: bool = True) -> None:
         self.usage += usage
         self._dollars += cost or 0.0
         self._unpriced |= cost is None and usage.total > 0
-        if self.whole is not None:
+        if in_whole and self.whole is not None:
             self.whole._count(usage, cost)
 
     def _refuse_too_dear(self, estimate: Usage, spec: str) -> None:
@@ -197,7 +177,7 @@ class Meter:
 
 
 def dollars(amount: float, digits: int = 4) -> str:
-    """US dollars with at least so many digits after the point, and those that a smaller amount needs: $0.00001."""
+    """US dollars with at least `digits` decimals, and more for a small amount: $0.00001."""
     small = f"{amount:.8f}".rstrip("0").rpartition(".")[2]
     if digits == 0 or 0 < amount < 10**-digits:
         digits = max(digits, len(small))
@@ -205,12 +185,12 @@ def dollars(amount: float, digits: int = 4) -> str:
 
 
 def cost_text(cost: float) -> str:
-    """What calls of a model cost: a local one is free."""
+    """The cost of model calls; a local model is free."""
     return dollars(cost) if cost else "free"
 
 
 def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[str], Price | None]) -> None:
-    """Raise UsageError where a limit on cost could not be kept, because the price of a model is not known."""
+    """Raise UsageError for a limit on cost where the price of a model is not known."""
     if limits.cost is None and limits.day is None:
         return
     for spec in specs:
@@ -240,10 +220,10 @@ class SpendEntry:
 
 @dataclass(frozen=True)
 class SpendLog:
-    """The ledger in `folder`, and what the attempts that are written next are for.
+    """The spending in `folder`, a file per day and a line per attempt; `run`, `repository` and `files` go into the next
+    lines.
 
-    `must`: whether a limit depends on it. Otherwise an edit does not fail because it can't be written: `warn`
-    is told.
+    must: a limit depends on the log, so a failure to write it is an error, and else a warning.
     """
 
     folder: Path
@@ -254,11 +234,11 @@ class SpendLog:
     warn: Warn = to_stderr
 
     def about(self, run: str, repository: str, files: tuple[str, ...]) -> SpendLog:
-        """The same ledger for the attempts of `run`."""
+        """The same log for the attempts of `run`."""
         return replace(self, run=run, repository=repository, files=files)
 
     def add(self, spec: str, usage: Usage, cost: float | None) -> None:
-        """Write one attempt down. Raises Refused or Busy where it can't be, if a limit depends on it."""
+        """Log one attempt. Raises Refused or Busy on failure, if `must`."""
         if provider_of(spec).answered_by == "recording":
             return
         now = datetime.now().astimezone()
@@ -272,19 +252,20 @@ class SpendLog:
             cost,
         )
         try:
-            jsonl.append_record(_file(self.folder, now.date()), {"version": VERSION, **asdict(entry)})
+            jsonl.append_record(self.folder / f"{now.date()}.jsonl", {"version": VERSION, **asdict(entry)})
         except (RepoagentError, OSError) as error:
             if self.must:
                 raise
             self.warn(f"cannot record the cost of this call: {error}")
 
     def today(self) -> float:
-        """US dollars of all attempts of today whose price is known."""
-        return sum(entry.cost or 0.0 for entry in read_day(self.folder, datetime.now().astimezone().date()))
+        """US dollars spent today, by all runs, where the price is known."""
+        path = self.folder / f"{datetime.now().astimezone().date()}.jsonl"
+        return sum(entry.cost or 0.0 for entry in _entries(path))
 
 
 def state_folder(env: Mapping[str, str] | None = None) -> Path:
-    """Where the ledger of this user stands: `$XDG_STATE_HOME/repoagent/spent`."""
+    """The folder of the user's log: `$XDG_STATE_HOME/repoagent/spent`."""
     env = os.environ if env is None else env
     home = Path(env.get("XDG_STATE_HOME", ""))
     base = home if home.is_absolute() else Path(env.get("HOME") or Path.home(), ".local", "state")
@@ -296,37 +277,20 @@ def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
     first = f"{since}.jsonl" if since else ""
     for path in sorted(folder.glob("????-??-??.jsonl")):
         if path.name >= first:
-            yield from _read(path)
+            yield from _entries(path)
 
 
-def read_day(folder: Path, day: date) -> Iterator[SpendEntry]:
-    """What was spent on one day."""
-    yield from _read(_file(folder, day))
-
-
-def _file(folder: Path, day: date) -> Path:
-    return folder / f"{day}.jsonl"
-
-
-def _read(path: Path) -> Iterator[SpendEntry]:
+def _entries(path: Path) -> Iterator[SpendEntry]:
+    """The entries of a file, without those of a newer format and damaged ones."""
     for record in jsonl.read_records(path):
-        if (entry := _entry(record)) is not None:
-            yield entry
-
-
-def _entry(record: Mapping[str, Any]) -> SpendEntry | None:
-    """An entry, or None for one of a newer format, or that somebody has edited into something else."""
-    try:
-        if record["version"] > VERSION:
-            return None
-        return SpendEntry(
-            str(record["time"]),
-            str(record["model"]),
-            str(record["run"]),
-            str(record["repository"]),
-            tuple(map(str, record["files"])),
-            Usage(**record["usage"]),
-            None if record["cost"] is None else float(record["cost"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        return None
+        with suppress(KeyError, TypeError, ValueError):
+            if record["version"] <= VERSION:
+                yield SpendEntry(
+                    str(record["time"]),
+                    str(record["model"]),
+                    str(record["run"]),
+                    str(record["repository"]),
+                    tuple(map(str, record["files"])),
+                    Usage(**record["usage"]),
+                    None if record["cost"] is None else float(record["cost"]),
+                )

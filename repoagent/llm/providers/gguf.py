@@ -148,7 +148,9 @@ def _header(path: Path) -> dict[str, Any]:
         with mmap.mmap(file, min(status.st_size, _MAX_BYTES), access=mmap.ACCESS_READ) as data:
             return _Reader(data).header()
     except (struct.error, ValueError, OverflowError) as error:
-        reason = "its header ends too early" if isinstance(error, struct.error | OverflowError) else str(error)
+        reason = (
+            "its header ends too early" if isinstance(error, struct.error | OverflowError) else str(error)
+        )
         raise ModelError(f"the model file {path} is damaged, {reason}: download or copy it again") from error
     except OSError as error:
         raise ModelError(f"cannot read {path} ({error.strerror})") from error
