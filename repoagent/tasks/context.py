@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,38 +17,42 @@ from repoagent.edit.request import Draft
 from repoagent.edit.tools import ToolContext
 from repoagent.edit.ui import NonInteractive, UserInterface
 from repoagent.errors import Refused
-from repoagent.git.files import blob_hash, check_path
+from repoagent.git.files import FileChange, Source, blob_hash, check_path
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.usage import Limits
+from repoagent.patch.errors import NOTHING_TO_DO
+from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet
-from repoagent.tasks.refused_edit import RefusedEdit
 from repoagent.tasks.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
+
+DRAFT = "@draft"  # the path by which a model names the kept part of a refused edit
+DROPPED = "What was kept of your refused edit is dropped"
+SEND_WHOLE = "Send the whole edit again if you still want it."
 
 
 @dataclass(frozen=True)
 class RunRequest:
     """Everything that decides what one run does.
 
-    prompt: the person's words; "" only where a run that was interrupted is gone on with.
-    name: of the conversation and the run's folder.
-    kind: "run" or "chat", or the kind of a child ("explore", …); parent: the run it is a child of, "" for none.
-    mode: what may be done without a question.
-    plan_only: look around and lay down a plan; nothing is changed.
-    commit: how the commit is made; commit_per_edit: one for each edit, instead of one at the end.
-    check: a command that has to succeed before the run may finish.
-    tools: the names of the tools that may be used; None is all of them. instructions: of a kind, for the prompt.
-    allow: command patterns that are allowed in this run, beside those of the configuration.
-    network, confine: commands may reach the network; they run in a sandbox, where there is one.
-    said: the options that the person has said, by name; `run.json` keeps them for when the run is gone on with.
-    allow_sensitive: files that make git, or a server, run something may be changed without a question of their own.
+    prompt: of the user; "" only to resume a run.
+    name: of the conversation and the run's directory.
+    kind: "run" or "chat", or the type of a sub-agent ("explore", ...); parent: of a sub-agent, "" for none.
+    mode: what may be done without a question. plan_only: make a plan and change nothing.
+    commit: how the commit is made; commit_per_edit: one for each edit instead of one at the end.
+    check: a command that must succeed before the run may finish.
+    tools: the names of allowed tools, None for all. instructions: of an agent type, for the prompt.
+    allow: command patterns that are allowed in this run, in addition to the configuration.
+    network, confine: commands may reach the network; they run in a sandbox where there is one.
+    allow_sensitive: files that git or a server executes may be changed without a separate question.
     agent: "model", or a name of the entry-point group `repoagent.agents`.
-    worktree, branch: where it works and on which branch, when a linked work tree was made for it; "" otherwise.
+    worktree, branch: of a linked work tree that was made for the run; "" otherwise.
+    options: those that the user set, by name; `run.json` keeps them for a resume.
     """
 
     prompt: str
@@ -69,7 +73,7 @@ class RunRequest:
     agent: str = "model"
     worktree: str = ""
     branch: str = ""
-    said: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 def run_limits(settings: Settings) -> Limits:
@@ -84,25 +88,110 @@ def run_limits(settings: Settings) -> Limits:
 
 
 class RunInterface(UserInterface, Protocol):
-    """Who a run talks to: a person at a terminal, a program that reads events, or nobody."""
+    """The user of a run: someone at a terminal, a program that reads events, or no one."""
 
     def approve(self, asked: Asked) -> Verdict:
         """Ask whether something may be done."""
         ...
 
     def progress(self, what: str, data: dict[str, object]) -> None:
-        """Something that a program may want to know as it happens: a turn ended, a checkpoint, a child, a commit."""
+        """An event for programs: a turn ended, a checkpoint, a sub-agent, a commit."""
         ...
 
 
-# What an earlier version wrote over a file that it showed; a text that imitates it only has a file read once more.
-_SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
+@dataclass
+class RefusedEdit:
+    """The refused last edit of a run, and the part of it that `tool_context` keeps until the model sends the rest.
+
+    changes: what the run had changed then; None if the last edit was applied or there was none.
+    files: the blob and mode of its files when it was refused. dropped: why the kept part was dropped, until the model
+    was told.
+    """
+
+    tool_context: ToolContext
+    change_set: ChangeSet
+    changes: frozenset[FileChange] | None = None
+    files: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    dropped: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the last edit was refused, and nothing has changed since."""
+        return self.changes is not None and self.changes == frozenset(self.change_set.changes)
+
+    def note(self, *, ok: bool, reasons: Iterable[str]) -> None:
+        """Remember whether an edit was applied; one that had nothing to do, or that the user rejected, is not
+        missing."""
+        reasons = set(reasons)
+        applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
+        self.changes = None if applied else frozenset(self.change_set.changes)
+
+    def note_files(self) -> None:
+        """Remember the files of a partly refused edit, as the last action read them."""
+        kept = self.tool_context.kept
+        sides = {path for result in kept for path in (result.change.old_path, result.change.path)}
+        paths = filter(None, sides | self.tool_context.missing.keys())
+        sources = self.tool_context.draft.sources
+        self.files = {path: _version(sources.get(path)) for path in sorted(paths)}
+
+    def drop_if_changed(self, read: Callable[[str], Source | None]) -> None:
+        """Drop the kept part if one of its files has changed."""
+        changed = []
+        for path, version in self.files.items():
+            try:
+                if _version(read(path)) != version:
+                    changed.append(path)
+            except Refused:  # a link or a folder by now
+                changed.append(path)
+        if changed:
+            self.drop(f"{', '.join(changed)} changed since")
+
+    def drop(self, why: str) -> None:
+        """Drop the kept part, if there is one. The model is told before its next edit counts."""
+        if self.tool_context.missing:
+            self.tool_context.drop_kept()
+            self.files = {}
+            self.dropped = why
+
+    def withdraw(self) -> str:
+        """Drop it because the model wants to. What to tell it, "" if nothing is kept."""
+        if not self.tool_context.missing:
+            return ""
+        self.drop("")
+        self.changes = None
+        return f"{DROPPED}."
+
+    def take_notice(self) -> str:
+        """What to tell the model of what was dropped, once."""
+        why, self.dropped = self.dropped, ""
+        return f"{DROPPED}, because {why}. {SEND_WHOLE}" if why else ""
+
+
+def _version(source: Source | None) -> tuple[str, str | None]:
+    return ("", None) if source is None else (source.blob, source.mode)
+
+
+def is_draft_pending(state: State) -> bool:
+    """Whether the conversation says last that a part of a refused edit is kept."""
+    pending = False
+    for turn in state.turns:
+        if turn.role == "observation":
+            done = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
+            pending = "partial" in turn.meta or (pending and not done and DROPPED not in turn.text)
+    return pending
 
 
 @dataclass
 class RunContext:
-    """The table of one run. `shown` are the files that the model has seen, with the blob it last saw of each;
-    `commits` the ids of those that were made, `tools` what the loop is given."""
+    """The state of one run.
+
+    shown: the files that the model has seen, and the blob that it saw last. notes_shown: those whose notes it has.
+    commits: those made by this process. tools: what the loop gets. branch: the one when this process started.
+    accepted: files of which the user accepted a change, with their content then; None for a deleted file.
+    deletions: files that the user agreed to delete.
+    unreviewed: whether the change has something that no user has accepted: an edit that the mode allowed, or changes
+    of an earlier process.
+    """
 
     worktree: WorkTree
     layout: Layout
@@ -112,72 +201,74 @@ class RunContext:
     ui: RunInterface
     run_dir: RunDirectory
     change_set: ChangeSet
-    bench: ToolContext
+    tool_context: ToolContext
     gate: Gate
     shown: dict[str, str] = field(default_factory=dict)
-    noted: set[str] = field(default_factory=set)  # files whose notes were shown
+    notes_shown: set[str] = field(default_factory=set)
     commits: list[str] = field(default_factory=list)
-    # Files of which the person has seen a change, and agreed, with what they held then; None for one that went.
-    agreed: dict[str, bytes | None] = field(default_factory=dict)
-    deletions: set[str] = field(default_factory=set)  # files that the person agreed to delete
-    # Whether the change has something that no person has seen and accepted: an edit that passed by the mode, or what an
-    # earlier process of the run has changed.
-    unseen: bool = False
+    accepted: dict[str, bytes | None] = field(default_factory=dict)
+    deletions: set[str] = field(default_factory=set)
+    unreviewed: bool = False
     tools: tuple[Tool, ...] = ()
-    branch: str | None = None  # the one it began on in this process
-    refused: RefusedEdit = field(init=False)
+    branch: str | None = None
+    refused_edit: RefusedEdit = field(init=False)
 
     def __post_init__(self) -> None:
-        self.refused = RefusedEdit(self.bench, self.change_set)
+        self.refused_edit = RefusedEdit(self.tool_context, self.change_set)
 
     @property
     def state(self) -> State:
-        """The conversation so far, as its file has it."""
+        """The conversation so far, read from its file."""
         return open_state(self.run_dir.conversation)
 
-    def clear(self) -> None:
-        """Forget what files held: each action sees them as they are now."""
-        self.bench.draft = Draft({})
-        self.bench.placements = []
-        self.bench.editable = set()
-        self.bench.not_ignored = frozenset()
+    @property
+    def may_commit(self) -> bool:
+        """Whether the end of this run makes a commit: one that was begun in another mode may have changed files."""
+        return not self.request.commit.no_commit and self.gate.mode != "read-only"
+
+    def forget_files(self) -> None:
+        """Make the next action read the files as they are now."""
+        self.tool_context.draft = Draft({})
+        self.tool_context.placements = []
+        self.tool_context.editable = set()
+        self.tool_context.not_ignored = frozenset()
+
+    def audit(self, event: Mapping[str, object]) -> None:
+        jsonl.record(self.layout, {"run": self.run_dir.name, **event})
+
+
+# What an earlier version wrote above a file that it showed; a text that imitates it only has a file read once more.
+_SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
 
 
 def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files that a conversation shows, with the blob of each that was shown last; given what the run has `written`,
-    of a file that it has edited since that blob, or none where it is not there any more."""
-    found: dict[str, str] = {}
+    """The files that a conversation shows, with the blob of each that was shown last. With `written`, the blobs that
+    the run left: these for files that it has edited since, without the files that are gone."""
+    shown: dict[str, str] = {}
     reply = partial = ""  # the replies that an edit is from
     for turn in state.turns:
         if turn.role == "assistant":
             reply = partial + turn.text
         if turn.meta.get("kind") == EDIT:
             partial = reply if "partial" in turn.meta else ""
-        edits = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
-        if written is not None and turn.role == "observation" and edits:
-            for path in [path for path in found if path in reply]:
-                found.pop(path)
-                found |= {path: written[path]} if path in written else {}
-        elif turn.role == "observation":
-            blobs = (*_SHOWN.findall(turn.text), *_blobs(turn).items())
-            found |= {path: blob for path, blob in blobs if _is_path(path)}
-    return found
+        if turn.role != "observation":
+            continue
+        if written is not None and turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes":
+            for path in [path for path in shown if path in reply]:
+                shown.pop(path)
+                shown |= {path: written[path]} if path in written else {}
+        else:
+            blobs = (*_SHOWN.findall(turn.text), *_shown_by(turn).items())
+            shown |= {path: blob for path, blob in blobs if _is_path(path)}
+    return shown
 
 
-def _blobs(turn: Turn) -> dict[str, str]:
-    """The blob of each file that an observation shows; none where somebody has broken that record."""
+def _shown_by(turn: Turn) -> dict[str, str]:
     try:
         blobs = json.loads(turn.meta.get("shown", "{}"))
     except ValueError:
         return {}
     return {path: str(blob) for path, blob in blobs.items()} if isinstance(blobs, dict) else {}
-
-
-def written_by(context: RunContext) -> dict[str, str]:
-    """The blob of each file as the run has left it."""
-    kind = context.worktree.object_format
-    changes = [change for change in context.change_set.changes if change.path and change.after is not None]
-    return {change.path: blob_hash(change.after, kind) for change in changes if change.path and change.after}
 
 
 def _is_path(path: str) -> bool:
@@ -188,32 +279,31 @@ def _is_path(path: str) -> bool:
     return "\\" not in path
 
 
-NOBODY = "approval needs a user; the calling program must allow it"
-
-
-def _nobody(asked: Asked) -> bool:
-    return False
-
-
-def _ignore(event: LoopEvent) -> None:
-    pass
+def written_by(context: RunContext) -> dict[str, str]:
+    """The blob of each file as the run has left it."""
+    kind = context.worktree.object_format
+    return {
+        one.path: blob_hash(one.after, kind) for one in context.change_set.changes if one.path and one.after
+    }
 
 
 @dataclass
 class NonInteractiveRun(NonInteractive):
-    """As of an edit. `allow` is asked what a person would be: whether a command may run, and the like; `on_event` gets
-    each action and observation."""
+    """As for an edit. `allow` answers what a user would be asked, None for no; `on_event` gets each action and
+    observation."""
 
-    allow: Callable[[Asked], bool] = _nobody
-    on_event: Callable[[LoopEvent], None] = _ignore
+    allow: Callable[[Asked], bool] | None = None
+    on_event: Callable[[LoopEvent], None] | None = None
 
     def approve(self, asked: Asked) -> Verdict:
-        return (
-            Verdict(True, by="program") if self.allow(asked) else Verdict(False, reason=NOBODY, by="nobody")
-        )
+        if self.allow is not None and self.allow(asked):
+            return Verdict(True, by="program")
+        reason = "approval needs a user; the calling program must allow it"
+        return Verdict(False, reason=reason, by="nobody")
 
     def event(self, event: LoopEvent) -> None:
-        self.on_event(event)
+        if self.on_event is not None:
+            self.on_event(event)
 
     def progress(self, what: str, data: dict[str, object]) -> None:
         self.hear(f"{what}: {data}")

@@ -25,7 +25,7 @@ from repoagent.storage.atomic import read_regular, write_whole
 WhyNot = Callable[[str], str | None]
 Signature = tuple[int, ...]
 
-_TICK = 50_000_000  # nanoseconds: a change so soon after a look may leave the time as it was
+_TICK = 50_000_000  # nanoseconds: a change this soon may leave the modification time as it was
 _NEVER = frozenset({".git", ".repoagent"})
 
 
@@ -33,58 +33,59 @@ class _Folder(NamedTuple):
     """A folder as it was read."""
 
     signature: Signature | None
-    withheld: tuple[str, ...]
+    hidden: tuple[str, ...]
     folders: tuple[str, ...]
     rules: tuple[str, ...] = ()  # its .gitignore
 
 
 @dataclass
 class HiddenFiles:
-    """The withheld files of `worktree`: those of which `why_not` gives a reason."""
+    """The files of `worktree` for which `why_not` gives a reason to hide them."""
 
     worktree: WorkTree
     why_not: WhyNot
     _folders: dict[str, _Folder] = field(default_factory=dict)
-    _shallow: set[str] = field(default_factory=set)  # of these only what is right in them: ignored as a whole
-    _rules: dict[str, Signature | None] = field(default_factory=dict)  # by path: what says what git ignores
+    _shallow: set[str] = field(default_factory=set)  # ignored as a whole: their folders are not read
+    _rules: dict[str, Signature | None] = field(
+        default_factory=dict
+    )  # the files with rules for what git ignores
     _tracked: tuple[Signature | None, dict[str, Known]] = (None, {})
     _tracked_in: set[str] = field(default_factory=set)  # the folders with tracked files in them
 
     def __call__(self) -> Mapping[str, Known]:
-        """Their paths, a folder that is withheld as a whole by its own, and what git knows of each."""
+        """Their paths (of a folder that is hidden as a whole its own), and what git knows of each."""
         tracked = self._of_index()
         if not self._rules or any(self._signature(path) != known for path, known in self._rules.items()):
             self._folders.clear()
             self._rules = {path: self._settled(path) for path in self._rules_of_git()}
         self._read(self._changed() if self._folders else {""})
-        here = [path for one in self._folders.values() for path in one.withheld]
-        return {**dict.fromkeys(here, ""), **tracked}
+        hidden = [path for folder in self._folders.values() for path in folder.hidden]
+        return {**dict.fromkeys(hidden, ""), **tracked}
 
     def _of_index(self) -> dict[str, Known]:
         signature = self._signature(os.environ.get("GIT_INDEX_FILE") or str(self.worktree.git_dir / "index"))
         if signature is None or signature != self._tracked[0]:
             names = os.fsdecode(git(self.worktree.top, "ls-files", "-z", "--cached")).split("\0")
-            found = [path for path in names if path and self.why_not(path) is not None]
-            self._tracked_in = _all_above(names)
-            self._tracked = (
-                signature,
-                {path: "tracked" if holds_secrets(path) else "excluded" for path in found},
-            )
+            hidden = [path for path in names if path and self.why_not(path) is not None]
+            known: dict[str, Known] = {
+                path: "tracked" if holds_secrets(path) else "excluded" for path in hidden
+            }
+            self._tracked_in, self._tracked = _all_above(names), (signature, known)
         return self._tracked[1]
 
     def _changed(self) -> set[str]:
-        """The folders that have to be read again; what is gone is forgotten."""
-        found = set()
+        """The folders that must be read again; those that are gone are forgotten."""
+        changed = set()
         for path, one in list(self._folders.items()):
             signature = self._signature(path)
             if signature is None:
                 del self._folders[path]
             elif signature != one.signature:
-                found.add(path)
-        return found
+                changed.add(path)
+        return changed
 
     def _read(self, paths: Iterable[str]) -> None:
-        """Read these folders, and those in them that are not known: level by level, for git is asked once for each."""
+        """Read these folders, and unknown ones in them, level by level: git is called once for each level."""
         paths = set(paths)
         while paths:
             inner: set[str] = set()
@@ -93,38 +94,37 @@ class HiddenFiles:
                 inner.update(folder for folder in read.folders if folder not in self._folders)
                 self._rules.update((rule, self._settled(rule)) for rule in read.rules)
             self._shallow -= inner
-            # check-ignore goes through the whole index for each path: it is not asked of what holds tracked files
+            # check-ignore reads the whole index for each path: it is not called for folders with tracked files
             self._shallow |= is_ignored(self.worktree, inner - self._tracked_in)
             paths = inner
 
     def _read_one(self, path: str) -> _Folder:
         signature = self._settled(path)
         below = f"{path}/" if path else ""
-        withheld, folders = [], []
+        hidden, folders = [], []
         try:
             with os.scandir(f"{self.worktree.top}/{path}") as entries:
-                found = {
+                is_folder = {
                     entry.name: entry.is_dir(follow_symlinks=False)
                     for entry in entries
                     if entry.name not in _NEVER or (path and entry.name == ".git")
                 }
-        except OSError:  # gone, or not for us: then not for a command either
+        except OSError:  # gone, or not readable: a command can't read it either
             return _Folder((), (), ())
-        shallow = (
-            path in self._shallow or ".git" in found
-        )  # another repository: git says nothing of what is in it
-        for name, is_folder in found.items():
+        # in another repository git lists no files
+        shallow = path in self._shallow or ".git" in is_folder
+        for name, opened in is_folder.items():
             if name == ".git":
                 continue
-            if self.why_not(below + name + ("/" if is_folder else "")) is not None:
-                withheld.append(below + name)
-            if is_folder and not shallow:
+            if self.why_not(below + name + ("/" if opened else "")) is not None:
+                hidden.append(below + name)
+            if opened and not shallow:
                 folders.append(below + name)
-        rules = (f"{below}.gitignore",) if ".gitignore" in found else ()
-        return _Folder(signature, tuple(withheld), tuple(folders), rules)
+        rules = (f"{below}.gitignore",) if ".gitignore" in is_folder else ()
+        return _Folder(signature, tuple(hidden), tuple(folders), rules)
 
     def _rules_of_git(self) -> list[str]:
-        """The files beside the .gitignore that say what git ignores, there or not."""
+        """The files with rules for what git ignores besides .gitignore, whether they exist or not."""
         own = git_output(
             self.worktree.top, "config", "--type=path", "--get", "core.excludesFile", ok=(0, 1)
         ).stdout
@@ -135,34 +135,34 @@ class HiddenFiles:
         ]
 
     def _settled(self, path: str) -> Signature | None:
-        """The signature, one that nothing has where a change in this very moment could leave it as it is."""
+        """The signature, or an impossible one while another change could leave it as it is."""
         signature = self._signature(path)
         return () if signature and max(signature[:2]) > time.time_ns() - _TICK else signature
 
     def _signature(self, path: str) -> Signature | None:
         try:
-            found = os.lstat(path if path.startswith("/") else f"{self.worktree.top}/{path}")
+            status = os.lstat(path if path.startswith("/") else f"{self.worktree.top}/{path}")
         except OSError:
             return None
-        return found.st_ctime_ns, found.st_mtime_ns, found.st_ino
+        return status.st_ctime_ns, status.st_mtime_ns, status.st_ino
 
 
 def _all_above(paths: Iterable[str]) -> set[str]:
     """The folders above `paths`, at any height."""
-    found: set[str] = set()
+    folders: set[str] = set()
     for folder in {path.rpartition("/")[0] for path in paths}:
-        while folder and folder not in found:
-            found.add(folder)
+        while folder and folder not in folders:
+            folders.add(folder)
             folder = folder.rpartition("/")[0]
-    return found
+    return folders
 
 
-def unshown(
+def hiding_variables(
     worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables for git, with which it obeys `file`, which is written: the attributes of the user, and that secrets
-    and what is `excluded` are binary. `env` is what they are added to."""
-    lines = [_users_own(worktree)]
+    """Write `file` with the attributes of the user, with secrets and what is `excluded` as binary. Returns the
+    variables, to be added to `env`, with which git uses it."""
+    lines = [_user_attributes(worktree)]
     lines += [f"{_any_case(name)} -diff" for name in SECRET_NAMES]
     lines += [f"**/{_any_case(path)} -diff" for path in SECRET_PATHS]
     lines += [f"{name} !diff" for name in HARMLESS_NAMES]
@@ -177,25 +177,24 @@ def unshown(
 
 
 def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
-    """Whether one of `names` is that of a blob, which git would show whatever file it is of. One call of git."""
+    """Whether one of `names` is that of a blob, which git would show whatever file it is of."""
     if any("\n" in name for name in names):
         return True
-    asked = "".join(f"{name}^{{}}\n" for name in names).encode("utf-8", "surrogateescape")
+    queries = "".join(f"{name}^{{}}\n" for name in names).encode("utf-8", "surrogateescape")
     check = "--batch-check=%(objecttype)"
-    return b"blob" in git_output(worktree.top, "cat-file", check, stdin=asked).stdout.split(b"\n")
+    return b"blob" in git_output(worktree.top, "cat-file", check, stdin=queries).stdout.split(b"\n")
 
 
-def _users_own(worktree: WorkTree) -> str:
-    named = git_output(
-        worktree.top, "config", "--type=path", "--get", "core.attributesFile", ok=(0, 1)
-    ).stdout
+def _user_attributes(worktree: WorkTree) -> str:
+    command = ("config", "--type=path", "--get", "core.attributesFile")
+    configured = git_output(worktree.top, *command, ok=(0, 1)).stdout
     usual = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
-    data = read_regular(Path(os.fsdecode(named.rstrip(b"\n"))) if named else usual)
+    data = read_regular(Path(os.fsdecode(configured.rstrip(b"\n"))) if configured else usual)
     return (data or b"").decode("utf-8", "surrogateescape")
 
 
 def _any_case(pattern: str) -> str:
-    """A pattern that matches capitals too: where case counts for git, it does not for a secret."""
+    """The pattern for any case."""
     return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
 
 

@@ -22,14 +22,13 @@ from repoagent.llm.provider import provider_of
 from repoagent.storage.jsonl import now
 from repoagent.tasks.context import RunContext
 from repoagent.tasks.prompt import ENVIRONMENT
-from repoagent.tasks.start import first_words
 
-WINDOW = 128_000  # tokens, of a model of which nobody knows how much it takes in
+WINDOW = 128_000  # tokens, of a model whose context window is unknown
 
 
 @dataclass(frozen=True)
-class Sending:
-    """The requests of one run: `system` and `tools` are what they all begin with."""
+class ModelRequests:
+    """The requests of one run, which all begin with `system` and `tools`."""
 
     context: RunContext
     system: tuple[Part, ...]
@@ -37,7 +36,7 @@ class Sending:
 
     @property
     def window(self) -> Window:
-        """What of the conversation fits the model that is asked now (a fall-back is another than the first)."""
+        """What of the conversation fits the present model, which may be a fallback."""
         model_setup = self.context.model_setup
         budget = room(
             model_setup.context_tokens or WINDOW,
@@ -48,73 +47,71 @@ class Sending:
 
     def render(self, state: State) -> tuple[Request, ...]:
         """The request for the next reply."""
-        context = self.context
         request = self._request(state, self.window.turns(state))
-        context.ui.note(f"asking {display_name(context.model_setup.model.spec)}")
-        if provider_of(context.model_setup.model.spec).answered_by == "user":
-            context.ui.quiet()
+        spec = self.context.model_setup.model.spec
+        self.context.ui.note(f"asking {display_name(spec)}")
+        if provider_of(spec).answered_by == "user":
+            self.context.ui.quiet()
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
-        """The state to make the next call with: with a checkpoint when one is due, or with `force`."""
-        known = len(state.turns)
+        """The state for the next call: with a checkpoint when one is due, or with `force`."""
+        count = len(state.turns)
         state = self.window.ready(
             state, lambda turns: self._checkpoint(state, turns), self._known, force=force
         )
-        if len(state.turns) > known:
-            told = [turn for turn in state.turns if turn.meta.get("kind") == ENVIRONMENT]
-            state = state.with_turn(told[-1]) if told else state  # a checkpoint leaves it out
+        if len(state.turns) > count:
+            environment = [turn for turn in state.turns if turn.meta.get("kind") == ENVIRONMENT]
+            state = state.with_turn(environment[-1]) if environment else state  # a checkpoint leaves it out
             self.context.ui.progress("checkpoint", {"file": str(self.context.run_dir.checkpoint)})
         return state
 
-    def kept(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Keep the exact text that was sent, and the blocks that came back; what the conversation says of it."""
+    def store(self, request: Request, reply: Reply) -> dict[str, str]:
+        """Store the exact text that was sent, and the blocks of the reply; returns meta data for the conversation."""
         usage = reply.usage
-        said = {
+        meta = {
             "time": now(),
             "sent": keep_sent(self.context.layout, request),
             "tokens": f"{usage.total - usage.output}+{usage.output}",
             **keep_blocks(self.context.layout, reply),
         }
-        return said | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
+        return meta | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
 
     def waiting(self, seconds: float, reason: str) -> None:
         self.context.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
     def _request(self, state: State, turns: Sequence[Turn]) -> Request:
         context = self.context
-        shelf = context.bench.attachments
-        attached = shelf.of(turns) if shelf is not None else {}
-        messages = messages_of(
-            turns, state.nonce, context.tools, partial(blocks_of, context.layout), attached
-        )
+        attachments = context.tool_context.attachments
+        attached = attachments.of(turns) if attachments is not None else {}
+        blocks = partial(blocks_of, context.layout)
+        messages = messages_of(turns, state.nonce, context.tools, blocks, attached)
         replies = sum(turn.role == "assistant" for turn in state.turns)
+        prompt = next((turn.text for turn in state.turns if turn.role == "user"), "")
         return marked(
             Request(
                 self.system,
                 messages,
                 context.model_setup.max_output_tokens,
-                request_key(first_words(state), {}, replies),
+                request_key(prompt, {}, replies),
                 tools=self.tools,
                 stop=observation_openings(messages),
             )
         )
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
-        """What the model says when it is asked for a checkpoint."""
+        """Ask the model for a checkpoint; its text and meta data."""
         context = self.context
         context.ui.note("asking for a checkpoint: the conversation is long")
         request = self._request(state, turns)
         request = replace(request, key=request.key + "checkpoint")
         reply = complete(context.model_setup.model, request, context.model_setup.meter, on_wait=self.waiting)
-        return reply.text, {
-            "model": display_name(reply.model or context.model_setup.model.spec),
-            **self.kept(request, reply),
-        }
+        model = display_name(reply.model or context.model_setup.model.spec)
+        return reply.text, {"model": model, **self.store(request, reply)}
 
     def _known(self, state: State) -> Known:
         context = self.context
-        found = known_from(state.turns, [tool.name for tool in context.tools], state.nonce)
+        known = known_from(state.turns, [tool.name for tool in context.tools], state.nonce)
         plan = read_plan(context.run_dir.plan)
         changed = tuple(change.name for change in context.change_set.changes)
-        return replace(found, plan=short(plan, 40) if plan.tasks else "", changed=changed or found.changed)
+        return replace(known, plan=short(plan, 40) if plan.tasks else "", changed=changed or known.changed)

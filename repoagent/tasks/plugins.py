@@ -10,7 +10,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -31,18 +31,38 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 VERSION = 1
+GROUP = "repoagent.tools"
 PATIENCE = 10.0  # seconds for a description
-TIMEOUT = 60.0  # seconds for a call, unless it says otherwise
+TIMEOUT = 60.0  # seconds for a call, unless the description has another
 LONGEST_TIMEOUT = 3600.0
 LONGEST = 500  # characters of its line in the prompt
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ARGUMENT = re.compile(r"[A-Za-z_][\w-]{0,39}")
+_SHOWN = 500  # characters of an action, for the user who is asked
+# names that mean something in a reply or in what a model is shown
+_RESERVED = {EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN)}
+_RESERVED |= {
+    "file",
+    "content",
+    "context",
+    "matches",
+    "output",
+    "errors",
+    "files",
+    "skills",
+    "agents",
+    "agent",
+}
+
+Audit = Callable[[Mapping[str, object]], None]
+Decide = Callable[[Asked], Verdict]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a program says of itself. `args` and `body` say what each is for; args None: any are taken. A `body` of ""
-    means that it takes none."""
+    """How a program describes itself. `args` and `body` say what each is for; args None: any are accepted; body "": no
+    body."""
 
     name: str
     text: str
@@ -53,24 +73,28 @@ class Description:
 
     @property
     def prompt(self) -> str:
-        """The line of the prompt: the tag as it is written, and what it does."""
+        """The line of the prompt: an example of the tag, and what it does."""
         if self.text.startswith(f"<{self.name}"):
             return self.text
-        args = "".join(f' {name}="{_plain(what)}"' for name, what in (self.args or {}).items())
-        tag = (
-            f"<{self.name}{args}>{_plain(self.body)}</{self.name}>" if self.body else f"<{self.name}{args}/>"
-        )
+        args = "".join(f' {name}="{_unquoted(what)}"' for name, what in (self.args or {}).items())
+        tag = f"<{self.name}{args}/>"
+        if self.body:
+            tag = f"<{self.name}{args}>{_unquoted(self.body)}</{self.name}>"
         return f"{tag} {self.text}"
 
 
-def program(entry: str, top: Path) -> Path:
-    """The program that an entry of `run.tools` names: a whole path, one from the home (`~/…`), or a name on PATH.
+def _unquoted(text: str) -> str:
+    return re.sub(r'[<>"]', "'", text)
 
-    Raises Refused, worded as the end of a sentence. What stands in the work tree is refused: a run could change it, and
+
+def program(entry: str, top: Path) -> Path:
+    """The program that an entry of `run.tools` names: an absolute path, `~/...`, or a name on PATH.
+
+    Raises Refused, worded as the end of a sentence. A program in the work tree is refused: a run could change it, and
     it runs outside of the sandbox.
     """
-    given = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
-    found = str(given) if given.is_absolute() else None if "/" in entry else shutil.which(entry)
+    expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
+    found = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
     if found is None:
         raise Refused("is neither an absolute path nor a program on PATH")
     path = Path(os.path.normpath(found))
@@ -87,12 +111,12 @@ def program(entry: str, top: Path) -> Path:
 
 
 def describe(path: Path, top: Path) -> Description:
-    """Ask the program at `path` with `--description`. Raises Refused, worded as the end of a sentence."""
+    """Call the program at `path` with `--description`. Raises Refused, worded as the end of a sentence."""
     ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
     if not ran.ok:
-        said = cut(one_line(ran.errors or ran.output), 200)
+        printed = cut(one_line(ran.errors or ran.output), 200)
         how = ran.ended or f"failed with exit code {ran.code}"
-        raise Refused(f"{how} when called with --description" + (f": {said}" if said else ""))
+        raise Refused(f"{how} when called with --description" + (f": {printed}" if printed else ""))
     try:
         record = json.loads(ran.output)
     except (ValueError, RecursionError) as error:
@@ -109,70 +133,40 @@ def _checked_description(record: object) -> Description:
             f"has a description of version {version}, but this repoagent supports only {VERSION}; update "
             "repoagent"
         )
-    name, text = record.get("name"), record.get("text")
+    name, text, body = record.get("name"), record.get("text"), record.get("body", "")
+    reads_only, timeout = record.get("reads_only", False), record.get("timeout", TIMEOUT)
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Refused("has no valid name in its description (lowercase letters, digits, dashes; at most 40)")
     if not isinstance(text, str) or not one_line(text):
         raise Refused("has no text in its description")
-    body = record.get("body", "")
     if not isinstance(body, str):
         raise Refused("has a body in its description that is not text")
-    reads_only, timeout = record.get("reads_only", False), record.get("timeout", TIMEOUT)
     if not isinstance(reads_only, bool):
         raise Refused("has a reads_only in its description that is not true or false")
-    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not (number and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT):
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not (is_number and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT):
         raise Refused(
             f"has a timeout in its description that is not a number of seconds up to {LONGEST_TIMEOUT:g}"
         )
-    return Description(
-        name,
-        cut(one_line(text), LONGEST),
-        _args(record.get("args")),
-        cut(one_line(body), LONGEST),
-        reads_only,
-        float(timeout),
-    )
-
-
-def _args(given: object) -> dict[str, str] | None:
-    if given is None:
-        return None
-    if not isinstance(given, dict) or len(given) > 20:
+    args = record.get("args")
+    if args is not None and (not isinstance(args, dict) or len(args) > 20):
         raise Refused("has args in its description that are not an object of names and descriptions")
-    args: dict[str, str] = {}
-    for name, what in given.items():
-        if not _ARGUMENT.fullmatch(name) or name == "id" or not isinstance(what, str):
-            raise Refused(f"has the invalid argument name {name!r} in its description")
-        args[name] = cut(one_line(what), 120)
-    return args
-
-
-def _plain(text: str) -> str:
-    """A text for a place in an example of a tag."""
-    return re.sub(r'[<>"]', "'", text)
-
-
-GROUP = "repoagent.tools"
-
-T = TypeVar("T")
-
-
-def _nothing(event: Mapping[str, object]) -> None:
-    pass
+    for argument, what in (args or {}).items():
+        if not _ARGUMENT.fullmatch(argument) or argument == "id" or not isinstance(what, str):
+            raise Refused(f"has the invalid argument name {argument!r} in its description")
+    checked = None if args is None else {key: cut(one_line(what), 120) for key, what in args.items()}
+    texts = cut(one_line(text), LONGEST), cut(one_line(body), LONGEST)
+    return Description(name, texts[0], checked, texts[1], reads_only, float(timeout))
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the function of an entry point is given.
-
-    top: of the work tree. settings: what the person's configuration says under `tool.NAME`, NAME being that of the
-    entry point; texts. audit: writes an event to `audit.jsonl`.
-    """
+    """What the function of an entry point gets. settings: the user's configuration under `tool.NAME`, NAME being that
+    of the entry point. audit: writes an event to `audit.jsonl`."""
 
     top: Path
     settings: Mapping[str, str]
-    audit: Callable[[Mapping[str, object]], None] = _nothing
+    audit: Audit = lambda event: None
 
 
 @dataclass(frozen=True)
@@ -183,113 +177,88 @@ class PluginTool(Tool):
 
 
 def installed() -> tuple[EntryPoint, ...]:
-    """The entry points there are, by name."""
+    """The entry points, by name."""
     from importlib.metadata import entry_points
 
     return tuple(sorted(entry_points(group=GROUP), key=lambda point: point.name))
 
 
 class Defect(Refused):
-    """Something is wrong in code that is not ours; worded as the end of a sentence."""
+    """An error in a plugin, worded as the end of a sentence."""
 
 
 def tools_of(point: EntryPoint, context: Context) -> list[Tool]:
     """The tools that an entry point makes. Raises Defect, whatever is wrong with it."""
-    return _contained(lambda: list(_checked_tools(point.load()(context))))
+
+    def make() -> list[Tool]:
+        made: object = point.load()(context)
+        tools = list(made if isinstance(made, Iterable) else [made])
+        for tool in tools:
+            if not isinstance(tool, Tool):
+                raise Defect(f"returns {type(tool).__name__} instead of a Tool")
+        return tools
+
+    return _contained(make)
 
 
-def _checked_tools(made: object) -> Iterator[Tool]:
-    for tool in made if isinstance(made, Iterable) else [made]:
-        if not isinstance(tool, Tool):
-            raise Defect(f"returns {type(tool).__name__} instead of a Tool")
-        yield tool
+def _contained(call: Callable[[], T]) -> T:
+    """The result of a plugin's code; any exception becomes a Defect."""
+    try:
+        return call()
+    except RepoagentError:
+        raise
+    except (Exception, SystemExit) as error:
+        message = cut(one_line(str(error)), 200)
+        raise Defect(f"failed: {type(error).__name__}" + (f": {message}" if message else "")) from error
 
 
 def contained(tool: Tool) -> Tool:
-    """The same tool, but what is wrong in it is told to the model, and does not end the run."""
+    """The tool, whose errors are observations and do not end the run."""
 
     def perform(action: Action) -> Observation:
         try:
-            seen: object = _contained(lambda: tool.perform(action))
+            observation: object = _contained(lambda: tool.perform(action))
         except Defect as error:
             return Observation(tool.name, f"the tool {tool.name} {error}.", ok=False)
         except (Refused, UsageError) as error:
             return Observation(tool.name, str(error), ok=False)
-        if not isinstance(seen, Observation):
+        if not isinstance(observation, Observation):
             return Observation(tool.name, f"the tool {tool.name} returned no observation.", ok=False)
-        return seen
+        return observation
 
     return replace(tool, perform=perform)
 
 
-def _contained(make: Callable[[], T]) -> T:
-    """What `make` returns. Anything may come out of other people's code, and here it is a sentence."""
-    try:
-        return make()
-    except RepoagentError:
-        raise
-    except (Exception, SystemExit) as error:
-        said = cut(one_line(str(error)), 200)
-        raise Defect(f"failed: {type(error).__name__}" + (f": {said}" if said else "")) from error
-
-
-Audit = Callable[[Mapping[str, object]], None]
-
-
 def program_tool(path: Path, description: Description, top: Path, audit: Audit) -> Tool:
-    """The tool that `path` is. It runs at `top`, with the person's rights and environment."""
+    """The tool for the program at `path`. It runs at `top`, with the user's rights and environment."""
     name = description.name
 
     def perform(action: Action) -> Observation:
         if problem := _misuse(action, description):
             return Observation(name, problem, ok=False)
         args = {key: unmask(value) for key, value in action.args.items()}
-        given = {"version": VERSION, "name": name, "args": args, "body": unmask(action.body), "top": str(top)}
+        request = {
+            "version": VERSION,
+            "name": name,
+            "args": args,
+            "body": unmask(action.body),
+            "top": str(top),
+        }
         try:
             ran = start(
                 [str(path)],
                 top=top,
-                stdin=json.dumps(given) + "\n",
+                stdin=json.dumps(request) + "\n",
                 environment={f"ARG_{key.upper().replace('-', '_')}": value for key, value in args.items()},
                 timeout=description.timeout,
             )
         except Refused as error:
             return Observation(name, f"{error}.", ok=False)
-        audit(
-            {
-                "kind": "tool",
-                "name": name,
-                "command": str(path),
-                "exit": ran.code,
-                "seconds": round(ran.seconds, 3),
-            }
-        )
+        seconds = round(ran.seconds, 3)
+        audit({"kind": "tool", "name": name, "command": str(path), "exit": ran.code, "seconds": seconds})
         return observed(name, ran)
 
     return Tool(name, description.prompt, perform)
-
-
-def observed(name: str, ran: Ran) -> Observation:
-    """What a program printed: JSON with `text`, `ok` and `data`, or plain text. A failure tells the errors too."""
-    text, ok, data = _answer(ran.output)
-    ok = ok and ran.ok
-    parts = [fence(mask(printable(text)), f'output tool="{name}"')] if text.strip() else []
-    if not ran.ok:
-        parts.insert(0, f"{name} {ran.ended or f'failed with exit code {ran.code}'}.")
-    if not ok and ran.errors.strip():
-        parts.append(fence(mask(printable(ran.errors[-4096:])), f'errors tool="{name}"'))
-    return Observation(name, "\n".join(parts) or f"{name} printed nothing.", ok=ok, data=data)
-
-
-def _answer(output: str) -> tuple[str, bool, dict[str, object]]:
-    try:
-        record = json.loads(output) if output.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        return output, True, {}
-    data = record.get("data")
-    return record["text"], record.get("ok", True) is True, data if isinstance(data, dict) else {}
 
 
 def _misuse(action: Action, description: Description) -> str:
@@ -302,12 +271,24 @@ def _misuse(action: Action, description: Description) -> str:
     return ""
 
 
-Decide = Callable[[Asked], Verdict]
-
-# Names that mean something in a reply or in what a model is shown.
-_MEANT = {EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN)}
-_MEANT |= {"file", "content", "context", "matches", "output", "errors", "files", "skills", "agents", "agent"}
-_SHOWN = 500  # characters of an action, for the person who is asked
+def observed(name: str, ran: Ran) -> Observation:
+    """The output of a program: JSON with `text`, `ok` and `data`, or plain text. After a failure also its errors."""
+    text, ok = ran.output, True
+    data: dict[str, object] = {}
+    try:
+        record = json.loads(ran.output) if ran.output.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        record = None
+    if isinstance(record, dict) and isinstance(record.get("text"), str):
+        text, ok = record["text"], record.get("ok", True) is True
+        data = record["data"] if isinstance(record.get("data"), dict) else {}
+    ok = ok and ran.ok
+    parts = [fence(mask(printable(text)), f'output tool="{name}"')] if text.strip() else []
+    if not ran.ok:
+        parts.insert(0, f"{name} {ran.ended or f'failed with exit code {ran.code}'}.")
+    if not ok and ran.errors.strip():
+        parts.append(fence(mask(printable(ran.errors[-4096:])), f'errors tool="{name}"'))
+    return Observation(name, "\n".join(parts) or f"{name} printed nothing.", ok=ok, data=data)
 
 
 def plugin_tools(
@@ -318,44 +299,44 @@ def plugin_tools(
     decide: Decide,
     warn: Warn,
     settings: Mapping[str, str] | None = None,
-    audit: Callable[[Mapping[str, object]], None] = lambda event: None,
+    audit: Audit = lambda event: None,
 ) -> tuple[Tool, ...]:
     """The tools of installed packages (entry points `repoagent.tools`), then those of `programs` (`run.tools`).
 
-    taken: the names of the tools there are already. decide: `Gate.decide`, asked before each call of a tool that does
-    more than read. warn: is told a sentence for each that is left out. settings: of all of them, `NAME.KEY` each (what
-    `Settings.names("tool")` gives). Nothing of a repository is looked at.
+    taken: the names of other tools. decide: `Gate.decide`, asked before each call of a tool that does more than read.
+    warn: gets a sentence for each that is skipped. settings: of all plugins, as `NAME.KEY`. Nothing in the
+    repository is read.
     """
     tools: dict[str, Tool] = {}
 
-    def add(tool: Tool, of: str, *, reads_only: bool) -> None:
+    def add(tool: Tool, source: str, *, reads_only: bool) -> None:
         if not (isinstance(tool.name, str) and NAME.fullmatch(tool.name)):
-            warn(f"{of} defines a tool with the invalid name {tool.name!r}; skipped it")
-        elif tool.name in tools or tool.name in taken or tool.name in _MEANT:
-            warn(f"{of} defines a tool {tool.name}, but that name is taken; skipped it")
+            warn(f"{source} defines a tool with the invalid name {tool.name!r}; skipped it")
+        elif tool.name in tools or tool.name in taken or tool.name in _RESERVED:
+            warn(f"{source} defines a tool {tool.name}, but that name is taken; skipped it")
         else:
             tools[tool.name] = replace(tool, needs="nothing") if reads_only else gated(tool, decide)
 
     for point in installed():
-        start = f"{point.name}."
-        own = {key[len(start) :]: value for key, value in (settings or {}).items() if key.startswith(start)}
-        of = f"the plugin {point.name} ({point.value})"
+        prefix = f"{point.name}."
+        own = {key[len(prefix) :]: value for key, value in (settings or {}).items() if key.startswith(prefix)}
+        source = f"the plugin {point.name} ({point.value})"
         try:
             made = tools_of(point, Context(top, own, audit))
         except (Refused, UsageError) as error:
-            warn(f"{of} {error}; skipped it")
+            warn(f"{source} {error}; skipped it")
             continue
         for tool in made:
-            add(contained(tool), of, reads_only=isinstance(tool, PluginTool) and tool.reads_only)
+            add(contained(tool), source, reads_only=isinstance(tool, PluginTool) and tool.reads_only)
     for entry in programs:
-        of = f"the tool {entry} of run.tools"
+        source = f"the tool {entry} of run.tools"
         try:
             path = program(entry, top)
-            said = describe(path, top)
+            description = describe(path, top)
         except Refused as error:
-            warn(f"{of} {error}; skipped it")
+            warn(f"{source} {error}; skipped it")
             continue
-        add(program_tool(path, said, top, audit), of, reads_only=said.reads_only)
+        add(program_tool(path, description, top, audit), source, reads_only=description.reads_only)
     return tuple(tools.values())
 
 
@@ -363,19 +344,13 @@ def gated(tool: Tool, decide: Decide) -> Tool:
     """The tool, asked about before each call. "Always" allows it whatever its arguments are."""
 
     def perform(action: Action) -> Observation:
-        asked = Asked(
-            "tool", shown(action), (f"tool:{tool.name}(*",), "it runs with your rights, outside the sandbox"
-        )
-        verdict = decide(asked)
+        args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
+        body = f" {action.body.strip()}" if action.body.strip() else ""
+        shown = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), _SHOWN)
+        why = "it runs with your rights, outside the sandbox"
+        verdict = decide(Asked("tool", shown, (f"tool:{tool.name}(*",), why))
         if not verdict.allowed:
             return Observation(tool.name, f"{tool.name} was not run: {verdict.reason}", ok=False)
         return tool.perform(action)
 
     return replace(tool, perform=perform)
-
-
-def shown(action: Action) -> str:
-    """An action on a line, for the person who is asked: `weather(city="Oslo")`, a body after it."""
-    args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
-    body = f" {action.body.strip()}" if action.body.strip() else ""
-    return cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), _SHOWN)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.protocol import protocol_text
@@ -31,13 +30,10 @@ from repoagent.tasks.changes.detect import named
 from repoagent.tasks.context import RunContext
 from repoagent.tasks.sandbox import Confinement
 
-if TYPE_CHECKING:
-    pass
-
 
 def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts that do not change while the run goes on: how to work and answer, what the person and the repository
-    say to every assistant, and `further` blocks (skills, kinds of agents)."""
+    """The constant parts of a request: how to work and answer, the context files, and `further` blocks (skills, agent
+    types)."""
     texts = [prompt_text("run")]
     if context.request.plan_only:
         texts.append(prompt_text("plan"))
@@ -49,7 +45,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
         context.layout.root,
         context.settings.texts("context"),
         (),
-        context.bench.why_not,
+        context.tool_context.why_not,
         user=user_file(os.environ).with_name(USER_FILE),
         budget=context.settings.whole("context_limit"),
     )
@@ -61,7 +57,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
 
 
 def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:
-    """What a run is told of the repository when it begins, and when the person speaks again and it has changed."""
+    """The facts of the repository that a run gets at its start, and after another prompt if they have changed."""
     lines = [facts_block(facts)]
     if changed:
         shown = ", ".join(map(named, changed[:20])) + (
@@ -82,7 +78,6 @@ def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, insid
 
 
 def prompt_text(name: str) -> str:
-    """A text of `work/prompts/`."""
     return (files("repoagent.tasks") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -102,12 +97,12 @@ _PYTEST = (
 )
 
 
-def environment_text(context: RunContext, place: Confinement) -> str:
-    """What holds for this run. All of it comes from the values that it is run with."""
+def environment_text(context: RunContext, confinement: Confinement) -> str:
+    """What holds for this run."""
     tools = {tool.name for tool in context.tools}
     lines = [f"work tree: {named(str(context.worktree.top))}; system: {_system()}"]
     if "run" in tools:
-        lines += [f"commands: {sentence}" for sentence in confined_text(place, context.gate.why_none)]
+        lines += [f"commands: {sentence}" for sentence in confined_text(confinement, context.gate.why_none)]
     if asks := _asks(context.gate, runs="run" in tools, edits=EDIT in tools):
         lines.append(asks)
     if context.request.check and EDIT in tools:
@@ -119,28 +114,26 @@ def environment_text(context: RunContext, place: Confinement) -> str:
     return "This run:\n" + "\n".join(lines)
 
 
-def confined_text(place: Confinement, why_none: str = "") -> Iterator[str]:
-    """What commands can't do where they are run, a sentence each."""
-    policy = place.policy
-    if place.sandbox is None:
+def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]:
+    """The limits of commands, a sentence each."""
+    policy = confinement.policy
+    if confinement.sandbox is None:
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
         return
-    run_dir = os.path.realpath(Path.home())
-    rest = "" if any(within(run_dir, root) for root in writable_roots(policy)) else ", HOME too,"
+    home = os.path.realpath(Path.home())
+    rest = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
+    *others, last = confinement.writable()
+    writable = f"{', '.join(others)} and {last}" if others else f"{last} only"
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
-        f"in a sandbox: {network}; they can write {_and(place.writable())}; all else{rest} is read-only, "
+        f"in a sandbox: {network}; they can write {writable}; all else{rest} is read-only, "
         "including `.git`; files with secrets are hidden or empty"
     )
-    yield from place.sandbox.narrows(policy)
-
-
-def _and(words: Sequence[str]) -> str:
-    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else f"{words[0]} only"
+    yield from confinement.sandbox.narrows(policy)
 
 
 def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
-    """When somebody is asked, or what is refused without a question."""
+    """When the user is asked, or what is refused without a question."""
     mode = gate.mode
     if mode == "read-only":
         return "mode read-only: only commands that are known to only read are run" if runs else ""
@@ -150,14 +143,14 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
             if runs and not gate.sandbox
             else ""
         )
-    asked = ["each edit"] if edits and mode == "ask" else []
-    asked += ["each command that does more than read"] if runs else []
+    asked_about = ["each edit"] if edits and mode == "ask" else []
+    asked_about += ["each command that does more than read"] if runs else []
     rules = " except what their rules allow" if gate.allow else ""
-    return f"mode {mode}: the user is asked about {' and '.join(asked)}{rules}" if asked else ""
+    return f"mode {mode}: the user is asked about {' and '.join(asked_about)}{rules}" if asked_about else ""
 
 
 def _system() -> str:
-    """The system, and the version of Python where the name of its program tells it."""
+    """The system, and the version of Python if the name of its program has it."""
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
@@ -167,17 +160,17 @@ def _system() -> str:
 
 
 def _top(context: RunContext) -> Iterator[str]:
-    """The names in the top folder, a folder's with a slash: without those that no model is to see, caches, and what
-    git ignores but environments and installed packages."""
+    """The names in the top folder, folders with a slash; without hidden files, caches, and what git ignores except
+    environments and installed packages."""
     top = context.worktree.top
     with os.scandir(top) as entries:
-        found = {
+        is_folder = {
             entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if entry.name not in _OURS
         }
-    ignored = is_ignored(context.worktree, list(found))
-    for name in sorted(found, key=lambda name: (name.startswith("."), name)):
-        shown = f"{name}/" if found[name] else name
-        if context.bench.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
+    ignored = is_ignored(context.worktree, list(is_folder))
+    for name in sorted(is_folder, key=lambda name: (name.startswith("."), name)):
+        shown = f"{name}/" if is_folder[name] else name
+        if context.tool_context.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
             continue
         if name not in ignored or name in _INSTALLED or _is_file(top / name / "pyvenv.cfg"):
             yield shown
@@ -200,8 +193,7 @@ def _listing(names: Sequence[str]) -> str:
 
 
 def _tests(top: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The commands that run the project's tests, each with the file that says so. Of what a file says nothing is
-    repeated, for it is data."""
+    """The commands that run the project's tests, each with the file that shows it. Nothing from the files is quoted."""
 
     def text_of(name: str) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""The tools that look, as a run has them: on the current files, and on the outputs of the run."""
+"""The tools that read, for a run: they see the current files, and the outputs of the run."""
 
 from __future__ import annotations
 
@@ -30,101 +30,98 @@ from repoagent.llm.model import fence
 from repoagent.storage.atomic import read_regular
 from repoagent.tasks.context import RunContext
 
-OUTPUT = "@output/"  # how the path of an output begins, as a model names it
+OUTPUT = "@output/"  # prefix of the path of an output, for the model
 NOTES_TOKENS = 800
+
+
+def output_name(path: Path) -> str:
+    return OUTPUT + path.name
 
 
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
-    bench = context.bench
-    looking = [
-        _reads_outputs(context, _noting(context, read_tool(bench))),
-        files_tool(bench),
-        _searches_outputs(context, search_tool(bench)),
-        outline_tool(bench),
-        history_tool(bench),
-        neighbors_tool(bench),
-        uses_tool(bench),
-        recall_tool(bench),
+    tool_context = context.tool_context
+    read = _with_notes(context, read_tool(tool_context))
+    read_text = f'{read.text} An output of this run is path="{OUTPUT}NAME".'
+    tools = [
+        replace(
+            _with_outputs(read, lambda path, action: _read_output(context, path, action)), text=read_text
+        ),
+        files_tool(tool_context),
+        _with_outputs(search_tool(tool_context), lambda path, action: _search_output(context, path, action)),
+        outline_tool(tool_context),
+        history_tool(tool_context),
+        neighbors_tool(tool_context),
+        uses_tool(tool_context),
+        recall_tool(tool_context),
     ]
-    return tuple(replace(masked_tool(_afresh(context, tool), bench), replay=False) for tool in looking)
+
+    def on_current_files(tool: Tool) -> Tool:
+        def perform(action: Action) -> Observation:
+            context.forget_files()
+            return tool.perform(action)
+
+        return replace(masked_tool(replace(tool, perform=perform), tool_context), replay=False)
+
+    return tuple(map(on_current_files, tools))
 
 
-def output_name(path: Path) -> str:
-    """How the model names an output of the run."""
-    return OUTPUT + path.name
-
-
-def _afresh(context: RunContext, tool: Tool) -> Tool:
-    def perform(action: Action) -> Observation:
-        context.clear()
-        return tool.perform(action)
-
-    return replace(tool, perform=perform)
-
-
-def _noting(context: RunContext, tool: Tool) -> Tool:
-    """`read`, which says once of each file what was learned about it before."""
+def _with_notes(context: RunContext, tool: Tool) -> Tool:
+    """`read`, which also shows the notes of each file, once."""
 
     def perform(action: Action) -> Observation:
-        seen = tool.perform(action)
-        if not seen.ok:
-            return seen
-        source = known_or_read(context.bench, action.args.get("path", ""))
+        observation = tool.perform(action)
+        if not observation.ok:
+            return observation
+        source = known_or_read(context.tool_context, action.args.get("path", ""))
         context.shown[source.path] = source.blob
-        if source.path in context.noted or not context.settings.switch("memory.enabled"):
-            return seen
+        if source.path in context.notes_shown or not context.settings.switch("memory.enabled"):
+            return observation
         from repoagent.memory.identity.store import resolve
         from repoagent.memory.prompt import notes_block
 
-        context.noted.add(source.path)
+        context.notes_shown.add(source.path)
         data = source.data or b""
-        file_memory = resolve(context.layout, context.worktree, source.path, data)
-        notes = notes_block(file_memory, NOTES_TOKENS, data=data) if file_memory is not None else ""
-        if not notes.strip():
-            return seen
-        text = f"{seen.text}\nNotes from earlier edits:\n{fence(notes.strip(), 'memory')}"
-        return replace(seen, text=text)
+        memory = resolve(context.layout, context.worktree, source.path, data)
+        notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
+        if not notes:
+            return observation
+        return replace(
+            observation, text=f"{observation.text}\nNotes from earlier edits:\n{fence(notes, 'memory')}"
+        )
 
     return replace(tool, perform=perform)
 
 
-def _reads_outputs(context: RunContext, tool: Tool) -> Tool:
+def _with_outputs(tool: Tool, perform_on_output: Callable[[str, Action], Observation]) -> Tool:
+    """The tool, which also takes the path of an output."""
+
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "").strip()
         if not path.startswith(OUTPUT):
             return tool.perform(action)
-        return _reporting("read", lambda: _output_part(context, path, action))
+        try:
+            return perform_on_output(path, action)
+        except RepoagentError as error:
+            return Observation(tool.name, str(error), ok=False)
 
-    text = f'{tool.text} An output of this run is path="{OUTPUT}NAME".'
-    return replace(tool, perform=perform, text=text)
+    return replace(tool, perform=perform)
 
 
-def _output_part(context: RunContext, path: str, action: Action) -> Observation:
-    text = _output(context, path)
-    args = action.args
-    part = read_part(text, args.get("lines", ""), args.get("characters", ""), context.bench.read_limit)
+def _read_output(context: RunContext, path: str, action: Action) -> Observation:
+    lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
+    part = read_part(_output(context, path), lines, characters, context.tool_context.read_limit)
     label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
     return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
 
 
-def _searches_outputs(context: RunContext, tool: Tool) -> Tool:
-    def perform(action: Action) -> Observation:
-        path = action.args.get("path", "").strip()
-        if not path.startswith(OUTPUT):
-            return tool.perform(action)
-        return _reporting("search", lambda: _output_matches(context, path, action))
-
-    return replace(tool, perform=perform)
-
-
-def _output_matches(context: RunContext, path: str, action: Action) -> Observation:
+def _search_output(context: RunContext, path: str, action: Action) -> Observation:
     pattern = action.args.get("pattern") or action.body.strip()
     if not pattern.strip():
         raise UsageError("Name what to search for.")
-    _output(context, path)  # refuses what is no output
-    found = search(context.run_dir.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
-    return Observation("search", matches_text(found))
+    _output(context, path)  # refuses other paths
+    matches = search(context.run_dir.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
+    return Observation("search", matches_text(matches))
 
 
 def _output(context: RunContext, path: str) -> str:
@@ -135,10 +132,3 @@ def _output(context: RunContext, path: str) -> str:
     if data is None:
         raise UsageError(f"this run has no output {path}")
     return shown(data)
-
-
-def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:
-    try:
-        return perform()
-    except RepoagentError as error:
-        return Observation(kind, str(error), ok=False)

@@ -17,7 +17,8 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.guards.scope import KEY_SUFFIXES
 from repoagent.edit.guards.scope import gate as off_limits
 from repoagent.git.process import git
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import layout as layout_of
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.detect import named
@@ -25,27 +26,24 @@ from repoagent.tasks.changes.executed_files import files_obeyed_by_git, files_ru
 from repoagent.tasks.context import RunRequest
 from repoagent.tasks.hidden_files import HiddenFiles
 
-SAID = 5  # withheld files that are named
-
 
 @dataclass(frozen=True)
 class Confinement:
-    """Where commands run. `withheld`: the files that no model is to see. `sandbox` is None where there is none."""
+    """Where commands run. hidden: the files that no model may see; hidden_in_main: those of the main work tree, which
+    can be read from a linked one. sandbox: None where there is none."""
 
     policy: Policy
-    withheld: HiddenFiles
+    hidden: HiddenFiles
     sandbox: Sandbox | None = None
-    of_main: HiddenFiles | None = (
-        None  # those of the main work tree, where this is a linked one: it can be read too
-    )
+    hidden_in_main: HiddenFiles | None = None
 
     @property
     def name(self) -> str:
         return self.sandbox.name if self.sandbox is not None else ""
 
     def program(self, argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
-        """What to run instead of a program of the user's that runs code which nobody has seen, and its environment:
-        confined as a command that nobody was asked about. None where there is no sandbox."""
+        """The command and environment for a program of the user's that may run unreviewed code: confined as a command
+        that was not asked about. None where there is no sandbox."""
         if self.sandbox is None:
             return None
         return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
@@ -61,72 +59,79 @@ class Confinement:
             return unconfined(argv, self.policy, report)
         policy = self.policy
         if may != "all":
-            looked = (self.withheld, self.of_main) if self.of_main is not None else (self.withheld,)
-            unseen = (one.worktree.top / path for one in looked for path in hidden_paths(one, may))
-            hide = (*policy.hide, *unseen)
-            policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
+            trees = (self.hidden, self.hidden_in_main) if self.hidden_in_main is not None else (self.hidden,)
+            paths = (tree.worktree.top / path for tree in trees for path in hidden_paths(tree, may))
+            policy = replace(policy, hide=(*policy.hide, *paths), read_only=policy.read_only or may == "read")
         return tried(self.sandbox).wrap(argv, policy, report)
 
 
-def hidden_paths(withheld: HiddenFiles, may: May) -> list[str]:
-    """What a command does not see. The keys that a repository brings, as its tests need them, are there for one that
-    does more than read; what is known as a key is masked in what it prints."""
+def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
+    """What a command does not see. One that does more than read sees tracked keys, because tests need them; known keys
+    are masked in its output."""
     return [
         path
-        for path, known in withheld().items()
+        for path, known in hidden().items()
         if may == "read" or known != "tracked" or not path.lower().endswith(KEY_SUFFIXES)
     ]
 
 
-def confinement(
-    worktree: WorkTree, home: Layout, settings: Settings, request: RunRequest, scratch: Path
+def create_confinement(
+    worktree: WorkTree, layout: Layout, settings: Settings, request: RunRequest, scratch: Path
 ) -> Confinement:
     """What commands of this run may touch, in the best sandbox that works here."""
-    for made in (scratch, scratch.with_name("output")):
-        with open_folder(made, create=True):
+    for folder in (scratch, scratch.with_name("output")):
+        with open_folder(folder, create=True):
             pass
     policy = replace(
-        _policy(worktree, settings, scratch, home.root),
+        _policy(worktree, settings, scratch, layout.root),
         read_only=request.mode == "read-only" or request.plan_only,
         network=request.network or settings.switch("run.network"),
     )
     if request.allow_sensitive:
         policy = replace(policy, shield=())
-    return _place(worktree, policy, likely() if request.confine else None)
+    return _confinement(worktree, policy, likely() if request.confine else None)
 
 
 def confined_check(
     settings: Settings, worktree: WorkTree, scratch: Path, argv: Sequence[str]
 ) -> tuple[list[str], Mapping[str, str]] | None:
-    """What to run instead of a check, and its environment; None where there is no sandbox."""
+    """The command and environment for a check in the sandbox; None where there is none."""
     sandbox = find()
     if sandbox is None:
         return None
-    policy = _policy(worktree, settings, scratch, layout(worktree).root)
-    if not worktree.git_dir.exists():  # a patch outside of any repository: git can't be asked
+    policy = _policy(worktree, settings, scratch, layout_of(worktree).root)
+    if not worktree.git_dir.exists():  # a patch outside of any repository
         return sandbox.wrap(argv, policy), scrubbed(os.environ, policy)
-    return _place(worktree, policy, sandbox).program(argv)
+    return _confinement(worktree, policy, sandbox).program(argv)
 
 
-def _place(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
-    withheld = HiddenFiles(worktree, off_limits(worktree.top, ()))
-    main, of_main = worktree.main_top, None
+def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
+    hidden = HiddenFiles(worktree, off_limits(worktree.top, ()))
+    main, hidden_in_main = worktree.main_top, None
     if worktree.is_linked and main is not None:
-        of_main = HiddenFiles(worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ()))
-    return Confinement(policy, withheld, sandbox, of_main)
+        hidden_in_main = HiddenFiles(
+            worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ())
+        )
+    return Confinement(policy, hidden, sandbox, hidden_in_main)
 
 
 def _policy(worktree: WorkTree, settings: Settings, scratch: Path, *keep: Path) -> Policy:
-    acting: tuple[Path, ...] = ()
-    kept = [worktree.top / ".git", worktree.top / ".repoagent", *keep, worktree.git_dir, worktree.common_dir]
+    run_on_opening: tuple[Path, ...] = ()
+    keep_paths = [
+        worktree.top / ".git",
+        worktree.top / ".repoagent",
+        *keep,
+        worktree.git_dir,
+        worktree.common_dir,
+    ]
     if worktree.git_dir.exists():
-        kept += files_obeyed_by_git(worktree)
-        acting = files_run_on_opening(worktree)
+        keep_paths += files_obeyed_by_git(worktree)
+        run_on_opening = files_run_on_opening(worktree)
     return Policy(
         worktree.top,
         scratch,
-        keep=tuple(dict.fromkeys(kept)),
-        shield=acting,
+        keep=tuple(dict.fromkeys(keep_paths)),
+        shield=run_on_opening,
         hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
         also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
         also_read=(worktree.top,),
@@ -136,7 +141,7 @@ def _policy(worktree: WorkTree, settings: Settings, scratch: Path, *keep: Path) 
     )
 
 
-# What programs print where they miss the network: pip, libc, Node, Go, Rust; and those that are told to stay offline.
+# What pip, libc, Node, Go and Rust print without a network, and programs in offline mode.
 _NETWORK = re.compile(
     r"from versions: none|could(?: not|n't) resolve|temporary failure in name resolution|name or service not known"
     r"|network is unreachable|no address associated with hostname|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b"
@@ -146,8 +151,8 @@ _NETWORK = re.compile(
 )
 _WRITE = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 _DENIED = re.compile(r"permission denied|\bEACCES\b", re.IGNORECASE)  # without mounts
-# Python, `python -m` and shells where a module, a package's metadata or a program is missing. A dotted name is one that
-# its own package lacks.
+# Python, `python -m` and shells where a module, a package's metadata or a program is missing. A dotted name is missing
+# in its own package.
 _MISSING = re.compile(
     r"^(?:E +)?(?:[\w.]+\.)?(?:ModuleNotFoundError: No module named '(?P<module>\w+)'\s*$"
     r"|PackageNotFoundError: (?:No package metadata was found for )?(?P<package>[\w.-]+)\s*$)"
@@ -160,10 +165,10 @@ _MISSING = re.compile(
 
 @dataclass
 class Explainer:
-    """Gives a line for an output that tells of a limit of `place`, or of what is not installed, once for each."""
+    """Explains, once each, outputs that show a limit of the sandbox, or that something is not installed."""
 
-    place: Confinement
-    said: set[str] = field(default_factory=set)
+    confinement: Confinement
+    explained: set[str] = field(default_factory=set)
 
     def __call__(self, output: str) -> str:
         return "\n".join(filter(None, [self._network(output), self._writing(output), self._missing(output)]))
@@ -177,39 +182,41 @@ class Explainer:
         )
 
     def _writing(self, output: str) -> str:
-        sandbox = self.place.sandbox
+        sandbox = self.confinement.sandbox
         bare = isinstance(sandbox, Landlock) and not sandbox.mounting
-        told = _WRITE.search(output) or (bare and _DENIED.search(output))
-        if sandbox is None or not told or not self._first("writing"):
+        denied = _WRITE.search(output) or (bare and _DENIED.search(output))
+        if sandbox is None or not denied or not self._first("writing"):
             return ""
         return (
-            f"The sandbox lets commands write only {' and '.join(self.place.writable())}, and not `.git`. "
+            f"The sandbox lets commands write only {' and '.join(self.confinement.writable())}, and not `.git`. "
             "Write there, or say what is missing: only the user can allow a folder, with `run.write`."
         )
 
     def _missing(self, output: str) -> str:
-        for found in _MISSING.finditer(output):
-            module = found["module"] or found["run"]
-            if module and self._is_here(module):
+        for match in _MISSING.finditer(output):
+            module = match["module"] or match["run"]
+            if module and self._is_in_repository(module):
                 continue
             if not self._first("missing"):
                 break
-            name = module or found["package"] or found["program"] or found["other"]
+            name = module or match["package"] or match["program"] or match["other"]
             no_way = ", and nothing can be installed in the sandbox" if self._offline else ""
             return f"`{name}` is not installed here{no_way}; what needs it fails without your change, too."
         return ""
 
-    def _is_here(self, module: str) -> bool:
+    def _is_in_repository(self, module: str) -> bool:
         """Whether the repository has a file or a folder of this module's name."""
-        kinds = ("--cached", "--others", "--exclude-standard")
+        options = ("--cached", "--others", "--exclude-standard")
         names = (f":(glob)**/{module}.*", f":(glob)**/{module}/**")
-        return bool(git(self.place.policy.top, "--no-literal-pathspecs", "ls-files", *kinds, "--", *names))
+        return bool(
+            git(self.confinement.policy.top, "--no-literal-pathspecs", "ls-files", *options, "--", *names)
+        )
 
     @property
     def _offline(self) -> bool:
-        return self.place.sandbox is not None and not self.place.policy.network
+        return self.confinement.sandbox is not None and not self.confinement.policy.network
 
     def _first(self, kind: str) -> bool:
-        first = kind not in self.said
-        self.said.add(kind)
+        first = kind not in self.explained
+        self.explained.add(kind)
         return first

@@ -49,7 +49,7 @@ class Skill:
         return self.place.own
 
 
-def skill_places(
+def skill_folders(
     top: Path, root: Path, user_folder: Path, *, further: Sequence[str] = (), why_not: WhyNot | None = None
 ) -> tuple[Place, ...]:
     """Where skills may stand, those that win first: the folder of the person, the `further` ones of the option
@@ -66,12 +66,12 @@ def skill_places(
     )
 
 
-def find_skills(places: Iterable[Place], warn: Warn) -> tuple[Skill, ...]:
-    """The skills in `places`, by name. Of two with one name the first counts; `warn` is told, a sentence for each that
+def find_skills(folders: Iterable[Place], warn: Warn) -> tuple[Skill, ...]:
+    """The skills in `folders`, by name. Of two with one name the first counts; `warn` is told, a sentence for each that
     is left out."""
     found: dict[str, Skill] = {}
     seen: set[str] = set()
-    for place in places:
+    for place in folders:
         try:
             names = names_in(place, warn)
         except Refused as error:

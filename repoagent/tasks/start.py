@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from repoagent.agent.loop import why_skipped
@@ -25,7 +25,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.storage.jsonl import now
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.interrupted import interrupted, settle_commit
+from repoagent.tasks.changes.interrupted import settle_command, settle_commit
 from repoagent.tasks.context import RunContext, RunInterface, RunRequest
 from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
 from repoagent.tasks.runs.directory import RunDirectory
@@ -34,21 +34,21 @@ from repoagent.tasks.toolset import create_gate
 from repoagent.uses.request_symbols import locate
 
 NAMES = "names"  # the kind of the turn that says where names are defined
-# What is not done again after a kill without a word: nobody knows how far it came.
-ACTS = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
+# Not repeated after a kill, because it is unknown how far they came.
+NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
 
-def create_context(  # noqa: PLR0917  (what a run is made of)
+def create_context(  # noqa: PLR0917
     worktree: WorkTree,
     request: RunRequest,
     settings: Settings,
     ui: RunInterface,
     ready: ModelSetup,
     run_dir: RunDirectory,
-    place: Confinement,
+    confinement: Confinement,
 ) -> RunContext:
-    """The desk of a run; what it has changed before is on it."""
-    edits = EditRequest(
+    """The context of a run, with what it changed before."""
+    edit_request = EditRequest(
         request.prompt,
         (),
         scope="repo",
@@ -59,39 +59,41 @@ def create_context(  # noqa: PLR0917  (what a run is made of)
         commit=request.commit,
     )
     form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
-    bench = ToolContext(
-        worktree, edits, Draft({}), set(), gate(worktree.top, ()),
+    tool_context = ToolContext(
+        worktree, edit_request, Draft({}), set(), gate(worktree.top, ()),
         form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
         conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
     )  # fmt: skip
-    approval = create_gate(run_dir, settings, request, place, ui.approve)
+    approvals = create_gate(run_dir, settings, request, confinement, ui.approve)
     change_set = open_change_set(worktree, run_dir.changes)
-    made = settle_commit(change_set)
-    commits = [made] if made is not None else []
+    last_commit = settle_commit(change_set)
+    commits = [last_commit] if last_commit is not None else []
     return RunContext(
-        worktree, run_dir.layout, settings, request, ready, ui, run_dir, change_set, bench, approval,
-        commits=commits, branch=current_branch(worktree), unseen=bool(change_set.changes or commits),
+        worktree, run_dir.layout, settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
+        commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
     )  # fmt: skip
 
 
-def start_conversation(context: RunContext, state: State, place: Confinement, adopted: str = "") -> State:
-    """The state with what the person says, and what there is to know of the repository and of `place`, where that has
-    changed; before that, what was `adopted` of children.
+def start_conversation(
+    context: RunContext, state: State, confinement: Confinement, adopted: str = ""
+) -> State:
+    """The state with the prompt, and with facts of the repository and of the run that have changed; before these, what
+    was `adopted` of sub-agents.
 
-    Raises UsageError where there is neither a conversation nor a prompt.
+    Raises UsageError if there is neither a conversation nor a prompt.
     """
-    request = context.request
-    state = _with_interrupted(state, context.tools, anew=bool(request.prompt))
+    request, tool_context = context.request, context.tool_context
+    state = _with_interrupted(state, context.tools, has_prompt=bool(request.prompt))
     if request.prompt:
         meta = {"time": now(), "run": context.run_dir.name}
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
         raise UsageError(f'nothing to resume in {context.run_dir.name}; use repoagent run "PROMPT"')
-    for said in (adopted, *_meanwhile(context, state)):
-        if not said:
-            continue
-        state = state.with_turn(beside("observation", mask(said), "notice"))
-    located = _locating(context, state)
+    for text in filter(None, (adopted, *_since_last_process(context, state))):
+        state = state.with_turn(beside("observation", mask(text), "notice"))
+    earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
+    known = re.findall(r"^`(.+?)`: ", earlier_names, re.MULTILINE)
+    located = locate(context.worktree, request.prompt, tool_context.why_not, known)  # runs in the background
     own = {name for change in context.change_set.changes for name in (change.path, change.old_path)}
     repository = repository_text(
         gather_facts(context.worktree),
@@ -99,67 +101,54 @@ def start_conversation(context: RunContext, state: State, place: Confinement, ad
         linked=bool(request.worktree),
         inside=current_folder(context.worktree.top),
     )
-    for kind, text in (
-        (ENVIRONMENT, mask(environment_text(context, place))),
-        ("repository", mask(repository)),
-    ):
-        told = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
-        if not told or told[-1] != text:
+    environment = environment_text(context, confinement)
+    for kind, text in ((ENVIRONMENT, mask(environment)), ("repository", mask(repository))):
+        earlier = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
+        if not earlier or earlier[-1] != text:
             state = state.with_turn(beside("observation", text, kind))
     if names := located():
         state = state.with_turn(beside("observation", mask(names), NAMES))
     return state
 
 
-def _locating(context: RunContext, state: State) -> Callable[[], str]:
-    """Begins to look where the names of the prompt are defined, but for those of which it was said before."""
-    told = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
-    known = re.findall(r"^`(.+?)`: ", told, re.MULTILINE)
-    return locate(context.worktree, context.request.prompt, context.bench.why_not, known)
-
-
-def _meanwhile(context: RunContext, state: State) -> list[str]:
-    """What became of the files since the run was last at work, as far as it is about its own change."""
-    said = [interrupted(context.change_set)]
-    if gone := context.change_set.vanished():
-        said.append(
+def _since_last_process(context: RunContext, state: State) -> list[str]:
+    """What became of the run's changes since its last process."""
+    change_set = context.change_set
+    texts = [settle_command(change_set)]
+    if gone := change_set.drop_vanished():
+        texts.append(
             f"The files no longer contain your changes of {', '.join(gone)}: someone undid them. Make them "
             "again if they are still wanted."
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
-    if edited and not context.change_set.is_kept:
-        context.change_set.drop(())  # so that it is said once
-        said.append(
+    if edited and not change_set.is_stored:
+        change_set.drop(())  # stores it, so that this is said once
+        texts.append(
             "This conversation continues without the folder of its run, perhaps on another machine: these "
             "files may not contain the changes it describes, and none of them count as your change. Look "
             "at the files first."
         )
-    return said
+    return texts
 
 
-def first_words(state: State) -> str:
-    """What the person asked for first: a recording of the run goes by it."""
-    return next((turn.text for turn in state.turns if turn.role == "user"), "")
-
-
-def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> State:
-    """The state of a run that was killed while it did something that is not to be done again unasked; or, when the
-    person speaks `anew`, that was stopped before it did what its reply says."""
-    found = steps(state.turns)
-    if not found or len(found[-1].observations) > len(found[-1].performed):
+def _with_interrupted(state: State, tools: Sequence[Tool], *, has_prompt: bool) -> State:
+    """The state, with an observation for an action that was interrupted and is not repeated; or, if the user says
+    something new, that was not performed."""
+    every = steps(state.turns)
+    if not every or len(every[-1].observations) > len(every[-1].performed):
         return state
-    step = found[-1]
+    step = every[-1]
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     actions = parse(step.reply.text, by_name.keys(), nonce=state.nonce).actions
     waiting = actions[len(step.performed) :]
     if not waiting or why_skipped(by_name[waiting[0].kind], waiting[0], step.performed):
         return state
-    if waiting[0].kind in ACTS:
+    if waiting[0].kind in NOT_REPEATED:
         text = (
             f"This was interrupted: the run ended during `{waiting[0].kind}`, or before it. How far it got "
             "is unknown, and its output is lost. Check, and do it again if it is still wanted."
         )
-    elif anew and waiting[0].kind not in ENDS | QUIET:
+    elif has_prompt and waiting[0].kind not in ENDS | QUIET:
         text = "You were stopped before this was done. The user speaks now."
     else:
         return state
@@ -167,11 +156,8 @@ def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> Sta
 
 
 def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
-    """Raise what the commit would raise in the end whatever the change is: Refused in the middle of a merge or a
-    rebase, UsageError where git does not know who commits, Busy while another program holds the index.
-
-    A chat, and a run that commits nothing, is free to begin.
-    """
+    """Raise what the commit at the end would raise for any change: Refused during a merge or a rebase, UsageError
+    without a committer, Busy while another program holds the index. Not for a chat, or a run that commits nothing."""
     commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
     if request.kind != "run" or not commits:
         return
@@ -181,10 +167,10 @@ def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
 
 
 def current_folder(top: Path) -> str:
-    """The folder that the person is in, from the top of the work tree; "" at the top and outside of it."""
+    """The working directory, relative to the top of the work tree; "" at the top and outside of it."""
     try:
-        here = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
-    except OSError:  # it was removed under us
+        folder = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
+    except OSError:  # it was removed
         return ""
-    outside = here in {os.curdir, os.pardir} or here.startswith(os.pardir + os.sep)
-    return "" if outside else here
+    outside = folder in {os.curdir, os.pardir} or folder.startswith(os.pardir + os.sep)
+    return "" if outside else folder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
@@ -17,107 +18,85 @@ from repoagent.agent.context_window.truncate import spilling
 from repoagent.agent.exec.runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 from repoagent.agent.plan.file import task_tool
-from repoagent.agent.python_kernel import LOST_STATE, KernelSession, interpreter
+from repoagent.agent.python_kernel import LOST_STATE, KernelSession, interpreter, python_tool
 from repoagent.agent.sandbox.backends import Landlock, why_none
 from repoagent.agent.sandbox.bubblewrap import why_ended
 from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file
+from repoagent.dataclass import dataclass
 from repoagent.edit.commit import new_edit_id
 from repoagent.errors import RepoagentError, UsageError, install_extra
 from repoagent.git.files import FileChange
 from repoagent.git.process import git
 from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Part
 from repoagent.storage import jsonl
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.layout import Layout
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.revert import change_tools
 from repoagent.tasks.changes.snapshot import Guard, watch
-from repoagent.tasks.context import RunContext, RunRequest
+from repoagent.tasks.context import DRAFT, RunContext, RunRequest
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
-from repoagent.tasks.hidden_files import are_blobs, unshown
+from repoagent.tasks.hidden_files import are_blobs, hiding_variables
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.read_tools import output_name, reading_tools
-from repoagent.tasks.refused_edit import DRAFT
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
-from repoagent.tasks.skills import Skill, find_skills, skill_places
-from repoagent.tasks.subagents.types import AgentType, find_agent_types
+from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
+from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools
+from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
 from repoagent.tasks.user_hooks import UserHooks
 
-SAID = 5  # withheld files that are named
-Say = Callable[[str], None]
+NAMED = 5  # hidden files in a note
+LONGEST = 1 << 20  # characters of a scratch file
+CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent where nothing may be changed
+BOUNDED = frozenset({EDIT, "read", "run", "python", "wait"})  # limit their output themselves
+ALWAYS = frozenset({"finish", "reject", "think", "message"})  # every agent type has them
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 
 
 def create_gate(
-    run_dir: RunDirectory, settings: Settings, request: RunRequest, place: Confinement, asker: Asker
+    run_dir: RunDirectory, settings: Settings, request: RunRequest, confinement: Confinement, asker: Asker
 ) -> Gate:
-    """The gate of this run: the person's rules, its mode, and who is asked."""
-    mine = user_file(os.environ)
-    unheld = request.plan_only and not place.name  # then no sandbox keeps a command from writing
-    allowed = dict.fromkeys((*settings.texts("run.allow"), *kept_rules(mine), *request.allow))
-    denied = dict.fromkeys((*settings.texts("run.deny"), *kept_rules(mine, "run.deny")))
+    """The gate of a run: the user's rules, its mode, and who is asked."""
+    configuration = user_file(os.environ)
+    policy, hidden = confinement.policy, confinement.hidden
+    reason = ""
+    if not request.confine:
+        reason = "the sandbox is turned off."
+    elif not confinement.name:
+        reason = why_none()
+
+    def audit(event: Mapping[str, object]) -> None:
+        jsonl.record(run_dir.layout, {"run": request.name, **event})
+
     return Gate(
-        "read-only" if unheld else request.mode,
+        # without a sandbox nothing keeps a command of a plan from writing
+        "read-only" if request.plan_only and not confinement.name else request.mode,
         asker,
-        allow=rules(allowed),
-        deny=rules(denied),
-        remember=partial(keep_rules, place.policy.top),
-        audit=partial(_record, run_dir.layout, request.name),
-        sandbox=place.name,
-        why_none="the sandbox is turned off."
-        if not request.confine
-        else why_none()
-        if not place.name
-        else "",
-        top=place.policy.top,
-        writable=(place.policy.scratch, *place.policy.also_write),
-        kept=(*place.policy.keep, *place.policy.shield),
-        path=os.environ.get("PATH"),
-        off_limits=place.withheld.why_not,
-        withheld=place.withheld,
-        blobs=partial(are_blobs, place.withheld.worktree),
-    )
-
-
-def command_runner(context: RunContext, place: Confinement) -> CommandRunner:
-    """Where commands of this run are run."""
-    env = scrubbed(os.environ, place.policy)
-
-    @cache
-    def variables() -> dict[str, str]:
-        excluded = [path for path, known in place.withheld().items() if known == "excluded"]
-        return unshown(context.worktree, context.run_dir.folder / "attributes", excluded, env)
-
-    return CommandRunner(
-        context.worktree.top,
-        context.run_dir.output,
-        env,
-        context.gate,
-        wrap=place.wrap,
-        unshown=variables,
-        why_ended=why_ended,
-        seconds_left=lambda: context.model_setup.meter.seconds_left,
-        watch=watch(
-            context.worktree,
-            context.change_set,
-            context.ui.say,
-            partial(_record_all, context.layout, context.run_dir.name),
-            _guard(context),
+        allow=rules(
+            dict.fromkeys((*settings.texts("run.allow"), *kept_rules(configuration), *request.allow))
         ),
-        audit=partial(_record, context.layout, context.run_dir.name),
-        shown_as=output_name,
-        explain=Explainer(place),
-        running=context.ui.running,
-        timeout=context.settings.number("run.timeout"),
+        deny=rules(dict.fromkeys((*settings.texts("run.deny"), *kept_rules(configuration, "run.deny")))),
+        remember=partial(keep_rules, policy.top),
+        audit=audit,
+        sandbox=confinement.name,
+        why_none=reason,
+        top=policy.top,
+        writable=(policy.scratch, *policy.also_write),
+        kept=(*policy.keep, *policy.shield),
+        path=os.environ.get("PATH"),
+        off_limits=hidden.why_not,
+        withheld=hidden,
+        blobs=partial(are_blobs, hidden.worktree),
     )
 
 
 def keep_rules(top: Path, patterns: Sequence[str]) -> None:
-    """Add `patterns` to `run.allow` in the configuration of the git directory of `top`, which no clone brings along.
+    """Add `patterns` to `run.allow` in the configuration of the git directory of `top`, which clones do not copy.
     Raises UsageError for a pattern of several lines, GitError where it can't be written."""
     for pattern in patterns:
         if pattern.splitlines() != [pattern]:
@@ -129,62 +108,207 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
             git(top, "config", "--local", "--add", key, pattern, read_only=False)
 
 
-def _guard(context: RunContext) -> Guard:
-    from repoagent.tasks.edit_tool import write
+@dataclass
+class Toolset:
+    """The tools of a run, the blocks of the prompt about them, and what they run on."""
+
+    tools: tuple[Tool, ...]
+    parts: list[Part]
+    runner: CommandRunner
+    hooks: UserHooks
+    finishing: Finishing
+    kernel: KernelSession | None = None
+    subagents: SubagentPool | None = None
+
+    def notices(self) -> Iterator[str]:
+        """What ended in the background since the last call."""
+        for source in (self.runner, self.kernel, self.subagents):
+            if source is not None:
+                yield from source.notices()
+
+
+def create_toolset(
+    context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
+) -> Toolset:
+    """Make the tools. `turns` tell whether there was a Python kernel before; `stack` closes what was opened."""
+    request, tool_context = context.request, context.tool_context
+    read_only = request.plan_only or context.gate.mode == "read-only"
+    hooks = _user_hooks(context, confinement)
+    user_folder = user_file(os.environ).parent
+    folders = skill_folders(
+        context.worktree.top,
+        context.layout.root,
+        user_folder,
+        further=context.settings.texts("run.skills"),
+        why_not=tool_context.why_not,
+    )
+    skills = find_skills(folders, context.ui.say)
+    runner = _command_runner(context, confinement)
+    stack.callback(runner.close)
+    finishing = Finishing(context, hooks, confinement)
+
+    def after_edit(paths: Sequence[str]) -> str:
+        """The output of the user's command after each edit, and what it changed, as a formatter does."""
+        if hooks.edit_command is None:
+            return ""
+        changed_since = runner.look()
+        text = hooks.after_edit(paths, context.model_setup.meter.attempts)
+        return "\n".join(filter(None, [text, changed_since()]))
+
+    def write_now(changes: Sequence[FileChange]) -> None:
+        write(context.worktree, changes, new_edit_id())
+
+    def withdraw(path: str) -> str:
+        return context.refused_edit.withdraw() if path == DRAFT else ""
+
+    own = [
+        writing_tool(context, after_edit),
+        *reading_tools(context),
+        task_tool(context.run_dir.plan),
+        *change_tools(context.change_set, write_now, withdraw),
+        _write_tool(context.run_dir.folder / "scratch"),
+        finishing.tool(),
+    ]
+    own = [tool for tool in own if not (read_only and tool.name in CHANGING)]
+    further = [*command_tools(runner), *([skill_tool(skills)] if skills else [])]
+    kernel = None if read_only else _kernel(context, confinement, runner, turns)
+    if kernel is not None:
+        stack.callback(kernel.close)
+        further.append(python_tool(kernel))
+    further += _browse_tools(context, confinement)
+    parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
+    subagents = None
+    if not request.parent:  # a sub-agent has neither plugins nor sub-agents
+        plugins = plugin_tools(
+            context.worktree.top,
+            context.settings.texts("run.tools"),
+            taken={tool.name for tool in (*own, *further)},
+            decide=context.gate.decide,
+            warn=context.ui.say,
+            settings=context.settings.names("tool"),
+            audit=context.audit,
+        )
+        further += [_watched(tool, runner) for tool in plugins]
+        types = find_agent_types(context.layout, user_folder, context.ui.say, why_not=tool_context.why_not)
+        if read_only:  # without those that are made for changes
+            types = {name: type_ for name, type_ in types.items() if EDIT not in (type_.tools or ())}
+        names = frozenset(tool.name for tool in (*own, *further))
+        subagents = SubagentPool(context, types, names, context.model_setup.model.spec)
+        stack.callback(subagents.close)
+        wait = next((tool for tool in further if tool.name == "wait"), None)
+        further = [tool for tool in further if tool.name != "wait"]
+        further += delegate_tools(subagents, wait)
+        parts.append(Part(agent_types_block(types), "agents"))
+    tools = [
+        tool for tool in (*own, *further) if request.tools is None or tool.name in request.tools | ALWAYS
+    ]
+    if any(tool.name == "restore" for tool in tools):
+        tool_context.withdraw = f'`<restore path="{DRAFT}"/>` drops the kept part.'
+    limited = [
+        _masked(tool)
+        if tool.name in BOUNDED
+        else spilling(_masked(tool), context.run_dir.output, output_name)
+        for tool in tools
+    ]
+    return Toolset(tuple(limited), parts, runner, hooks, finishing, kernel, subagents)
+
+
+def _masked(tool: Tool) -> Tool:
+    """The tool, with keys and tokens masked in its output."""
+    if tool.name == EDIT:  # masked where its patch is unmasked
+        return tool
+
+    def perform(action: Action) -> Observation:
+        observation = tool.perform(action)
+        return replace(observation, text=mask(observation.text), once=mask(observation.once))
+
+    return replace(tool, perform=perform)
+
+
+def _watched(tool: Tool, runner: CommandRunner) -> Tool:
+    """A plugin's tool, which reports the files that it changes, as a command does."""
+
+    def perform(action: Action) -> Observation:
+        changed_since = runner.look()
+        observation = tool.perform(action)
+        return replace(observation, text="\n".join(filter(None, [observation.text, changed_since()])))
+
+    return replace(tool, perform=perform)
+
+
+def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:
+    """What runs commands; tells the user what it can't confine or show."""
+    env = scrubbed(os.environ, confinement.policy)
+    change_set = context.change_set
+
+    @cache
+    def variables() -> dict[str, str]:
+        excluded = [path for path, known in confinement.hidden().items() if known == "excluded"]
+        return hiding_variables(context.worktree, context.run_dir.folder / "attributes", excluded, env)
 
     def agreed(paths: Sequence[str]) -> None:
         for path in paths:
-            change = context.change_set.of(path)
-            if change is not None:
-                context.agreed[path] = change.after
+            if (change := change_set.of(path)) is not None:
+                context.accepted[path] = change.after
         context.deletions.update(paths)
 
-    return Guard(
-        context.change_set,
+    def audit_all(events: Sequence[Mapping[str, object]]) -> None:
+        jsonl.record_all(context.layout, [{"run": context.run_dir.name, **event} for event in events])
+
+    guard = Guard(
+        change_set,
         context.ui.say,
         context.ui.approve,
         lambda changes: write(context.worktree, changes, new_edit_id()),
         agreed,
         sensitive=context.request.allow_sensitive,
     )
-
-
-def commands(context: RunContext, place: Confinement) -> tuple[CommandRunner, tuple[Tool, ...]]:
-    """The tools `run`, `wait` and `kill`, and the shop they work in."""
-    runner = command_runner(context, place)
-    for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
-        context.ui.say(f"note: {sentence}")
-    if context.gate.mode == "auto" and (hidden := hidden_paths(place.withheld, "shown")):
+    if confinement.sandbox is not None:
+        for sentence in confinement.sandbox.limits_of(confinement.policy):
+            context.ui.say(f"note: {sentence}")
+    if context.gate.mode == "auto" and (hidden := hidden_paths(confinement.hidden, "shown")):
+        rest = len(hidden) - NAMED
+        names = ", ".join(map(named, hidden[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
         context.ui.say(
-            f"note: commands cannot see {_some(hidden)}, which are hidden from models; only those that your "
-            "rules allow can."
+            f"note: commands cannot see {names}, which are hidden from models; only those that your rules allow can."
         )
-    return runner, command_tools(runner)
+    return CommandRunner(
+        context.worktree.top,
+        context.run_dir.output,
+        env,
+        context.gate,
+        wrap=confinement.wrap,
+        unshown=variables,
+        why_ended=why_ended,
+        seconds_left=lambda: context.model_setup.meter.seconds_left,
+        watch=watch(context.worktree, change_set, context.ui.say, audit_all, guard),
+        audit=context.audit,
+        shown_as=output_name,
+        explain=Explainer(confinement),
+        running=context.ui.running,
+        timeout=context.settings.number("run.timeout"),
+    )
 
 
-def python(
-    context: RunContext, place: Confinement, runner: CommandRunner, turns: Sequence[Turn]
+def _kernel(
+    context: RunContext, confinement: Confinement, runner: CommandRunner, turns: Sequence[Turn]
 ) -> KernelSession | None:
-    """Where the kernel of `python` lives; None where nothing may be changed, the extra is missing, or the sandbox has
-    no sockets at all. `turns` tell whether there was a kernel before."""
-    if context.request.plan_only or context.gate.mode == "read-only":
+    """The kernel of `python`; None where the extra is missing, or the sandbox has no sockets at all."""
+    if isinstance(confinement.sandbox, Landlock) and not confinement.sandbox.mounting:
         return None
-    if isinstance(place.sandbox, Landlock) and not place.sandbox.mounting:
-        return None
-    found = interpreter(context.worktree.top, runner.env, confined=place.sandbox is not None)
-    if found is None:
+    program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
+    if program is None:
         return None
     last = next(
         (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or LOST_STATE in turn.text),
         None,
     )
-    return KernelSession(
-        runner, place.policy.scratch, found, earlier=last is not None and last.meta.get("kind") == "python"
-    )
+    earlier = last is not None and last.meta.get("kind") == "python"
+    return KernelSession(runner, confinement.policy.scratch, program, earlier=earlier)
 
 
-def browse_tools(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
-    """The tool `browse`, where the person has turned it on."""
+def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, ...]:
+    """The tool `browse`, where the user turned it on."""
     if not context.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
@@ -192,24 +316,26 @@ def browse_tools(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
         return ()
     from repoagent.agent.web_fetch import Window, browse_tool
 
-    reader = replace(place, policy=replace(place.policy, read_only=True, network=False))
+    reader = replace(confinement, policy=replace(confinement.policy, read_only=True, network=False))
     window = Window(
         context.gate,
         wrap=reader.wrap,
-        audit=partial(_record, context.layout, context.run_dir.name),
+        audit=context.audit,
         seconds_left=lambda: context.model_setup.meter.seconds_left,
     )
     return (browse_tool(window),)
 
 
-def user_hooks(context: RunContext, place: Confinement) -> UserHooks:
-    """The person's own commands around the loop: confined as the check is, for they may run the changed code."""
+def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
+    """The user's hooks, confined as the check is, because they may run the changed code."""
     settings = context.settings
 
     def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
-        from repoagent.tasks.commit import all_seen
+        from repoagent.tasks.commit import all_accepted
 
-        return None if settings.switch("check.unconfined") or all_seen(context) else place.program(argv)
+        if settings.switch("check.unconfined") or all_accepted(context):
+            return None
+        return confinement.program(argv)
 
     return UserHooks(
         context.worktree.top,
@@ -217,75 +343,22 @@ def user_hooks(context: RunContext, place: Confinement) -> UserHooks:
         settings.text_or_none("run.before_turn"),
         settings.text_or_none("run.after_edit"),
         settings.text_or_none("run.before_finish"),
-        audit=partial(_record, context.layout, context.run_dir.name),
+        audit=context.audit,
         confined=confined,
     )
 
 
-def skills(context: RunContext) -> tuple[Skill, ...]:
-    """The skills there are."""
-    places = skill_places(
-        context.worktree.top,
-        context.layout.root,
-        user_file(os.environ).parent,
-        further=context.settings.texts("run.skills"),
-        why_not=context.bench.why_not,
-    )
-    return find_skills(places, context.ui.say)
-
-
-def agent_types(context: RunContext) -> dict[str, AgentType]:
-    """The kinds of children there are; where nothing may be changed, not those that are made for changes."""
-    found = find_agent_types(
-        context.layout, user_file(os.environ).parent, context.ui.say, why_not=context.bench.why_not
-    )
-    if not (context.request.plan_only or context.gate.mode == "read-only"):
-        return found
-    return {name: kind for name, kind in found.items() if EDIT not in (kind.tools or ())}
-
-
-def plugins(context: RunContext, taken: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools that others make."""
-    return plugin_tools(
-        context.worktree.top,
-        context.settings.texts("run.tools"),
-        taken={tool.name for tool in taken},
-        decide=context.gate.decide,
-        warn=context.ui.say,
-        settings=context.settings.names("tool"),
-        audit=partial(_record, context.layout, context.run_dir.name),
-    )
-
-
-def _some(paths: Sequence[str]) -> str:
-    rest = len(paths) - SAID
-    return ", ".join(map(named, paths[:SAID])) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _record_all(layout: Layout, run: str, events: Sequence[Mapping[str, object]]) -> None:
-    jsonl.record_all(layout, [{"run": run, **event} for event in events])
-
-
-def _record(layout: Layout, run: str, event: Mapping[str, object]) -> None:
-    jsonl.record(layout, {"run": run, **event})
-
-
-LONGEST = 1 << 20  # characters
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
-
-
-def write_tool(folder: Path) -> Tool:
-    """The tool `write`. `folder` is what commands have as $TMPDIR."""
+def _write_tool(folder: Path) -> Tool:
+    """The tool `write`. `folder` is the $TMPDIR of commands."""
 
     def perform(action: Action) -> Observation:
         name = action.args.get("path", "").strip()
         if not _NAME.fullmatch(name):
-            return Observation(
-                "write",
+            text = (
                 f"path={name!r}: use a plain file name; this file is outside the repository. To change a "
-                "file in the repository, send a patch.",
-                ok=False,
+                "file in the repository, send a patch."
             )
+            return Observation("write", text, ok=False)
         if len(action.body) > LONGEST:
             return Observation("write", f"too long: at most {LONGEST:,} characters", ok=False)
         try:
@@ -296,59 +369,3 @@ def write_tool(folder: Path) -> Tool:
 
     text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file that is never committed.'
     return Tool("write", text, perform)
-
-
-CHANGES = frozenset({EDIT, "keep", "restore", "write"})  # what is there only where something may be changed
-WHOLE = frozenset({EDIT, "read", "run", "python", "wait"})  # what bounds itself
-ALWAYS = frozenset({"finish", "reject", "think", "message"})  # what no kind of agent can be without
-
-
-def edit_and_read_tools(
-    context: RunContext, finishing: Finishing, after_edit: Callable[[Sequence[str]], str]
-) -> tuple[Tool, ...]:
-    """The tools that look, write and end."""
-
-    def write_now(changes: Sequence[FileChange]) -> None:
-        write(context.worktree, changes, new_edit_id())
-
-    found = [
-        writing_tool(context, after_edit),
-        *reading_tools(context),
-        task_tool(context.run_dir.plan),
-        *change_tools(
-            context.change_set, write_now, lambda path: context.refused.withdraw() if path == DRAFT else ""
-        ),
-        write_tool(context.run_dir.folder / "scratch"),
-        finishing.tool(),
-    ]
-    if context.request.plan_only or context.gate.mode == "read-only":
-        found = [tool for tool in found if tool.name not in CHANGES]
-    return tuple(found)
-
-
-def select_tools(context: RunContext, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Those of all tools that this run may use, with what they say masked, and kept in a file where it is long."""
-    found = [*own, *further]
-    wanted = context.request.tools
-    if wanted is not None:
-        found = [tool for tool in found if tool.name in wanted | ALWAYS]
-    if any(tool.name == "restore" for tool in found):
-        context.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops the kept part.'
-    return tuple(
-        spilling(_masked(tool), context.run_dir.output, output_name)
-        if tool.name not in WHOLE
-        else _masked(tool)
-        for tool in found
-    )
-
-
-def _masked(tool: Tool) -> Tool:
-    """The tool, with keys and tokens masked in all it says."""
-    if tool.name == EDIT:  # masked where its patch is unmasked
-        return tool
-    return replace(tool, perform=partial(_perform_masked, tool))
-
-
-def _perform_masked(tool: Tool, action: Action) -> Observation:
-    seen = tool.perform(action)
-    return replace(seen, text=mask(seen.text), once=mask(seen.once))

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
@@ -22,14 +21,20 @@ from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.markdown_files import cut, one_line
 
 LARGEST = 4_000_000  # bytes of output, after which a program is ended
-_SILENCE = 0.3  # seconds that are waited for what a program has left in the background to print
+VERSION = 1
+TIMEOUT = 300.0  # seconds
+SHOWN = 8 * 1024  # characters of the output
+PATHS = 1000  # that a command gets
+_SILENCE = 0.3  # seconds to wait for output of what a program left in the background
 _PIECE = 65_536
+
+Event = Literal["before_turn", "after_edit", "before_finish"]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it. `output` and `errors` are text without the secrets of the environment; `ended` says, as the end
-    of a sentence, why we ended it ("" when it ended by itself)."""
+    """The result of a program. `output` and `errors` are without the secrets of the environment; `ended` says, as the
+    end of a sentence, why we ended it, "" if we did not."""
 
     code: int
     output: str
@@ -52,14 +57,12 @@ def start(
     timeout: float,
     together: bool = False,
 ) -> Ran:
-    """Run `command` (a text: by the shell; a list: as it is) at `top` and wait for it, at most `timeout` seconds.
+    """Run `command` (a string: by the shell) at `top`, for at most `timeout` seconds.
 
-    base: the environment, that of this process for None. environment: further variables. together: the errors stand in
-    the output, in their order. All that it started has ended when this returns, also by ^C. Raises Refused when it
-    can't be started.
+    base: the environment, None for that of this process. environment: further variables. together: errors are part of
+    the output. Everything it started has ended on return, also after ^C. Raises Refused if it can't be started.
     """
     began = time.monotonic()
-    process: subprocess.Popen[bytes] | None = None
     try:
         with uninterrupted():  # a ^C right after the start must find the process to end
             process = subprocess.Popen(
@@ -72,124 +75,89 @@ def start(
                 stderr=subprocess.STDOUT if together else subprocess.PIPE,
                 start_new_session=True,
             )
-        heard = _Heard(process, stdin.encode("utf-8", "surrogateescape"))
-        ended = heard.listen(began + timeout) and f"was ended after {timeout:g} seconds"
-        if heard.size > LARGEST:
-            ended = f"was ended after printing {LARGEST // 1_000_000} MB"
     except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
-        if process is not None:
-            raise
         what = command if isinstance(command, str) else command[0]
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise Refused(f"could not run {what} ({reason})") from error
+    output, errors = bytearray(), bytearray()
+    ended = ""
+    try:
+        if _communicate(process, stdin.encode("utf-8", "surrogateescape"), output, errors, began + timeout):
+            ended = f"was ended after {timeout:g} seconds"
+        elif len(output) + len(errors) > LARGEST:
+            ended = f"was ended after printing {LARGEST // 1_000_000} MB"
     finally:
-        if process is not None:
-            _end(process)
-    return Ran(
-        process.returncode, _text(heard.output), _text(heard.errors), time.monotonic() - began, ended or ""
-    )
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+    texts = [
+        without_secrets(data[:LARGEST].decode("utf-8", "replace")).replace("\r\n", "\n")
+        for data in (output, errors)
+    ]
+    return Ran(process.returncode, texts[0], texts[1], time.monotonic() - began, ended)
 
 
-@dataclass
-class _Heard:
-    process: subprocess.Popen[bytes]
-    left: bytes
-    output: bytearray = field(default_factory=bytearray)
-    errors: bytearray = field(default_factory=bytearray)
-
-    @property
-    def size(self) -> int:
-        return len(self.output) + len(self.errors)
-
-    def listen(self, deadline: float) -> bool:
-        """Until it has ended, or said too much, or too late. Returns whether it was too late."""
-        pipes = self.process
-        assert pipes.stdin and pipes.stdout
-        with selectors.DefaultSelector() as selector:
-            for pipe in (pipes.stdout, pipes.stderr):
-                if pipe is not None:
-                    selector.register(pipe, selectors.EVENT_READ)
-            os.set_blocking(pipes.stdin.fileno(), False)
-            selector.register(pipes.stdin, selectors.EVENT_WRITE)
-            while selector.get_map() and self.size <= LARGEST:
-                if time.monotonic() > deadline:
-                    return True
-                ready = selector.select(min(_SILENCE, max(0.0, deadline - time.monotonic())))
-                if (
-                    not [key for key, _ in ready if key.fileobj is not pipes.stdin]
-                    and pipes.poll() is not None
-                ):
-                    break  # what it left in the background holds the pipes open
-                for key, _ in ready:
-                    if key.fileobj is pipes.stdin:
-                        self._feed(selector)
-                    elif data := os.read(key.fd, _PIECE):
-                        (self.output if key.fileobj is pipes.stdout else self.errors).extend(data)
-                    else:
-                        selector.unregister(key.fileobj)
-        if self.size > LARGEST:
-            return False
-        try:
-            pipes.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return True
+def _communicate(
+    process: subprocess.Popen[bytes], data: bytes, output: bytearray, errors: bytearray, deadline: float
+) -> bool:
+    """Feed and read the process until it has ended or printed too much. Returns whether the deadline passed."""
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin and stdout
+    os.set_blocking(stdin.fileno(), False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(stdin, selectors.EVENT_WRITE)
+        for pipe in (stdout, process.stderr):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map() and len(output) + len(errors) <= LARGEST:
+            left = deadline - time.monotonic()
+            if left < 0:
+                return True
+            ready = selector.select(min(_SILENCE, left))
+            if all(key.fileobj is stdin for key, _ in ready) and process.poll() is not None:
+                break  # what it left in the background holds the pipes open
+            for key, _ in ready:
+                if key.fileobj is stdin:
+                    try:
+                        data = data[os.write(stdin.fileno(), data[:_PIECE]) :] if data else b""
+                    except BlockingIOError:
+                        continue
+                    except BrokenPipeError:  # it does not read its input
+                        data = b""
+                    if not data:
+                        selector.unregister(stdin)
+                        stdin.close()
+                elif piece := os.read(key.fd, _PIECE):
+                    (output if key.fileobj is stdout else errors).extend(piece)
+                else:
+                    selector.unregister(key.fileobj)
+    if len(output) + len(errors) > LARGEST:
         return False
-
-    def _feed(self, selector: selectors.BaseSelector) -> None:
-        stdin = self.process.stdin
-        assert stdin
-        try:
-            self.left = self.left[os.write(stdin.fileno(), self.left[:_PIECE]) :] if self.left else b""
-        except BlockingIOError:
-            return
-        except BrokenPipeError:  # it does not want to know
-            self.left = b""
-        if not self.left:
-            selector.unregister(stdin)
-            stdin.close()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it left in the background."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            with suppress(BrokenPipeError):
-                pipe.close()
-
-
-def _text(data: bytearray) -> str:
-    return without_secrets(data[:LARGEST].decode("utf-8", "replace")).replace("\r\n", "\n")
-
-
-VERSION = 1
-TIMEOUT = 300.0  # seconds
-SHOWN = 8 * 1024  # characters of the output
-PATHS = 1000  # that a command is told of
-
-Event = Literal["before_turn", "after_edit", "before_finish"]
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 @dataclass(frozen=True)
 class HookAnswer:
-    """What a command said, for the model ("" for nothing), and whether it ended well."""
+    """The output of a hook for the model, "" for none, and whether it succeeded."""
 
     ok: bool = True
     text: str = ""
 
 
-def _nothing(event: Mapping[str, object]) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class UserHooks:
-    """The commands of the person's configuration (None: there is none), for the run `run` in the work tree `top`.
+    """The commands of the user's configuration (None: not set) for the run `run` at `top`.
 
-    timeout: of each, in seconds. audit: is told of each that was run. confined: what to run instead of a command, and
-    its environment, while there are changes that no person has seen; None for the command itself.
+    timeout: of each, in seconds. audit: gets an event for each. confined: the command to run instead and its
+    environment, while there are changes that no user has seen; None for the command itself.
     """
 
     top: Path
@@ -198,33 +166,40 @@ class UserHooks:
     edit_command: str | None = None
     finish_command: str | None = None
     timeout: float = TIMEOUT
-    audit: Callable[[Mapping[str, object]], None] = _nothing
+    audit: Callable[[Mapping[str, object]], None] = lambda event: None
     confined: Callable[[Sequence[str]], tuple[list[str], Mapping[str, str]] | None] = lambda argv: None
 
     def before_turn(self, turn: int) -> str:
-        """What is to be told before turn number `turn`, "" for nothing."""
-        return self._said("before_turn", self.turn_command, {"turn": turn}).text
+        """What to tell the model before turn number `turn`."""
+        return self._run("before_turn", self.turn_command, {"turn": turn}).text
 
     def after_edit(self, paths: Sequence[str], turn: int = 0) -> str:
-        """What is to be told after an edit of `paths` (from the top), "" for nothing."""
-        return self._said("after_edit", self.edit_command, {"turn": turn, "paths": [*paths][:PATHS]}).text
+        """What to tell the model after an edit of `paths`."""
+        return self._run("after_edit", self.edit_command, {"turn": turn, "paths": [*paths][:PATHS]}).text
 
     def before_finish(self, paths: Sequence[str] = (), turn: int = 0) -> HookAnswer:
-        """Whether the run may count as finished. `paths` is what it has changed."""
-        return self._said("before_finish", self.finish_command, {"turn": turn, "paths": [*paths][:PATHS]})
+        """Whether the run may finish. `paths` are those it has changed."""
+        return self._run("before_finish", self.finish_command, {"turn": turn, "paths": [*paths][:PATHS]})
 
-    def _said(self, event: Event, command: str | None, facts: Mapping[str, object]) -> HookAnswer:
+    def _run(self, event: Event, command: str | None, facts: Mapping[str, object]) -> HookAnswer:
         if command is None:
             return HookAnswer()
-        given = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
+        message = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
+        paths = facts.get("paths")
+        variables = {  # for those who do not read JSON
+            "AGENT_EVENT": event,
+            "AGENT_RUN": self.run,
+            "AGENT_TURN": str(facts.get("turn", "")),
+            "AGENT_PATHS": "\n".join(paths if isinstance(paths, list) else []).replace("\0", "")[: 64 * 1024],
+        }
         argv, env = self.confined(["/bin/sh", "-c", command]) or (command, None)
         try:
             ran = start(
                 argv,
                 top=self.top,
                 base=env,
-                stdin=json.dumps(given) + "\n",
-                environment=variables(given),
+                stdin=json.dumps(message) + "\n",
+                environment=variables,
                 timeout=self.timeout,
                 together=True,
             )
@@ -232,30 +207,18 @@ class UserHooks:
             return HookAnswer(False, f"run.{event}: {error}.")
         self.audit(
             {
-                "kind": "around",
+                "kind": "hook",
                 "event": event,
                 "command": command,
                 "exit": ran.code,
                 "seconds": round(ran.seconds, 3),
             }
         )
-        return HookAnswer(ran.ok, hook_report(event, command, ran))
+        return HookAnswer(ran.ok, _report(event, command, ran))
 
 
-def variables(given: Mapping[str, object]) -> dict[str, str]:
-    """What a command finds in its environment, for those who do not read JSON: paths stand a line each."""
-    listed = given.get("paths")
-    paths = "\n".join(map(str, listed)) if isinstance(listed, list) else ""
-    return {
-        "AGENT_EVENT": str(given["event"]),
-        "AGENT_RUN": str(given["run"]),
-        "AGENT_TURN": str(given.get("turn", "")),
-        "AGENT_PATHS": paths.replace("\0", "")[: 64 * 1024],
-    }
-
-
-def hook_report(event: Event, command: str, ran: Ran) -> str:
-    """What the model is told. A command that ended well and printed nothing is not mentioned."""
+def _report(event: Event, command: str, ran: Ran) -> str:
+    """For the model; "" for a command that succeeded and printed nothing."""
     output = mask(printable(excerpt(ran.output)))
     if ran.ok and not output.strip():
         return ""
@@ -266,7 +229,7 @@ def hook_report(event: Event, command: str, ran: Ran) -> str:
 
 
 def excerpt(text: str, limit: int = SHOWN) -> str:
-    """A text, the middle left out where it is longer than `limit` characters: most of an error is at the end."""
+    """The head and the longer tail of a text: most of an error is at the end."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit // 4], text[len(text) - (limit - limit // 4) :]

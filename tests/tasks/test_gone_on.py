@@ -20,9 +20,9 @@ from repoagent.tasks import commit, edit_tool
 from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.live import living
-from repoagent.tasks.runs.record import About
-from repoagent.tasks.subagents.process import SubagentSpec, write_order
+from repoagent.tasks.runs.live import live_run
+from repoagent.tasks.runs.record import Record
+from repoagent.tasks.subagents.process import SubagentSpec, write_spec
 from repoagent.tasks.subagents.types import Budget
 from repoagent.tasks.uncommitted import restore_changes, uncommitted_files
 from tests.conftest import GitRepo
@@ -270,7 +270,7 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     place = run_dir(repo, "run-20260101-000001-abcdef")
     budget = Budget(None, None, None, None)
-    write_order(place, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
+    write_spec(place, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
     change_set = open_change_set(open_worktree(repo.top), place.changes)
     change_set.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
     for folder in place.folders:  # what was being written when it was killed
@@ -293,9 +293,9 @@ def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long:
     answer = "It is in signs.py. " * (500 if long else 1) + "The end."
     for number, state in enumerate(("answered", "failed")):
         place = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
-        write_order(place, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
+        write_spec(place, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
         append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
-        with living(place, About("where?", kind="explore", parent=NAME)) as live:
+        with live_run(place, Record("where?", kind="explore", parent=NAME)) as live:
             live.turn(turns=2, doing="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
             live.ended(state, answer)
     used = record(repo)["tokens"]

@@ -18,7 +18,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.storage.layout import Layout
 from repoagent.tasks.plugins import Context, plugin_tools, tools_of
-from repoagent.tasks.skills import find_skills, skill_places
+from repoagent.tasks.skills import find_skills, skill_folders
 from repoagent.tasks.subagents.types import Budget, find_agent_types
 from tests import program
 from tests.conftest import GitRepo
@@ -139,7 +139,7 @@ def test_the_files_of_the_pages_are_read_without_a_word(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     warnings: list[str] = []
     (found,) = find_skills(
-        skill_places(tmp_path / "top", tmp_path / "top/.repoagent", tmp_path), warnings.append
+        skill_folders(tmp_path / "top", tmp_path / "top/.repoagent", tmp_path), warnings.append
     )
     assert found.description.endswith("Use it when a version is asked for.")
     layout = Layout(tmp_path / "top" / ".repoagent", tmp_path / "top" / ".git")

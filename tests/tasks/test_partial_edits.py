@@ -12,7 +12,6 @@ from repoagent.errors import LimitReached
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from repoagent.tasks import edit_tool, session
-from repoagent.tasks.model_requests import Sending
 from repoagent.tasks.runs.directory import new_name
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, Answer, Person, diff, go
@@ -327,9 +326,11 @@ def test_after_a_resume_the_own_edit_is_known(files: GitRepo) -> None:
 def test_it_is_dropped_with_what_a_checkpoint_replaces(
     files: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ready = Sending.ready
+    ready = session.ModelRequests.ready
     calls = iter([False, True, False, False, False])
-    monkeypatch.setattr(session.Sending, "ready", lambda self, state: ready(self, state, force=next(calls)))
+    monkeypatch.setattr(
+        session.ModelRequests, "ready", lambda self, state: ready(self, state, force=next(calls))
+    )
     checkpoint = "## Goal\nCount on.\n## Next step\nSend the rest of the edit.\n"
     _, model, _ = go(files, FIRST + WRONG, checkpoint, looking(files, REST), DONE)
     assert f"{DROPPED}, because a checkpoint replaced earlier turns." in model.told

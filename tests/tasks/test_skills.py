@@ -10,7 +10,7 @@ import pytest
 from repoagent.agent.actions import Action, Observation
 from repoagent.edit.guards.scope import gate
 from repoagent.tasks.markdown_files import cut
-from repoagent.tasks.skills import Skill, find_skills, skill_places, skill_tool, skills_block
+from repoagent.tasks.skills import Skill, find_skills, skill_folders, skill_tool, skills_block
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def write(folder: Path, text: str | None = None, *, name: str = "", about: str =
 
 def look(top: Path, *further: Path) -> tuple[tuple[Skill, ...], list[str]]:
     warnings: list[str] = []
-    places = skill_places(
+    places = skill_folders(
         top, top / ".repoagent", top.parent / "user", further=[*map(str, further)], why_not=gate(top, [])
     )
     return find_skills(places, warnings.append), warnings

@@ -298,7 +298,7 @@ def request(chat: Chat, prompt: str) -> RunRequest:
         allow_sensitive=given.allow_sensitive,
         agent=given.agent,
         branch=(current_branch(chat.worktree) or "") if chat.worktree.is_linked else "",
-        said=explicit_options(given),
+        options=explicit_options(given),
     )
 
 

@@ -125,14 +125,14 @@ def resume(chat: Chat, words: str) -> Then:
 
 def unfinished(chat: Chat) -> bool:
     """Whether the last turn is incomplete."""
-    from repoagent.tasks.runs.list import ALONE, Run, refreshed
+    from repoagent.tasks.runs.list import CONVERSATION, Run, refreshed
     from repoagent.tasks.runs.record import Record
 
     turns = open_state(chat.run_dir.conversation).turns
     if not any(turn.role == "user" and not is_beside(turn) for turn in turns):
         return False
     state = refreshed(Run(chat.run_dir, Record(name=chat.name), ""), warn=chat.terminal.warn).state
-    return state not in {"done", "answered", "rejected", ALONE}
+    return state not in {"done", "answered", "rejected", CONVERSATION}
 
 
 def compact(chat: Chat, words: str) -> None:

@@ -229,7 +229,7 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
         agent=options.agent,
         worktree=str(options.worktree or ""),
         branch=options.branch or "",
-        said=explicit_options(options),
+        options=explicit_options(options),
     )
     return request, held
 
@@ -241,10 +241,10 @@ def subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest
     from repoagent.llm.usage import Limits
     from repoagent.tasks.context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
-    from repoagent.tasks.subagents.process import die_with_parent, read_order
+    from repoagent.tasks.subagents.process import die_with_parent, read_spec
 
     die_with_parent()
-    order = read_order(RunDirectory(layout(worktree), options.child))
+    order = read_spec(RunDirectory(layout(worktree), options.child))
     budget = order.budget
     options.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
     return RunRequest(

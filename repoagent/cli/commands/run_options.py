@@ -241,7 +241,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
     now = explicit_options(options)
     kept: dict[str, object] = {}
     again: dict[str, object] = {}
-    for name, value in record.said.items():
+    for name, value in record.options.items():
         if (
             name not in _EVERY
             or name in now

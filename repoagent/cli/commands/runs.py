@@ -54,7 +54,7 @@ def find(repo: Repository, name: str) -> Run:
 def find_ended(repo: Repository, name: str) -> Run:
     """The run that `name` names. Raises Busy if it is alive."""
     run = find(repo, name)
-    if run.alive:
+    if run.is_live:
         raise Busy(f"{run.name} is alive; stop it first with `repoagent runs stop {run.short}`")
     return run
 
@@ -98,7 +98,7 @@ def _as_object(run: Run) -> dict[str, object]:
         **to_dict(run.record),
         "name": run.name,
         "state": run.state,
-        "alive": run.alive,
+        "live": run.is_live,
         "problem": run.problem or None,
         "folder": str(run_dir.folder),
         "conversation": str(run_dir.conversation),
@@ -199,7 +199,7 @@ def list_command(
 
     repo = open_repository(session)
     terminal, as_json = repo.terminal, options["as_json"]
-    listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.alive or not live]
+    listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
     if limit is None and terminal.shows and not (as_json or everything):
         limit = _ON_A_TERMINAL
     shown = listed[:limit]
@@ -260,12 +260,12 @@ def _cost(run: Run) -> str:
 def status_line(run: Run) -> str:
     """What it is doing, or how it ended, in a line."""
     record = run.record
-    if run.problem or run.alive:
-        return one_line(run.problem or record.doing)
+    if run.problem or run.is_live:
+        return one_line(run.problem or record.activity)
     if run.state == "elsewhere":
         return one_line(f"on {record.host or 'another machine'}")
     if run.state == "killed":
-        return one_line(f"last: {record.doing}" if record.doing else "")
+        return one_line(f"last: {record.activity}" if record.activity else "")
     return _MARKS.sub("", one_line(next(iter(record.text.splitlines()), "")))
 
 
@@ -279,7 +279,7 @@ def _cells(depth: int, run: Run, page: Page) -> tuple[Cell, ...]:
     brief = page.width is not None and page.width < _BRIEF
     return (
         (below + one_line(run.short),),
-        (ago(max(0.0, time.time() - run.begun), short=brief) if run.begun else "",),
+        (ago(max(0.0, time.time() - run.process_started), short=brief) if run.process_started else "",),
         _state(run, page),
         (f"{run.record.turns:,}" if run.record.turns else "",),
         (_cost(run) if run.record.tokens else "",),
@@ -394,7 +394,7 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
     from repoagent.tasks.runs.directory import resume_command
 
     record = run.record
-    yield "now" if run.alive else "problem" if run.problem else "end", status_line(run)
+    yield "now" if run.is_live else "problem" if run.problem else "end", status_line(run)
     yield "started", _times(run)
     yield "spent", f"{plural(record.turns, 'turn')}, {record.tokens:,} tokens, {_cost(run)}"
     limits = ", ".join(f"{name} {value}" for name, value in record.limits.items() if value is not None)
@@ -404,12 +404,12 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
         ("kind", record.kind if record.kind != "run" else ""),
         ("model", record.model),
         ("mode", record.mode),
-        ("options", as_command_line(record.said)),
+        ("options", as_command_line(record.options)),
         ("works in", record.worktree),
         ("branch", record.branch),
         ("commits", ", ".join(commit[:12] for commit in record.commits)),
         ("parent", record.parent),
-        ("process", process if run.alive or run.state == "elsewhere" else ""),
+        ("process", process if run.is_live or run.state == "elsewhere" else ""),
     ):
         yield name, one_line(value)
     if unread:
@@ -425,13 +425,13 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
 def _times(run: Run) -> str:
     from repoagent.tasks.runs.record import moment
 
-    if not run.begun:
+    if not run.process_started:
         return "unknown"
-    begun, record = datetime.fromtimestamp(run.begun).astimezone(), run.record
+    started, record = datetime.fromtimestamp(run.process_started).astimezone(), run.record
     ended = moment(record.ended)
-    took = f", took {_span(ended - run.begun)}" if ended > run.begun else ""
-    resumed = ", resumed" if record.started and record.started != record.begun else ""
-    return f"{begun:%Y-%m-%d %H:%M} ({ago(max(0.0, time.time() - run.begun))}{took}{resumed})"
+    took = f", took {_span(ended - run.process_started)}" if ended > run.process_started else ""
+    resumed = ", resumed" if record.started and record.started != record.process_started else ""
+    return f"{started:%Y-%m-%d %H:%M} ({ago(max(0.0, time.time() - run.process_started))}{took}{resumed})"
 
 
 def _span(seconds: float) -> str:

@@ -30,7 +30,7 @@ NAME.md into the inbox/ folder of the run."""
 def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as_json: bool) -> None:
     """Send TEXT, or for `-` standard input, to RUN while it works."""
     from repoagent.tasks.runs.control import message
-    from repoagent.tasks.runs.inbox import is_there
+    from repoagent.tasks.runs.inbox import is_requested
     from repoagent.tasks.runs.list import refreshed
 
     repo = open_repository(session)
@@ -44,9 +44,9 @@ def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as
         text = " ".join(words)
     file = message(found, text)
     found = refreshed(found)
-    if is_there(found.run_dir.pause):
+    if is_requested(found.run_dir.pause):
         more = f"; it is paused and reads this after `repoagent runs resume {found.short}`"
-    elif found.alive:
+    elif found.is_live:
         more = "; it reads this before its next model call"
     else:
         more = f"; it is on {found.record.host or 'another machine'} and reads this if it is alive"

@@ -1,4 +1,4 @@
-"""Compare two looks at the work tree: uncommitted and untracked paths, and how changes are described.
+"""Snapshots of the work tree, its submodules included, and what changed between two of them, for the model.
 
 File names in text for a model are quoted, because whoever names a file must not be able to give instructions.
 """
@@ -8,26 +8,29 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import Content, FileChange, blob_hash, look
 from repoagent.git.index import Status, read_status_and_untracked
 from repoagent.git.objects import from_blob
+from repoagent.git.process import GitError, git
 from repoagent.git.worktree import WorkTree
 from repoagent.tasks.changes.change_set import ChangeSet
 
 LARGEST = 4 * 1024 * 1024  # bytes of a file that is followed
-MOST = 2_000  # uncommitted files whose bytes are looked at
-IN_ALL = 256 * 1024 * 1024  # bytes of all that are followed: they are held in memory
+MOST = 2_000  # uncommitted files whose bytes are read
+TOTAL = 256 * 1024 * 1024  # bytes of all that are followed: they are in memory
+NAMED = 20  # files named in a sentence
 
 Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One uncommitted or untracked path: its signature, and its bytes where they are followed."""
+class FileState:
+    """One uncommitted or untracked path: its signature, and its bytes if they are followed."""
 
     signature: Signature | None
     content: Content | None
@@ -35,176 +38,201 @@ class Seen:
     followed: bool = True
 
 
-UNSEEN = Seen(None, None, True)
+ABSENT = FileState(None, None, True)
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a look has seen, and what the ledger held then. `repositories` are others, in folders that git does not
-    know."""
+class Snapshot:
+    """The uncommitted files of a work tree, the entries of the change set, and other repositories in untracked
+    folders."""
 
     status: Status
-    seen: dict[str, Seen]
+    files: dict[str, FileState]
     entries: frozenset[FileChange]
     repositories: tuple[str, ...]
 
+    def is_followed(self, path: str) -> bool:
+        return self.files.get(path, ABSENT).followed
 
-def look_around(worktree: WorkTree, change_set: ChangeSet, known: dict[str, Seen]) -> Look:
-    """All paths with uncommitted bytes in the work tree, and all untracked ones."""
-    status, others = read_status_and_untracked(worktree)
-    changed = {path: one for path, one in status.changed.items() if not one.submodule}
-    tracked = [path for path, one in changed.items() if one.unstaged]
-    staged = [path for path, one in changed.items() if not one.unstaged]
-    found: dict[str, Seen] = {}
-    left = IN_ALL
-    for is_tracked, paths in ((True, (*tracked, *staged)), (False, others)):
-        for n, path in enumerate(paths):
+
+def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str, FileState]) -> Snapshot:
+    """Read all uncommitted and untracked paths; `known` has the files of the previous snapshot, which are not read
+    again if their signature is the same."""
+    status, untracked = read_status_and_untracked(worktree)
+    changed = {path: entry for path, entry in status.changed.items() if not entry.submodule}
+    tracked = [path for path, entry in changed.items() if entry.unstaged]
+    tracked += [path for path, entry in changed.items() if not entry.unstaged]
+    files: dict[str, FileState] = {}
+    left = TOTAL
+    for is_tracked, paths in ((True, tracked), (False, untracked)):
+        for number, path in enumerate(paths):
             if path.endswith("/"):  # another repository
                 continue
-            follow = n < MOST and left > 0
-            found[path] = seen = _see(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
-            left -= len(seen.content.data) if seen.content is not None else 0
-    return Look(status, found, entries(change_set), tuple(path for path in others if path.endswith("/")))
+            follow = number < MOST and left > 0
+            files[path] = state = _read(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
+            left -= len(state.content.data) if state.content is not None else 0
+    repositories = tuple(path for path in untracked if path.endswith("/"))
+    return Snapshot(status, files, entries(change_set), repositories)
 
 
 def differences(
-    worktree: WorkTree, was: Look, now: Look
+    worktree: WorkTree, was: Snapshot, now: Snapshot
 ) -> Iterator[tuple[str, Content | None, Content | None]]:
-    """Each path that is another than it was, with what it held and what it holds, where that is followed."""
-    for path in sorted({*was.seen, *now.seen}):
-        before, after = was.seen.get(path), now.seen.get(path)
+    """Each path that differs, with its contents before and now; None and None if it is not followed."""
+    for path in sorted({*was.files, *now.files}):
+        before, after = was.files.get(path), now.files.get(path)
         if before is not None and after is not None and before.signature == after.signature:
             continue
-        if not (before or after or UNSEEN).followed or not (after or before or UNSEEN).followed:
+        if not (was.is_followed(path) and now.is_followed(path)):
             yield path, None, None
             continue
-        old = before.content if before is not None else _committed(worktree, now.status, was.status, path)
-        new = after.content if after is not None else _present(worktree, path)
+        old = None if before is None else before.content
+        new = None if after is None else after.content
+        if before is None and path in now.status.changed and path not in was.status.changed:
+            entry = now.status.changed[path].staged  # it was as it is staged now
+            old = None if entry is None else from_blob(worktree, path, entry)
+        if after is None:  # nothing in it is uncommitted any more, or it is gone
+            try:
+                new = look(worktree.top, path)
+            except Refused:
+                new = None
         if old != new:
             yield path, old, new
 
 
-def _see(worktree: WorkTree, path: str, known: Seen | None, *, tracked: bool, follow: bool) -> Seen:
-    signature = _signature(worktree, path)
-    if known is not None and signature is not None and known.signature == signature:
+def _read(
+    worktree: WorkTree, path: str, known: FileState | None, *, tracked: bool, follow: bool
+) -> FileState:
+    signature = _signature(f"{worktree.top}/{path}")
+    if signature is None:
+        return FileState(None, None, tracked)
+    if known is not None and known.signature == signature:
         if known.tracked == tracked and (follow or not known.followed):
             return known
         if follow:
-            return Seen(signature, known.content, tracked, known.followed)
-    if signature is None:
-        return Seen(None, None, tracked)
+            return FileState(signature, known.content, tracked, known.followed)
     if not follow or signature[1] > LARGEST:
-        return Seen(signature, None, tracked, followed=False)
+        return FileState(signature, None, tracked, followed=False)
     try:
-        return Seen(signature, look(worktree.top, path), tracked)
-    except Refused:  # a fifo, a folder in its place
-        return Seen(signature, None, tracked, followed=False)
+        return FileState(signature, look(worktree.top, path), tracked)
+    except Refused:  # a fifo, or a folder in its place
+        return FileState(signature, None, tracked, followed=False)
 
 
-def _signature(worktree: WorkTree, path: str) -> Signature | None:
+def _signature(path: str | bytes) -> Signature | None:
     try:
-        found = os.lstat(f"{worktree.top}/{path}")  # joined as text: there may be 100,000
+        status = os.lstat(path)  # joined as text: there may be 100,000
     except OSError:
         return None
-    # the time of the last change of any kind is the one that a command can't set
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_ctime_ns
-
-
-def _committed(worktree: WorkTree, status: Status, was: Status, path: str) -> Content | None:
-    """What a file held that was as it is staged, and is not any more."""
-    if path not in status.changed or path in was.changed:
-        return None
-    entry = status.changed[path].staged
-    return None if entry is None else from_blob(worktree, path, entry)
-
-
-def _present(worktree: WorkTree, path: str) -> Content | None:
-    """What a file holds that has nothing uncommitted any more, or is gone."""
-    try:
-        return look(worktree.top, path)
-    except Refused:
-        return None
+    # st_ctime is the one time that a command can't set
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_ctime_ns
 
 
 def entries(change_set: ChangeSet) -> frozenset[FileChange]:
     return frozenset((*change_set.changes, *change_set.candidates))
 
 
-def change_of(path: str, old: Content | None, new: Content | None) -> FileChange:
-    """The change from `old` to `new` of one path."""
-    return FileChange(
-        path if old is not None else None,
-        path if new is not None else None,
-        old.data if old is not None else None,
-        new.data if new is not None else None,
-        old.mode if old is not None else None,
-        new.mode if new is not None else None,
-    )
+_GITLINK = b"160000 "
+_OF_ONE_REPOSITORY = {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
+
+
+@dataclass(frozen=True)
+class SubmoduleState:
+    """The commit of a submodule, and its files with uncommitted work."""
+
+    head: bytes
+    files: Mapping[str, Signature | None]
+
+
+def submodule_paths(worktree: WorkTree) -> list[str]:
+    """The submodules in the index, checked out or not."""
+    entries = git(worktree.top, "ls-files", "-z", "--stage").split(b"\0")
+    return [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(_GITLINK)]
+
+
+def checked_out(worktree: WorkTree) -> tuple[str, ...]:
+    """The submodules that are checked out. Calls git only where there are any."""
+    if _OF_ONE_REPOSITORY & os.environ.keys() or not (worktree.top / ".gitmodules").exists():
+        return ()
+    return tuple(path for path in submodule_paths(worktree) if (worktree.top / path / ".git").exists())
+
+
+def git_options(submodule: Path) -> tuple[str, str]:
+    """The options for git in a submodule, whatever the environment says."""
+    return f"--git-dir={submodule / '.git'}", f"--work-tree={submodule}"
+
+
+def submodule_states(worktree: WorkTree, paths: Sequence[str]) -> dict[str, SubmoduleState]:
+    """The state of each submodule that git can read."""
+    states = {}
+    for path in paths:
+        folder = worktree.top / path
+        try:
+            out = git(
+                folder, *git_options(folder), "status", "--porcelain=v2", "-z", "--branch",
+                "--untracked-files=all", "--no-renames", "--no-ahead-behind",
+                "--ignore-submodules=dirty",  # git would obey their settings, which a command may have written
+            )  # fmt: skip
+        except (GitError, OSError):
+            continue
+        head, files = b"", {}
+        for record in out.split(b"\0"):
+            if record.startswith(b"# branch.oid "):
+                head = record.rpartition(b" ")[2]
+            elif record[:2] in {b"1 ", b"u ", b"? "}:
+                fields = {b"1": 8, b"u": 10, b"?": 1}[record[:1]]
+                name = record.split(b" ", fields)[-1]
+                files[os.fsdecode(name)] = _signature(os.fsencode(folder) + b"/" + name)
+        states[path] = SubmoduleState(head, files)
+    return states
+
+
+def changed_submodules(
+    was: Mapping[str, SubmoduleState], now: Mapping[str, SubmoduleState]
+) -> Iterator[tuple[str, list[str]]]:
+    """A phrase for each submodule that changed, and the paths of its files from the top."""
+    for path in sorted({*was, *now}):
+        before, after = was.get(path), now.get(path)
+        if before is None or after is None:
+            yield f"{named(path)} (git {'can no longer' if after is None else 'could not'} read it)", []
+        elif before != after:
+            names = sorted({*before.files, *after.files})
+            files = [
+                f"{path}/{name}" for name in names if before.files.get(name, 0) != after.files.get(name, 0)
+            ]
+            yield named(path) + (" (now at another commit)" if before.head != after.head else ""), files
 
 
 _PLAIN = re.compile(r"[\w./+@%=~-]+")
 
 
 def named(path: str) -> str:
-    """`path` as it is where it can't be taken for words; else in quotes, on one line, with what can't be seen
-    escaped."""
+    """`path`, quoted and escaped unless it is plain."""
     return path if _PLAIN.fullmatch(path) else json.dumps(path, ensure_ascii=not path.isprintable())
 
 
-NAMED = 20
+def names_of(paths: Sequence[str]) -> str:
+    """The first paths, quoted, and how many more there are."""
+    rest = len(paths) - NAMED
+    return ", ".join(map(named, paths[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
 
 
-def written(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:
-    """What the audit keeps of a file that a command has written: without its blobs where it was not followed."""
+def described(changes: Sequence[FileChange]) -> str:
+    """The files of changes, with what happened to each."""
+    texts = [
+        named(change.name)
+        + (" (new)" if change.before is None else " (deleted)" if change.after is None else "")
+        for change in changes[:NAMED]
+    ]
+    rest = len(changes) - NAMED
+    return ", ".join(texts) + (f" and {rest} more" if rest > 0 else "")
+
+
+def write_event(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:
+    """The audit event for a file that a command wrote, with its blobs if it is followed."""
+    event: dict[str, object] = {"kind": "write", "by": "command", "path": path}
     if change is None:
-        return {"kind": "write", "by": "command", "path": path}
+        return event
     before = None if change.before is None else blob_hash(change.before, kind)
     after = None if change.after is None else blob_hash(change.after, kind)
-    return {**written(path), "before": before, "after": after}
-
-
-def in_submodules(others: Sequence[tuple[str, list[str]]], say: Callable[[str], None]) -> Iterator[str]:
-    """Sentences for the model, which the person gets in other words."""
-    for what, paths in others:
-        files = f" ({names_of(list(map(named, paths)))})" if paths else ""
-        say(f"the command changed the submodule {what}{files}, which is not in the commit")
-        yield f"It changed the submodule {what}{files}: another repository, so not part of your change."
-
-
-def sentences(
-    changes: Sequence[FileChange],
-    candidates: Sequence[FileChange],
-    large: Sequence[str],
-    was_there: Mapping[str, bool],
-) -> Iterator[str]:
-    """`was_there` says of all that are candidates now whether they were files before the run."""
-    if changes:
-        yield f"It changed {names_of([verb(change) for change in changes])}: now part of your change."
-    theirs = [verb(change) for change in candidates if was_there.get(change.name) is True]
-    if theirs:
-        yield (
-            f"It changed {names_of(theirs)}, which git does not track: not part of your change; <restore "
-            'path="FILE"/> undoes it.'
-        )
-    made = [named(change.name) for change in candidates if was_there.get(change.name) is False]
-    if made:
-        yield (
-            f"It created {names_of(made)}, which git does not track: not part of your change unless you use "
-            '<keep path="FILE"/>.'
-        )
-    if large:
-        why = "too large, not a regular file, or more files than can be part of your change"
-        yield f"It also changed {names_of(list(map(named, large)))}: {why}."
-
-
-def verb(change: FileChange) -> str:
-    """The file, and what became of it."""
-    if change.before is None:
-        return f"{named(change.name)} (new)"
-    return f"{named(change.name)} (deleted)" if change.after is None else named(change.name)
-
-
-def names_of(names: Sequence[str]) -> str:
-    """The first of them in a line, and how many more there are."""
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return {**event, "before": before, "after": after}

@@ -15,276 +15,286 @@ from repoagent.agent.approvals.policy import Asked, Verdict
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.sensitive import ON_OPENING, count_tracked, is_mass, listed
 from repoagent.errors import RepoagentError
-from repoagent.git.files import Content, FileChange
+from repoagent.git.files import FileChange
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes.change_set import ChangeSet
+from repoagent.tasks.changes.change_set import ChangeSet, change_between, is_at_result
 from repoagent.tasks.changes.detect import (
-    UNSEEN,
-    Look,
-    change_of,
+    Snapshot,
+    changed_submodules,
+    checked_out,
+    described,
     differences,
     entries,
-    in_submodules,
-    look_around,
     named,
     names_of,
-    sentences,
-    verb,
-    written,
+    submodule_states,
+    take_snapshot,
+    write_event,
 )
 from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
-from repoagent.tasks.changes.interrupted import forget_look, keep_look
-from repoagent.tasks.changes.submodules import checked_out, look_inside, told
+from repoagent.tasks.changes.interrupted import discard_snapshot, store_snapshot
+
+_STORED = "the previous content is kept in the folder of the run until you delete the run"
+
+Say = Callable[[str], None]
+Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 @dataclass
 class Guard:
-    """ask: the person. write: writes changes to the work tree. agreed: is told the paths to which the person said yes.
-    sensitive: what acts on opening may be written unasked."""
+    """Asks about mass deletions and files that act when a folder is opened, and undoes them without a yes.
+
+    ask: the user. write: writes changes to the work tree. agreed: gets the paths to which the user agreed.
+    sensitive: files that act on opening may be written unasked.
+    """
 
     change_set: ChangeSet
-    say: Callable[[str], None]
+    say: Say
     ask: Callable[[Asked], Verdict]
     write: Callable[[Sequence[FileChange]], None]
     agreed: Callable[[Sequence[str]], None]
     sensitive: bool = False
     _allowed: set[str] = field(default_factory=set, init=False)
 
-    def after(self, done: Sequence[FileChange], acting: Sequence[tuple[str, bool]]) -> str:
-        """To be called when a command has ended and the ledger has what it has `done`. `acting` is what it has written
-        that acts on opening, with whether it is new. What the model is to be told, "" for nothing."""
+    def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> str:
+        """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
+        that act on opening, and whether each is new. Returns what to tell the model."""
         return "\n".join(filter(None, [self._deletions(done), *self._acting(done, acting)]))
 
     def _deletions(self, done: Sequence[FileChange]) -> str:
-        last = [change for change in done if change.path is None]
-        if not last:
+        if not any(change.path is None for change in done):
             return ""
         every = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in every if change.before is None}
-        gone = [change for change in every if change.path is None and change.before not in moved]
-        open_ = [change.name for change in gone if change.name not in self._allowed]
-        last = [change for change in last if change.name in open_]
-        if not last or not is_mass(len(open_), count_tracked(self.change_set.worktree)):
+        names = [
+            change.name
+            for change in every
+            if change.path is None and change.before not in moved and change.name not in self._allowed
+        ]
+        last = [change for change in done if change.path is None and change.name in names]
+        if not last or not is_mass(len(names), count_tracked(self.change_set.worktree)):
             return ""
-        why = f"commands deleted {len(open_)} files: {names_of(list(map(named, open_)))}"
-        return self._decided(Asked("delete", "\n".join(map(named, open_)), why=why), open_, last)
+        why = f"commands deleted {len(names)} files: {names_of(names)}"
+        return self._decide(Asked("delete", "\n".join(map(named, names)), why=why), names, last)
 
-    def _acting(self, done: Sequence[FileChange], acting: Sequence[tuple[str, bool]]) -> Iterator[str]:
+    def _acting(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         changes = {
             change.name: change
             for change in done
             if change.after is not None and listed(change.name) in ON_OPENING
         }
-        for path in dict.fromkeys([*(path for path, _ in acting), *changes]):
+        for path in dict.fromkeys([*acting, *changes]):
             if self.sensitive or path in self._allowed:
                 continue
             what = listed(path) or "is obeyed by git in that folder"
             asked = Asked("sensitive", named(path), why=f"a command wrote {named(path)}, which {what}")
             if path in changes:
-                yield self._decided(asked, [path], [changes[path]])
+                yield self._decide(asked, [path], [changes[path]])
             else:  # git ignores it, or it is a repository
-                yield self._decided(asked, [path], [], aside=path if dict(acting)[path] else "")
+                yield self._decide(asked, [path], [], move_away=path if acting[path] else "")
 
-    def _decided(
-        self, asked: Asked, paths: Sequence[str], changes: Sequence[FileChange], *, aside: str = ""
+    def _decide(
+        self, asked: Asked, paths: Sequence[str], changes: Sequence[FileChange], *, move_away: str = ""
     ) -> str:
-        """Ask; without a yes take `changes` back, and move what is `aside` away. What the model is to be told."""
         try:
             verdict = self.ask(asked)
-        except BaseException:  # the person stops the run
-            self._take_back(changes, aside)
+        except BaseException:  # the user stops the run
+            self._undo(changes, move_away)
             raise
         if verdict.allowed:
             self._allowed.update(paths)
             self.agreed(paths)
             return ""
         because = "no user can be asked" if verdict.by == "nobody" else verdict.reason or "the user said no"
-        end = f"{because.rstrip('.')}; {self._take_back(changes, aside)}."
+        end = f"{because.rstrip('.')}; {self._undo(changes, move_away)}."
         self.say(f"note: {asked.why}; {end}")
         return f"{asked.why[0].upper()}{asked.why[1:]}; {end}"
 
-    def _take_back(self, changes: Sequence[FileChange], aside: str) -> str:
-        """What became of it, as the end of a sentence."""
+    def _undo(self, changes: Sequence[FileChange], move_away: str) -> str:
+        """Returns what was done, as the end of a sentence."""
         try:
             if changes:
-                self._undo(changes)
-            elif aside:
-                return f"moved it to {self._set_aside(aside)}"
-            else:
-                return "could not restore it; check it"
+                reverse = [
+                    FileChange(one.path, one.old_path, one.after, one.before, one.mode, one.old_mode)
+                    for one in changes
+                ]
+                self.write(reverse)
+                own = {path for one in self.change_set.changes for path in (one.path, one.old_path)}
+                self.change_set.wrote([one for one in reverse if one.name in own])
+                self.change_set.add_candidates([one for one in reverse if one.name not in own])
+                return "restored what it was before"
+            if move_away:  # into the folder of the run: its earlier content is unknown
+                number = 1
+                while (folder := self.change_set.folder / f"aside-{number}").exists():
+                    number += 1
+                folder.mkdir(parents=True)
+                path = self.change_set.worktree.top / move_away
+                return f"moved it to {path.rename(folder / Path(move_away).name)}"
         except (RepoagentError, OSError) as error:
             return f"could not restore it ({error}); check it"
-        return "restored what it was before"
-
-    def _undo(self, changes: Sequence[FileChange]) -> None:
-        back = [
-            FileChange(one.path, one.old_path, one.after, one.before, one.mode, one.old_mode)
-            for one in changes
-        ]
-        self.write(back)
-        own = {path for one in self.change_set.changes for path in (one.path, one.old_path)}
-        self.change_set.wrote([one for one in back if one.name in own])
-        self.change_set.found([one for one in back if one.name not in own])
-
-    def _set_aside(self, path: str) -> Path:
-        """Move it into the run's folder, for nobody knows what it held before."""
-        number = 1
-        while (folder := self.change_set.folder / f"aside-{number}").exists():
-            number += 1
-        folder.mkdir(parents=True)
-        return (self.change_set.worktree.top / path).rename(folder / Path(path).name)
+        return "could not restore it; check it"
 
 
-KEPT = "the previous content is kept in the folder of the run until you delete the run"
+@dataclass
+class _Watch:
+    worktree: WorkTree
+    change_set: ChangeSet
+    say: Say
+    audit: Audit
 
-Audit = Callable[[Sequence[Mapping[str, object]]], None]
+    def after_command(self, was: Snapshot, now: Snapshot) -> tuple[Sequence[FileChange], str]:
+        """Record what a command changed; its changes, and what to tell the model."""
+        change_set = self.change_set
+        changes: list[FileChange] = []
+        candidates: list[FileChange] = []
+        large: list[str] = []
+        candidate_names = {change.name for change in change_set.candidates}
+        for path, old, new in differences(self.worktree, was, now):
+            before = was.files.get(path)
+            state = before or now.files.get(path)
+            tracked = state is None or state.tracked
+            if not (was.is_followed(path) and now.is_followed(path)):
+                large.append(path)
+                if tracked:
+                    self.say(
+                        f"the command changed {named(path)}, which is too large to track, so it is not in the commit"
+                    )
+                continue
+            own = change_set.of(path) is not None
+            is_change = tracked or (own and path not in candidate_names)
+            (changes if is_change else candidates).append(change_between(path, old, path, new))
+            if before is not None and old is not None and not own:
+                what = "holds your uncommitted work" if tracked else "git does not track"
+                self.say(f"the command changed {named(path)}, which {what}; {_STORED}")
+        if changes:
+            change_set.wrote(changes)
+        if candidates:
+            change_set.add_candidates(candidates)
+        kind = self.worktree.object_format
+        events = [write_event(change.name, change, kind) for change in (*changes, *candidates)]
+        self.audit([*events, *map(write_event, large)])
+        discard_snapshot(change_set)
+        existed = {change.name: change.before is not None for change in change_set.candidates}
+        text = "\n".join(_sentences(changes, candidates, large, existed))
+        return (*changes, *candidates), text
+
+    def in_background(self, was: Snapshot, now: Snapshot) -> tuple[Sequence[FileChange], str]:
+        """What changed since the last snapshot, while a command ran in the background, by it or by the user. Files that
+        the run itself has not written become candidates; of the others the model is told."""
+        change_set = self.change_set
+        by_path = {
+            path: change for change in change_set.changes for path in (change.path, change.old_path) if path
+        }
+        touched = {path for one in was.entries ^ entries(change_set) for path in (one.path, one.old_path)}
+        changed, again = [], []
+        for path, old, new in differences(self.worktree, was, now):
+            if not (now.is_followed(path) and was.is_followed(path)):
+                continue
+            if path not in by_path and path not in touched:
+                changed.append(change_between(path, old, path, new))
+            elif path in by_path and not is_at_result(by_path[path], path, new):
+                again.append(path)
+        if not changed and not again:
+            return (), ""
+        change_set.add_candidates(changed)
+        kind = self.worktree.object_format
+        events = [write_event(change.name, change, kind) for change in changed] + [*map(write_event, again)]
+        self.audit([{**event, "by": "background"} for event in events])
+        sentences = []
+        if changed:
+            names = described(changed)
+            self.say(
+                f"note: {names} changed while a command ran in the background, by the command or by you: not "
+                "part of the change of the run unless the model keeps it"
+            )
+            sentences.append(
+                f"While a command ran in the background, the command or the user changed {names}: not part of "
+                'your change unless you use <keep path="FILE"/>.'
+            )
+        if again:
+            sentences.append(
+                f"While a command ran in the background, {names_of(again)}, which you had changed, changed again; "
+                "look at it."
+            )
+        return changed, "\n".join(sentences)
 
 
 def watch(
     worktree: WorkTree,
     change_set: ChangeSet,
-    say: Callable[[str], None],
+    say: Say,
     audit: Audit = lambda _: None,
     guard: Guard | None = None,
 ) -> Callable[[bool], Callable[[], str]]:
-    """What looks before a command, and returns what looks after it: that tells the model what has changed. It is told
-    whether something else that the run has started may have written since the last look.
+    """Returns a function to call before a command, which returns one to call after it; that one returns what to tell
+    the model of the changes. The first gets whether something that the run started may have written since the last
+    command.
 
-    `say` gets a sentence where the person's own uncommitted work was changed, what is in a submodule, what other
-    programs obey, and what changed in the background. `audit` is told of each file that was written,
-    and `guard` looks after each command.
+    say: gets a sentence about changes of the user's uncommitted work, of submodules, of executed files and in the
+    background. audit: gets an event for each written file. guard: checks what each command did.
     """
-    look_at_usual = watch_executed(worktree.top, say, tracked_folders(worktree))
-    submodules = checked_out(worktree)  # those of the beginning, whose .git no command in a sandbox may write
-    last: Look | None = None  # from look to look, so that a file that stays as it is is read once
+    watcher = _Watch(worktree, change_set, say, audit)
+    look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
+    submodules = checked_out(worktree)  # at the start: no command in a sandbox may write their .git
+    last: Snapshot | None = None  # passed on, so that a file that does not change is read once
 
     def before(background: bool = False) -> Callable[[], str]:
         nonlocal last
-        was, last = last, look_around(worktree, change_set, last.seen if last else {})
+        previous, last = last, take_snapshot(worktree, change_set, last.files if last else {})
         first = last
-        if was is None:
-            look_at_usual(first.repositories, tell=False)
-        others_did: Sequence[FileChange] = ()
-        meanwhile = ""
-        if background and was:
-            others_did, meanwhile = _meanwhile(worktree, change_set, was, first, say, audit=audit)
-        keep_look(change_set, first.seen)
-        inside = look_inside(worktree, submodules)
+        if previous is None:
+            look_at_executed(first.repositories, tell=False)
+        background_changes: Sequence[FileChange] = ()
+        background_text = ""
+        if background and previous:
+            background_changes, background_text = watcher.in_background(previous, first)
+        store_snapshot(change_set, first.files)
+        submodules_before = submodule_states(worktree, submodules)
 
         def after() -> str:
             nonlocal last
-            last = look_around(worktree, change_set, first.seen)
-            acting = look_at_usual(last.repositories)
-            others = told(inside, look_inside(worktree, submodules))
-            audit([written(path) for _, paths in others for path in paths])
-            done, changed = _after(worktree, change_set, first, last, say, audit=audit)
-            guarded = guard.after([*others_did, *done], acting) if guard is not None else ""
-            last = replace(
-                look_around(worktree, change_set, last.seen) if guarded else last, entries=entries(change_set)
-            )
-            return "\n".join(filter(None, [meanwhile, changed, *in_submodules(others, say), guarded]))
+            last = take_snapshot(worktree, change_set, first.files)
+            acting = look_at_executed(last.repositories)
+            changed = [*changed_submodules(submodules_before, submodule_states(worktree, submodules))]
+            audit([write_event(path) for _, paths in changed for path in paths])
+            done, text = watcher.after_command(first, last)
+            guarded = guard.after([*background_changes, *done], acting) if guard is not None else ""
+            if guarded:
+                last = take_snapshot(worktree, change_set, last.files)
+            last = replace(last, entries=entries(change_set))
+            in_submodules = []
+            for what, paths in changed:
+                files = f" ({names_of(paths)})" if paths else ""
+                say(f"the command changed the submodule {what}{files}, which is not in the commit")
+                in_submodules.append(
+                    f"It changed the submodule {what}{files}: another repository, so not part of your change."
+                )
+            return "\n".join(filter(None, [background_text, text, *in_submodules, guarded]))
 
         return after
 
     return before
 
 
-def _after(
-    worktree: WorkTree,
-    change_set: ChangeSet,
-    was: Look,
-    now: Look,
-    say: Callable[[str], None],
-    *,
-    audit: Audit,
-) -> tuple[Sequence[FileChange], str]:
-    changes: list[FileChange] = []
-    candidates: list[FileChange] = []
-    large: list[str] = []
-    for path, old, new in differences(worktree, was, now):
-        before, after = was.seen.get(path), now.seen.get(path)
-        tracked = (before or after or UNSEEN).tracked
-        if not (before or after or UNSEEN).followed or not (after or before or UNSEEN).followed:
-            large.append(path)
-            if tracked:
-                too_large = "is too large to track, so it is not in the commit"
-                say(f"the command changed {named(path)}, which {too_large}")
-            continue
-        own = change_set.of(path) is not None
-        (changes if tracked or (own and path not in _candidates(change_set)) else candidates).append(
-            change_of(path, old, new)
-        )
-        if before is not None and old is not None and not own:
-            what = "holds your uncommitted work" if tracked else "git does not track"
-            say(f"the command changed {named(path)}, which {what}; {KEPT}")
+def _sentences(
+    changes: Sequence[FileChange],
+    candidates: Sequence[FileChange],
+    large: Sequence[str],
+    existed: Mapping[str, bool],
+) -> Iterator[str]:
+    """For the model. `existed`: of all present candidates, whether they were files before the run."""
     if changes:
-        change_set.wrote(changes)
-    if candidates:
-        change_set.found(candidates)
-    kind = worktree.object_format
-    audit([written(change.name, change, kind) for change in (*changes, *candidates)] + [*map(written, large)])
-    forget_look(change_set)
-    was_there = {change.name: change.before is not None for change in change_set.candidates}
-    return (*changes, *candidates), "\n".join(sentences(changes, candidates, large, was_there))
-
-
-def _meanwhile(
-    worktree: WorkTree,
-    change_set: ChangeSet,
-    was: Look,
-    now: Look,
-    say: Callable[[str], None],
-    *,
-    audit: Audit,
-) -> tuple[Sequence[FileChange], str]:
-    """What has changed since the last look, while a command ran in the background: by it or by the person, but not by
-    what the run itself has written. It is a candidate then; of a file that the run has changed it is only said."""
-    touched = {
-        path
-        for change in was.entries ^ entries(change_set)
-        for path in (change.path, change.old_path)
-        if path is not None
-    }
-    own = {path: change for change in change_set.changes for path in (change.path, change.old_path) if path}
-    found, again = [], []
-    for path, old, new in differences(worktree, was, now):
-        if not now.seen.get(path, UNSEEN).followed or not was.seen.get(path, UNSEEN).followed:
-            continue
-        if path not in own and path not in touched:
-            found.append(change_of(path, old, new))
-        elif path in own and not _is_left_by(own[path], path, new):
-            again.append(path)
-    if not found and not again:
-        return (), ""
-    change_set.found(found)
-    kind = worktree.object_format
-    events = [written(change.name, change, kind) for change in found] + [*map(written, again)]
-    audit([{**event, "by": "background"} for event in events])
-    said = []
-    if found:
-        names = names_of([verb(change) for change in found])
-        say(
-            f"note: {names} changed while a command ran in the background, by the command or by you: not "
-            "part of the change of the run unless the model keeps it"
+        yield f"It changed {described(changes)}: now part of your change."
+    if untracked := [change for change in candidates if existed.get(change.name) is True]:
+        yield (
+            f"It changed {described(untracked)}, which git does not track: not part of your change; <restore "
+            'path="FILE"/> undoes it.'
         )
-        said.append(
-            f"While a command ran in the background, the command or the user changed {names}: not part of "
-            'your change unless you use <keep path="FILE"/>.'
+    if created := [change.name for change in candidates if existed.get(change.name) is False]:
+        yield (
+            f"It created {names_of(created)}, which git does not track: not part of your change unless you use "
+            '<keep path="FILE"/>.'
         )
-    if again:
-        names = names_of(list(map(named, again)))
-        said.append(
-            f"While a command ran in the background, {names}, which you had changed, changed again; look at "
-            "it."
-        )
-    return found, "\n".join(said)
-
-
-def _is_left_by(change: FileChange, path: str, now: Content | None) -> bool:
-    """Whether a file is as this change of the run has left it."""
-    after = change.after if path == change.path else None
-    return (None if now is None else now.data) == after
-
-
-def _candidates(change_set: ChangeSet) -> set[str]:
-    return {change.name for change in change_set.candidates}
+    if large:
+        why = "too large, not a regular file, or more files than can be part of your change"
+        yield f"It also changed {names_of(large)}: {why}."

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,18 +27,19 @@ from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
 from repoagent.tasks.runs.record import PAUSED, RUNNING
 
 _POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
+_REMOVED = ".gone-"  # prefix of a folder that is being removed
 
 
 class NotRunning(Refused):
-    """The run has ended or was killed: nobody is there to ask."""
+    """The run has ended or was killed."""
 
 
 class StillRunning(Busy):
-    """The run was waited for in vain."""
+    """The run has not ended in the time that was waited."""
 
 
 def message(run: Run, text: str) -> Path:
-    """Put `text` into the inbox of a run; the file. It is read before the next call, in a pause when that is over.
+    """Put `text` into the inbox of a run, which reads it before its next call, after a pause. Returns the file.
 
     Raises UsageError for an empty or too long text, NotRunning, Refused.
     """
@@ -51,103 +51,93 @@ def message(run: Run, text: str) -> Path:
             f"the message has {len(data):,} bytes, more than {LARGEST:,}; write it to a file and name the "
             "file in the message"
         )
-    _listening(run, "TEXT")
+    _refuse_ended(run, "TEXT")
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S-%f}-{os.urandom(2).hex()}{ENDING}"
     write_whole(run.run_dir.inbox / name, data)
     return run.run_dir.inbox / name
 
 
 def stop(run: Run) -> list[Run]:
-    """Ask a run and all that it has delegated to stop; these. Raises NotRunning, Refused."""
-    _listening(run)
-    asked = [run, *_living_below(run)]
-    for each in asked:
-        inbox.ask(each.run_dir.stop)
-    return asked
+    """Ask a run and its sub-agents to stop, and return them. Raises NotRunning, Refused."""
+    _refuse_ended(run)
+    targets = [run, *_live_below(run)]
+    for target in targets:
+        inbox.request(target.run_dir.stop)
+    return targets
 
 
 def pause(run: Run) -> list[Run]:
-    """Ask a run and all that it has delegated to stand still; these. Raises NotRunning, NothingDone when it was asked
-    already, Refused."""
-    _listening(run)
-    if inbox.is_there(run.run_dir.pause):
+    """Ask a run and its sub-agents to pause, and return them. Raises NotRunning, NothingDone if it was asked already,
+    Refused."""
+    _refuse_ended(run)
+    if inbox.is_requested(run.run_dir.pause):
         raise NothingDone(f"{run.name} is already asked to pause")
-    asked = [run, *_living_below(run)]
-    for each in asked:
-        inbox.ask(each.run_dir.pause)
-    return asked
+    targets = [run, *_live_below(run)]
+    for target in targets:
+        inbox.request(target.run_dir.pause)
+    return targets
 
 
 def resume(run: Run) -> list[Run]:
-    """End the pause of a run and of all that it has delegated; these. Raises NotRunning, NothingDone when it is not
-    paused, or paused together with the run that delegated it, Refused."""
-    _listening(run)
+    """End the pause of a run and its sub-agents, and return them. Raises NotRunning, NothingDone if it is not paused
+    or its parent is, Refused."""
+    _refuse_ended(run)
     parent = run.record.parent
-    if parent and inbox.is_there(RunDirectory(run.run_dir.layout, parent).pause):
+    if parent and inbox.is_requested(RunDirectory(run.run_dir.layout, parent).pause):
         raise NothingDone(
             f"{run.name} is paused with its parent {parent}; use `repoagent runs resume {parent}`"
         )
-    below = _living_below(run)
+    below = _live_below(run)
     if not inbox.clear(run.run_dir.pause):
         raise NothingDone(f"{run.name} is not paused")
-    return [run, *(each for each in below if inbox.clear(each.run_dir.pause))]
+    return [run, *(child for child in below if inbox.clear(child.run_dir.pause))]
 
 
 def terminate_run(run: Run) -> list[Run]:
-    """Send SIGTERM to the processes of a run and of all that it has delegated; those that got it.
+    """Send SIGTERM to the processes of a run and its sub-agents. Returns those that got it.
 
-    Only a process of this machine is sent it that holds the lock of the run, is the one that run.json names, and
-    began when that says: never one that has the number by now. Raises NotRunning, Refused when it may not be signalled.
+    A process gets it only if it is on this machine, holds the lock of the run, and has the number and start time of
+    run.json. Raises NotRunning, Refused when it may not be signalled.
     """
-    _listening(run)
+    _refuse_ended(run)
     ended = []
-    for each in [run, *_living_below(run)]:
-        told = each.record
-        mine = told.host == live.host() or (told.boot and told.boot == live.boot())
+    for target in [run, *_live_below(run)]:
+        record = target.record
+        is_here = record.host == live.host() or (record.boot and record.boot == live.boot())
         try:
-            if each.alive and mine and live.terminate(told.pid, told.born):
-                ended.append(each)
+            if target.is_live and is_here and live.terminate(record.pid, record.pid_start):
+                ended.append(target)
         except PermissionError as error:
             raise Refused(
-                f"cannot end process {told.pid} of the run {each.name}: it belongs to another user"
+                f"cannot end process {record.pid} of the run {target.name}: it belongs to another user"
             ) from error
     return ended
 
 
 def wait(run: Run, timeout: float | None = None) -> Run:
-    """Wait until a run is not alive, at most `timeout` seconds; how it is then. Raises StillAlive after that time.
-
-    Whether one of another machine is alive can't be known here: it is returned as it is.
-    """
+    """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds. A run of another machine
+    is returned at once."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    pauses = _pauses()
-    while True:
-        run = refreshed(run)
-        if not run.alive:
-            return run
-        left = _POLL[1] if deadline is None else deadline - time.monotonic()
+    poll, longest = _POLL
+    while (run := refreshed(run)).is_live:
+        left = longest if deadline is None else deadline - time.monotonic()
         if left <= 0:
             raise StillRunning(f"{run.name} is still {run.state} after {timeout:g} s")
-        time.sleep(min(next(pauses), left))
+        time.sleep(min(poll, left))
+        poll = min(poll * 1.5, longest)
+    return run
 
 
-def _pauses() -> Iterator[float]:
-    pause, longest = _POLL
-    while True:
-        yield pause
-        pause = min(pause * 1.5, longest)
-
-
-def _listening(run: Run, words: str = "") -> None:
-    """Raise NotRunning where the run has ended."""
+def _refuse_ended(run: Run, arguments: str = "") -> None:
     state = refreshed(run).state
     if state not in (RUNNING, PAUSED, ELSEWHERE):
         kind = run.record.kind
-        how = f"resume it with `{resume_command(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}`"
-        raise NotRunning(f"{run.name} is not running ({state}); {how}")
+        words = f" {arguments}" if arguments and kind != "chat" else ""
+        command = f"{resume_command(run.name, kind)}{words}"
+        raise NotRunning(f"{run.name} is not running ({state}); resume it with `{command}`")
 
 
-def _living_below(run: Run) -> list[Run]:
+def _live_below(run: Run) -> list[Run]:
     """The live runs that it has delegated, and those that they have."""
     everything = runs(run.run_dir.layout)
     found, waiting, seen = [], [run], {run.name}
@@ -156,43 +146,37 @@ def _living_below(run: Run) -> list[Run]:
             if child.name not in seen:
                 seen.add(child.name)
                 waiting.append(child)
-                if child.alive:
+                if child.is_live:
                     found.append(child)
     return found
 
 
-GONE = ".gone-"  # how the name of a folder begins that is being removed
-
-
 def delete(run: Run) -> bool:
-    """Remove the home of a run. Its conversation is put away too if its name is one that the program gave: True then,
-    and `bring_back` finds it.
-
-    Raises Busy when the run is alive, Refused where it can't be removed.
-    """
+    """Remove the directory of a run, and archive its conversation if the name was generated. Returns whether it did,
+    so that `restore_conversation` finds it. Raises Busy when the run is live, Refused where it can't be removed."""
     run_dir = run.run_dir
-    put_away = False
-    with ExitStack() as held:
+    archived = False
+    with ExitStack() as stack:
         if run_dir.folder.is_dir() and not run_dir.folder.is_symlink():
             try:
-                held.enter_context(locked(run_dir.lock, timeout=0.5, what=f"the run {run.name}"))
+                stack.enter_context(locked(run_dir.lock, timeout=0.5, what=f"the run {run.name}"))
             except Busy as error:
                 raise Busy(
                     f"{run.name} is running; stop it with `repoagent runs stop {run.name}` before you "
                     "delete it"
                 ) from error
         if is_reserved(run.name):
-            place = named(run_dir.layout, run.name)
-            data = read_regular(place.path)
+            conversation = named(run_dir.layout, run.name)
+            data = read_regular(conversation.path)
             if data is not None:
-                change(run_dir.layout, place, data, None, "delete")
-                put_away = True
+                change(run_dir.layout, conversation, data, None, "delete")
+                archived = True
         _remove(run_dir)
-    return put_away
+    return archived
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """What a run whose home was removed under it has written there since: without its lock it is no home."""
+    """Remove what a run wrote after its directory was removed during the run: that has no lock."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
@@ -200,27 +184,28 @@ def remove_orphaned(run_dir: RunDirectory) -> None:
 def restore_conversation(
     layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr
 ) -> RunDirectory:
-    """Bring the conversation of a deleted run back, by its whole name; its home. Raises NothingDone when it is there,
-    UsageError when there was none, Refused."""
-    place = named(layout, name)
-    if place.path.exists():
-        raise NothingDone(f"the conversation of {place.name} exists; there is nothing to restore")
-    undo(layout, worktree, place, warn=warn)
-    return RunDirectory(layout, place.name)
+    """Restore the conversation of a deleted run, by its whole name. Raises NothingDone when it exists, UsageError when
+    there was none, Refused."""
+    conversation = named(layout, name)
+    if conversation.path.exists():
+        raise NothingDone(f"the conversation of {conversation.name} exists; there is nothing to restore")
+    undo(layout, worktree, conversation, warn=warn)
+    return RunDirectory(layout, conversation.name)
 
 
 def _remove(run_dir: RunDirectory) -> None:
-    """Take the folder out of sight at once, then what is in it away; what a kill leaves of that goes the next time."""
+    """Rename the folder, then remove it; the next call removes what a kill leaves."""
     try:
         with open_folder(run_dir.layout.runs) as parent:
-            aside = f"{GONE}{os.urandom(6).hex()}"
             try:
-                os.rename(run_dir.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(
+                    run_dir.name, f"{_REMOVED}{os.urandom(6).hex()}", src_dir_fd=parent, dst_dir_fd=parent
+                )
             except FileNotFoundError:
                 return
-            with os.scandir(parent) as found:
-                gone = [entry.name for entry in found if entry.name.startswith(GONE)]
-        for name in gone:
+            with os.scandir(parent) as entries:
+                removed = [entry.name for entry in entries if entry.name.startswith(_REMOVED)]
+        for name in removed:
             shutil.rmtree(run_dir.layout.runs / name)
     except FileNotFoundError:
         return

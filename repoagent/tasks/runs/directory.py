@@ -1,6 +1,6 @@
 """The directory of a run, its file names, and the conversation of the same name.
 
-A run that came with the repository is someone else's word and is refused: one's own runs are never tracked.
+A run that came with the repository is untrusted and is refused: one's own runs are never tracked.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from repoagent.git.process import GitError, git
 from repoagent.memory.conversation_names import ENDING, RESERVED, checked, refuse_reserved
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
+from repoagent.tasks.earlier_version import current
 
-OF_RUNS = ("run-", "chat-")  # how the names begin that the program gives
-_OF_OTHERS = tuple(form for form in RESERVED if form not in OF_RUNS)
+OF_RUNS = ("run-", "chat-")  # prefixes of generated names
+_OF_OTHERS = tuple(prefix for prefix in RESERVED if prefix not in OF_RUNS)
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The place of the run `name`, whether it is there or not."""
+    """The paths of the run `name`, whether it exists or not."""
 
     layout: Layout
     name: str
@@ -39,6 +40,11 @@ class RunDirectory:
     @property
     def record(self) -> Path:
         return self.folder / "run.json"
+
+    @property
+    def subagent(self) -> Path:
+        """Only a sub-agent has it."""
+        return current(self.folder / "subagent.json")
 
     @property
     def lock(self) -> Path:
@@ -75,25 +81,24 @@ class RunDirectory:
 
     @property
     def changes(self) -> Path:
-        """What the run has changed in the work tree."""
         return self.folder / "changes"
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where its files are written, and a writer that is killed may leave something."""
+        """Where a writer that was killed may leave temporary files."""
         return (self.folder, self.output, self.changes, self.changes / "bytes", self.inbox)
 
 
 def new_name(kind: str = "run") -> str:
-    """A name for a run that begins now, of the kind "run" or "chat"; such names sort by time (UTC)."""
+    """A name for a new run or chat; such names sort by time (UTC)."""
     return f"{kind}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
-    """The home of the run that a person calls `name`: of one that is there, or of a new one.
+    """The directory of the existing or new run that a user calls `name`.
 
-    Raises UsageError for a name that no conversation may have, that belongs to edits, or that is of the form of the
-    program's own and not there; Refused where another run's differs in case only.
+    Raises UsageError for an invalid name, for one that belongs to edits, and for one of the generated form that does
+    not exist; Refused where the name of another run differs only in case.
     """
     name = checked(name)
     run_dir = RunDirectory(layout, name)
@@ -103,7 +108,7 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
         return run_dir
     refuse_reserved(name)
     for other in names_of_folders(layout):
-        if unicodedata.normalize("NFC", other).casefold() == name.casefold() and other != name:
+        if _plain(other) == name.casefold() and other != name:
             raise Refused(
                 f"a run {other!r} exists, which differs from {name!r} only in case; choose another name"
             )
@@ -111,23 +116,22 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
 
 
 def resume_command(name: str, kind: str) -> str:
-    """The command that goes on with a run or chat."""
     return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
 
 
 def short_name(name: str) -> str:
-    """The last part of a name that the program gave, which is enough to say; any other name as it is."""
+    """The last part of a generated name; any other name as it is."""
     head, _, last = name.rpartition("-")
     return last if head.startswith(OF_RUNS) and len(last) == 6 else name
 
 
 def names_of_folders(layout: Layout) -> list[str]:
-    """The names of all homes, in no order; no file is opened."""
+    """The names of all run directories, in no order."""
     try:
-        with open_folder(layout.runs) as opened, os.scandir(opened) as found:
+        with open_folder(layout.runs) as folder, os.scandir(folder) as entries:
             return [
                 entry.name
-                for entry in found
+                for entry in entries
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
             ]
     except FileNotFoundError:
@@ -135,30 +139,27 @@ def names_of_folders(layout: Layout) -> list[str]:
 
 
 def refuse_foreign(run_dir: RunDirectory) -> None:
-    """Raise Refused where git tracks the conversation of the run, or anything in its folder. One call of git, where
-    there is such a run at all."""
-    if not any(os.path.lexists(path) for path in (run_dir.folder, run_dir.conversation)):
+    """Raise Refused where git tracks the conversation of the run, or anything in its folder."""
+    own = (run_dir.folder, run_dir.conversation)
+    if not any(os.path.lexists(path) for path in own):
         return
     root = run_dir.layout.root
-    places = [_plain(str(path.relative_to(root.parent))) for path in (run_dir.folder, run_dir.conversation)]
-    for path in _tracked(run_dir.layout):
-        if any(_covers(path, place) or _covers(place, path) for place in places):
+    own_paths = [_plain(str(path.relative_to(root.parent))) for path in own]
+    try:
+        listed = git(root.parent, "ls-files", "-z", "--cached")
+    except GitError:  # next to a bare repository nothing is tracked
+        return
+    # compared without case, as a file system may do it
+    tracked = (_plain(os.fsdecode(path)) for path in listed.split(b"\0") if path[:1] == b".")
+    for path in tracked:
+        if _covers(_plain(root.name), path) and any(
+            _covers(path, one) or _covers(one, path) for one in own_paths
+        ):
             raise Refused(
                 f"the run {run_dir.name} came with the repository (git tracks {path}), so its content "
                 "cannot be trusted; start a new run, or, if it is your own, remove its files from git "
                 "first (`git rm -r --cached`)"
             )
-
-
-def _tracked(layout: Layout) -> list[str]:
-    """What git tracks of `.repoagent`, as a file system would read it that knows no case."""
-    try:
-        listed = git(layout.root.parent, "ls-files", "-z", "--cached")
-    except GitError:  # beside a bare repository there is nothing that is tracked
-        return []
-    name = _plain(layout.root.name)
-    paths = (_plain(os.fsdecode(path)) for path in listed.split(b"\0") if path[:1] == b".")
-    return [path for path in paths if _covers(name, path)]
 
 
 def _covers(folder: str, path: str) -> bool:

@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from repoagent.errors import Refused
@@ -22,14 +21,14 @@ from repoagent.storage.layout import Warn
 from repoagent.tasks.runs.directory import RunDirectory
 
 ENDING = ".md"
-LARGEST = 256 * 1024  # bytes of a message; who has more to say names a file
+LARGEST = 256 * 1024  # bytes of a message
 AT_ONCE = 20  # messages that are handed out together
-_HALF_WRITTEN = 2.0  # seconds: an empty file that is as young is about to be written
+_HALF_WRITTEN = 2.0  # seconds: an empty file this young is about to be written
 _SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Message(str):
-    """The text of a message. `name` is that of its file: what the `meta` of its turn names as "message"."""
+    """The text of a message. `name` is that of its file, which the `meta` of its turn has as "message"."""
 
     name: str
 
@@ -43,66 +42,56 @@ def unread(run_dir: RunDirectory) -> int:
     """How many messages the run has not seen."""
     try:
         return len(_names(run_dir.inbox))
-    except Refused:  # no inbox at all; who takes from it says why
+    except Refused:  # the inbox is not a folder; `take` says why
         return 0
 
 
 def take(run_dir: RunDirectory, warn: Warn) -> list[Message]:
-    """The messages in the inbox, oldest name first, at most AT_ONCE. What is none (a link, a pipe, a file of more than
-    LARGEST bytes) is set aside, and `warn` is told. Raises Refused where the inbox itself is none, or can't be
-    written to."""
-    found: list[Message] = []
+    """At most AT_ONCE messages of the inbox, by name. Links, pipes and files above LARGEST are set aside with a
+    warning. Raises Refused where the inbox is not a folder or cannot be written to."""
+    messages: list[Message] = []
     for name in _names(run_dir.inbox):
-        if len(found) == AT_ONCE:
+        if len(messages) == AT_ONCE:
             break
         text = _text(run_dir.inbox / name, warn)
         if text is not None:
             _move(run_dir.inbox, run_dir.taken, name)
             if text.strip():
-                found.append(Message(text, name))
-    return found
+                messages.append(Message(text, name))
+    return messages
 
 
 def confirm(run_dir: RunDirectory) -> None:
-    """What was handed out is in the conversation: its files go."""
+    """The messages that were handed out are in the conversation: remove their files."""
     for name in _names(run_dir.taken):
-        try:
-            with open_folder(run_dir.taken) as opened:
-                os.unlink(name, dir_fd=opened)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise system_failed("remove", run_dir.taken / name, error) from error
+        clear(run_dir.taken / name)
 
 
 def put_back(run_dir: RunDirectory) -> None:
-    """After a kill: what was handed out goes back to the inbox, unless the conversation names it."""
+    """After a kill: messages that were handed out go back to the inbox, unless the conversation names them."""
     names = _names(run_dir.taken)
     if not names:
         return
     conversation = read(run_dir.conversation)
     turns = () if conversation is None else conversation.turns
-    told = {name for turn in turns if turn.role == "user" for name in turn.meta.get("message", "").split("/")}
+    seen = {name for turn in turns if turn.role == "user" for name in turn.meta.get("message", "").split("/")}
     for name in names:
-        if name not in told:
+        if name not in seen:
             _move(run_dir.taken, run_dir.inbox, name)
     confirm(run_dir)
 
 
-def _names(path: Path) -> list[str]:
+def _names(folder: Path) -> list[str]:
     try:
-        with open_folder(path) as opened, os.scandir(opened) as found:
-            return sorted(
-                entry.name
-                for entry in found
-                if entry.name.endswith(ENDING) and not entry.name.startswith(".")
-            )
+        with open_folder(folder) as opened, os.scandir(opened) as entries:
+            names = (entry.name for entry in entries)
+            return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
     except FileNotFoundError:
         return []
 
 
 def _text(path: Path, warn: Warn) -> str | None:
-    """What a message says; None for one that is still to be written, that is gone, or was set aside."""
+    """The text of a message; None if it is not written yet, is gone or was set aside."""
     try:
         with open_folder(path.parent) as parent:
             descriptor = os.open(path.name, _SAFE, dir_fd=parent)
@@ -120,62 +109,51 @@ def _text(path: Path, warn: Warn) -> str | None:
         elif status.st_size > LARGEST:
             _set_aside(path, f"has more than {LARGEST // 1024} KiB", warn)
         elif status.st_size or not 0 <= time.time() - status.st_mtime < _HALF_WRITTEN:
-            return b"".join(_pieces(descriptor)).decode("utf-8-sig", "replace")
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(LARGEST).decode("utf-8-sig", "replace")  # it may grow while it is read
     finally:
         os.close(descriptor)
     return None
 
 
-def _pieces(descriptor: int) -> Iterator[bytes]:
-    """What the file holds, to LARGEST: it may grow while it is read."""
-    left = LARGEST
-    while left and (piece := os.read(descriptor, left)):
-        left -= len(piece)
-        yield piece
-
-
 def _set_aside(path: Path, why: str, warn: Warn) -> None:
     try:
-        kept = set_aside(path)
+        renamed = set_aside(path)
     except FileNotFoundError:
         return
-    warn(f"the message {path} {why}; kept it as {kept.name} and did not pass it to the run")
+    warn(f"the message {path} {why}; kept it as {renamed.name} and did not pass it to the run")
 
 
 def _move(source: Path, target: Path, name: str) -> None:
     try:
-        with open_folder(source) as here, open_folder(target, create=True) as there:
-            os.replace(name, name, src_dir_fd=here, dst_dir_fd=there)
+        with open_folder(source) as source_fd, open_folder(target, create=True) as target_fd:
+            os.replace(name, name, src_dir_fd=source_fd, dst_dir_fd=target_fd)
     except FileNotFoundError:
         return
     except OSError as error:
         raise system_failed("move", source / name, error) from error
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is anything of that name: it is never opened."""
-    try:
-        path.lstat()
-    except OSError:
-        return False
-    return True
+def is_requested(path: Path) -> bool:
+    """Whether the request exists, of whatever type of file: it is never opened."""
+    return os.path.lexists(path)
 
 
-def ask(path: Path) -> None:
-    """Make the request. Raises Refused where it can't be written."""
-    if not is_there(path):
+def request(path: Path) -> None:
+    """Create the file of a request. Raises Refused where it can't be written."""
+    if not is_requested(path):
         write_whole(path, b"")
 
 
 def clear(path: Path) -> bool:
-    """Take a request back, whatever stands there; False when there was none. Raises Refused where it can't be."""
+    """Remove a request, of whatever type of file; False if there was none. Raises Refused where it can't be."""
     try:
         with open_folder(path.parent) as parent:
             os.unlink(path.name, dir_fd=parent)
     except FileNotFoundError:
         return False
     except OSError as error:
-        if not path.is_dir():  # a folder is said to be one in several ways, by the system
+        if not path.is_dir():  # systems disagree on the error for a folder
             raise system_failed("remove", path, error) from error
         set_aside(path)
     return True

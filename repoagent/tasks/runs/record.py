@@ -9,11 +9,12 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit
+from repoagent.tasks import earlier_version
 
 VERSION = 1
 MOST = 1 << 20  # bytes of a run.json; ours have a few thousand
 RUNNING, PAUSED = "running", "paused"
-ENDS: Mapping[str, int] = {  # how a run can end, and what its process returns then unless it says otherwise
+ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its process unless it sets another
     "done": Exit.DONE,
     "answered": Exit.DONE,
     "unfinished": Exit.NOTHING,
@@ -28,50 +29,37 @@ _HIGHEST = 10**15
 
 
 @dataclass(frozen=True)
-class About:
-    """What is known of a run before it begins. `parent` is the name of the run that delegated it, "" for none; of
-    `prompt` the first line that says something is kept. `worktree` is the top it works in, `branch` what it commits
-    to where that is not the branch that is checked out; `limits` as they are to be shown; `said` the options that the
-    person has said."""
-
-    prompt: str
-    kind: str = "run"
-    parent: str = ""
-    model: str = ""
-    mode: str = ""
-    worktree: str = ""
-    branch: str = ""
-    limits: Mapping[str, float | int | None] = field(default_factory=dict)
-    said: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Record:
-    """What `run.json` says. Times are ISO 8601 with their zone, "" for none: `started` is when the run first began,
-    `begun` when its present or last process did. `pid`, `host`, `boot` and `born` tell that process from all others.
-    `cost` is in US dollars, None where the price of some call is not known; it, `tokens` and `turns` are of all
-    processes of the run together. `text` says how it ended, `exit` what its process returned."""
+    """The content of `run.json`. Times are ISO 8601 with their zone, "" for none.
 
+    prompt: its first line. parent: the run that delegated this one, "" for none.
+    pid, host, boot, pid_start: identify the process.
+    started, process_started: when the run, and its present or last process, started.
+    turns, tokens, cost: of all its processes; cost is in US dollars, None if the price of a call is unknown.
+    options: those that the user set, by name. worktree, branch: where it works, and commits unless checked out.
+    text: how it ended. exit: the exit code.
+    """
+
+    prompt: str = ""
     name: str = ""
     kind: str = "run"
     parent: str = ""
-    prompt: str = ""
     model: str = ""
     mode: str = ""
     pid: int = 0
     host: str = ""
     boot: str = ""
-    born: str = ""
+    pid_start: str = ""
     started: str = ""
-    begun: str = ""
+    process_started: str = ""
     ended: str = ""
     state: str = ""
     turns: int = 0
-    doing: str = ""
+    activity: str = ""
     tokens: int = 0
     cost: float | None = 0.0
     limits: Mapping[str, float | None] = field(default_factory=dict)
-    said: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     worktree: str = ""
     branch: str = ""
     commits: Sequence[str] = ()
@@ -79,59 +67,59 @@ class Record:
     exit: int | None = None
 
 
+_DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(item.default, str | int)}
+
+
 def to_dict(record: Record) -> dict[str, Any]:
     return {
         **vars(record),
         "limits": dict(record.limits),
-        "said": dict(record.said),
+        "options": dict(record.options),
         "commits": list(record.commits),
     }
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """The record in `value`; what is not of its type is as if it was not there."""
-    found: dict[str, Any] = {}
+    """The record in `value`; fields of a wrong type count as missing."""
+    checked: dict[str, Any] = {}
     for name, default in _DEFAULTS.items():
-        given = value.get(name, default)
-        if isinstance(given, type(default)) and not isinstance(given, bool):
-            found[name] = max(0, min(given, _HIGHEST)) if isinstance(given, int) else given
-    found["cost"] = _amount(value.get("cost", 0.0))
+        item = earlier_version.field(value, name, default)
+        if isinstance(item, type(default)) and not isinstance(item, bool):
+            checked[name] = max(0, min(item, _HIGHEST)) if isinstance(item, int) else item
+    checked["cost"] = _amount(value.get("cost", 0.0))
     if isinstance(limits := value.get("limits"), dict):
-        found["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
-    if isinstance(value.get("said"), dict):
-        found["said"] = {str(name): one for name, one in value["said"].items() if _is_said(one)}
+        checked["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
+    if isinstance(options := earlier_version.field(value, "options"), dict):
+        checked["options"] = {str(name): item for name, item in options.items() if _is_option(item)}
     if isinstance(value.get("commits"), list):
-        found["commits"] = tuple(map(str, value["commits"]))
+        checked["commits"] = tuple(map(str, value["commits"]))
     code = value.get("exit")
-    found["exit"] = code if type(code) is int and 0 <= code < 256 else None
-    return Record(**found)
-
-
-_DEFAULTS = {one.name: one.default for one in fields(Record) if isinstance(one.default, str | int)}
+    checked["exit"] = code if type(code) is int and 0 <= code < 256 else None
+    return Record(**checked)
 
 
 def _amount(value: object) -> float | None:
-    """A number that is none too odd, None for all else."""
+    """A finite number of a possible size, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if 0 <= value <= _HIGHEST else None  # what is not a number is not in between
+    return value if 0 <= value <= _HIGHEST else None  # false for NaN
 
 
-def _is_said(value: object) -> bool:
-    """Whether it can be what an option says: a text, several, a number, yes; None for one that is hidden."""
+def _is_option(value: object) -> bool:
+    """Whether it can be the value of an option: None for one that is hidden."""
     if isinstance(value, list):
-        return all(isinstance(one, str) for one in value)
+        return all(isinstance(item, str) for item in value)
     return isinstance(value, str | bool | None) or _amount(value) is not None
 
 
 def first_line(text: str, most: int = _PROMPT) -> str:
-    """The first line of `text` that is not blank, at most so many characters of it."""
+    """The first line of `text` that is not blank, shortened to `most` characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def cut(text: str) -> str:
-    """`text` as it may stand in a record."""
+    """`text`, shortened for a record."""
     text = text.strip()
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
@@ -141,9 +129,9 @@ def now() -> str:
 
 
 def moment(text: str) -> float:
-    """An ISO 8601 time as seconds since the epoch, 0.0 for none; one without a zone is taken as UTC."""
+    """An ISO 8601 time as seconds since the epoch, 0.0 for none; UTC if it has no zone."""
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0

@@ -1,4 +1,5 @@
-"""A sub-agent as a process: its order (`child.json`), its events, and its questions, which its parent passes on."""
+"""A sub-agent as a process: its specification (`subagent.json`), its events, and its questions, which its parent passes
+on."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from repoagent.agent.approvals.policy import MODES, Asked, Mode, Verdict
 from repoagent.dataclass import dataclass
@@ -24,16 +26,17 @@ from repoagent.storage import jsonl
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.subagents.types import Budget
 
-GRACE = 10.0  # seconds that a child has to end when it is told to
+VERSION = 1
+GRACE = 10.0  # seconds for a sub-agent to end after SIGTERM
 LONGEST = 8 << 20  # characters of an event
-_KINDS = {"command", "python", "browse", "tool", "delegate"}
+_QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
 
 Event = dict[str, Any]
 
 
 @dataclass
-class Child:
-    """One child at work. `last` is the event that it ended with, None as long as it has not."""
+class Subagent:
+    """A running sub-agent. `last` is the event that it ended with."""
 
     name: str
     kind: str
@@ -44,7 +47,7 @@ class Child:
     errors: list[str] = field(default_factory=list)
 
     def listen(self, approve: Callable[[Asked], Verdict], until: Callable[[], bool] = lambda: False) -> bool:
-        """Heed what it says until it has ended, or `until` is true; whether it has ended."""
+        """Handle its events until it has ended or `until` is true. Returns whether it has ended."""
         while not self.ended and not until():
             try:
                 event = self.events.get(timeout=0.1)
@@ -60,7 +63,7 @@ class Child:
         return self.ended
 
     def end(self) -> None:
-        """Have it end: what it has done so far is kept."""
+        """Terminate it; what it has done so far is kept."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -75,10 +78,9 @@ class Child:
 
     def _answer(self, event: Event, approve: Callable[[Asked], Verdict]) -> None:
         of = str(event.get("of"))
-        what = str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ()))
         asked = Asked(
-            of if of in _KINDS else "edit",
-            what,
+            of if of in _QUESTIONS else "edit",
+            str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ())),
             tuple(map(str, event.get("patterns") or ())),
             f"the sub-agent {self.name} asks" + (f"; {event['why']}" if event.get("why") else ""),
             str(event.get("sandbox") or ""),
@@ -87,16 +89,14 @@ class Child:
         verdict = approve(asked)
         word = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
         line = json.dumps({"id": event.get("id"), "answer": word, "reason": verdict.reason})
-        try:
+        with suppress(BrokenPipeError, ValueError):  # it has ended, which `listen` notices
             if self.process.stdin is not None:
                 self.process.stdin.write(line + "\n")
                 self.process.stdin.flush()
-        except (BrokenPipeError, ValueError):  # it has ended meanwhile, and `listen` sees that
-            return
 
 
-def start(name: str, kind: str, arguments: Sequence[str], top: Path) -> Child:
-    """Start this program with `arguments` as the child `name`, in a process group of its own, and listen to it."""
+def start(name: str, kind: str, arguments: Sequence[str], top: Path) -> Subagent:
+    """Start this program with `arguments` as the sub-agent `name`, in its own process group, and read its events."""
     with uninterrupted():
         process = subprocess.Popen(
             [sys.executable, *ITSELF, *arguments],
@@ -110,14 +110,14 @@ def start(name: str, kind: str, arguments: Sequence[str], top: Path) -> Child:
             start_new_session=True,
             env={**os.environ, "REPOAGENT_PARENT": str(os.getpid())},
         )
-        child = Child(name, kind, process)
-        threading.Thread(target=_read, args=(child,), daemon=True).start()
-        threading.Thread(target=_read_errors, args=(child,), daemon=True).start()
-    return child
+        subagent = Subagent(name, kind, process)
+        for target, stream in ((_read_events, process.stdout), (_read_errors, process.stderr)):
+            threading.Thread(target=target, args=(subagent, stream), daemon=True).start()
+    return subagent
 
 
 def die_with_parent() -> None:
-    """In the child: be told to end when the parent ends, however it does. Where the system can't, look now and then."""
+    """In the sub-agent: end when the parent ends, however it does."""
     parent = os.environ.pop("REPOAGENT_PARENT", "")
     if not parent.isdecimal():
         return
@@ -130,36 +130,31 @@ def die_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _read(child: Child) -> None:
+def _read_events(subagent: Subagent, stream: IO[str]) -> None:
     try:
-        while child.process.stdout is not None and (line := child.process.stdout.readline(LONGEST)):
+        while line := stream.readline(LONGEST):
             try:
                 event = json.loads(line)
             except ValueError:
                 continue
             if isinstance(event, dict):
-                child.events.put(event)
-    except ValueError:  # it was closed under us
+                subagent.events.put(event)
+    except ValueError:  # `end` closed it
         pass
     finally:
-        child.events.put(None)
+        subagent.events.put(None)
 
 
-def _read_errors(child: Child) -> None:
-    try:
-        while child.process.stderr is not None and (line := child.process.stderr.readline(LONGEST)):
-            child.errors.append(line.rstrip())
-            del child.errors[:-20]
-    except ValueError:
-        return
-
-
-VERSION = 1
+def _read_errors(subagent: Subagent, stream: IO[str]) -> None:
+    with suppress(ValueError):
+        while line := stream.readline(LONGEST):
+            subagent.errors.append(line.rstrip())
+            del subagent.errors[:-20]
 
 
 @dataclass(frozen=True)
 class SubagentSpec:
-    """One child: whose it is, what it is, what it is to do and with what. `instructions` are worded for the prompt."""
+    """What a sub-agent is, its task, and what it may use. `instructions` are worded for the prompt."""
 
     parent: str
     kind: str
@@ -173,49 +168,32 @@ class SubagentSpec:
     confine: bool = True
 
 
-def write_order(run_dir: RunDirectory, order: SubagentSpec) -> None:
-    """Keep it in the child's home, which is made."""
-    budget = order.budget
-    value = {
-        "parent": order.parent,
-        "kind": order.kind,
-        "prompt": order.prompt,
-        "instructions": order.instructions,
-        "tools": sorted(order.tools),
-        "mode": order.mode,
-        "turns": budget.turns,
-        "tokens": budget.tokens,
-        "cost": budget.cost,
-        "seconds": budget.seconds,
-        "allow": list(order.allow),
-        "network": order.network,
-        "confine": order.confine,
-    }
-    jsonl.write_document(run_dir.folder / "child.json", value, version=VERSION)
+def write_spec(run_dir: RunDirectory, spec: SubagentSpec) -> None:
+    """Write it to the directory of the sub-agent, which is created."""
+    value = {**vars(spec), **vars(spec.budget), "tools": sorted(spec.tools), "allow": list(spec.allow)}
+    del value["budget"]
+    jsonl.write_document(run_dir.subagent, value, version=VERSION)
 
 
-def read_order(run_dir: RunDirectory) -> SubagentSpec:
-    """The order of a child. Raises UsageError where there is none, Refused for one that is broken."""
-    value = jsonl.read_document(run_dir.folder / "child.json", version=VERSION)
+def read_spec(run_dir: RunDirectory) -> SubagentSpec:
+    """Raises UsageError if the run is not a sub-agent, Refused for a malformed specification."""
+    value = jsonl.read_document(run_dir.subagent, version=VERSION)
     if value is None:
         raise UsageError(f"{run_dir.name} is not a sub-agent run")
     try:
-        return _order(value)
+        if value["mode"] not in MODES:
+            raise ValueError(f"mode {value['mode']}")
+        return SubagentSpec(
+            str(value["parent"]),
+            str(value["kind"]),
+            str(value["prompt"]),
+            str(value["instructions"]),
+            frozenset(map(str, value["tools"])),
+            value["mode"],
+            Budget(value["turns"], value["tokens"], value["cost"], value["seconds"]),
+            tuple(map(str, value["allow"])),
+            bool(value["network"]),
+            bool(value["confine"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"the order of the sub-agent {run_dir.name} is malformed: {error}") from error
-
-
-def _order(value: dict[str, Any]) -> SubagentSpec:
-    mode = next(mode for mode in MODES if mode == value["mode"])
-    return SubagentSpec(
-        str(value["parent"]),
-        str(value["kind"]),
-        str(value["prompt"]),
-        str(value["instructions"]),
-        frozenset(map(str, value["tools"])),
-        mode,
-        Budget(value["turns"], value["tokens"], value["cost"], value["seconds"]),
-        tuple(map(str, value["allow"])),
-        bool(value["network"]),
-        bool(value["confine"]),
-    )

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -31,101 +31,65 @@ from repoagent.tasks.changes.detect import named
 from repoagent.tasks.context import RunContext
 from repoagent.tasks.runs import inbox
 from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, new_name
-from repoagent.tasks.runs.list import Run, refreshed
+from repoagent.tasks.runs.list import Run, read_run
 from repoagent.tasks.runs.record import LONGEST, Record
-from repoagent.tasks.subagents.process import Child, SubagentSpec, read_order, start, write_order
+from repoagent.tasks.subagents.process import Subagent, SubagentSpec, read_spec, start, write_spec
 from repoagent.tasks.subagents.types import AgentType, Budget, child_options, instructions_text
 
-_WAIT = 15.0  # seconds for a child to end whose parent was killed: it looks once a second, and may be writing
-
-
-def take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
-    """Take the changes of the child that lived in `home` over into the run's; their names."""
-    for kept in run_dir.folders:  # it may have been killed
-        sweep(kept)
-    change_set = open_change_set(context.worktree, run_dir.changes)
-    changes = change_set.present()
-    if not changes and not change_set.candidates:
-        return []
-    known = {(change.name, change.after) for change in context.change_set.changes}  # a kill came in between
-    context.change_set.mixed = {**context.change_set.mixed, **change_set.mixed}
-    context.change_set.wrote([change for change in changes if (change.name, change.after) not in known])
-    context.change_set.found(change_set.candidates)
-    change_set.drop([change.name for change in (*change_set.changes, *change_set.candidates)])
-    return [change.name for change in changes]
-
-
-def known_by(name: str) -> str:
-    """What stands with the end of a child in its parent's conversation: by that it is known what was told already."""
-    return f"({name})"
-
-
-ENDED = {
+AT_ONCE = 6
+MOST = 30  # sub-agents of one run
+FINDINGS = 40  # of a review
+_NOT_FOR_SUBAGENTS = frozenset({"delegate"})
+_WAIT = (
+    15.0  # seconds for a sub-agent to end whose parent was killed: it looks once a second, and may be writing
+)
+_ENDS = {
     "done": "finished",
     "answered": "answered",
     "unfinished": "left its edit incomplete",
     "limit": "reached a limit",
     "rejected": "declined",
 }
-GOOD = ("done", "answered")
-
-
-def ended(run: Run, text: str, *, ok: bool) -> str:
-    """How a child has ended, what it used, and its answer or why it has none: for its parent's conversation."""
-    head = f"The sub-agent {ENDED.get(run.state, 'failed')} {known_by(run.name)}, {spent(run.record)}:"
-    return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
-
-
-def spent(record: Record) -> str:
-    """What a run has used, in a few words: "3 calls, 12,345 tokens, $0.0210"."""
-    calls = f"{record.turns} call{'s' * (record.turns != 1)}, {record.tokens:,} tokens"
-    return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
 
 
 def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
-    """After a kill: take over what children have left, and say so to the model; "" where there is nothing. How a child
-    ended is told, and `count` gets the record of what it used, unless the conversation has its result already."""
-    said = []
-    told = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
+    """After a kill: take over what sub-agents left, and tell the model. `count` gets the record of each whose result is
+    not in the conversation yet."""
+    texts = []
+    conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
     for name in sorted(names_of_folders(context.layout)):
         run_dir = RunDirectory(context.layout, name)
-        sweep(run_dir.folder)  # of one that was killed as it was born
-        if not (run_dir.folder / "child.json").is_file() or not _is_ours(context, run_dir):
+        sweep(run_dir.folder)  # of one that was killed as it started
+        if not run_dir.subagent.is_file() or not _is_own(context, run_dir):
             continue
         try:
             with locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"):
-                changed = take_over(context, run_dir)
+                changed = _take_over(context, run_dir)
         except Busy:
             context.ui.say(
                 f"warning: the sub-agent {name} is still running; stop it with `repoagent runs stop {name}`"
             )
             continue
-        run = refreshed(Run(run_dir, Record(), ""))  # its lock is free: it has ended
-        if known_by(name) not in told and run.record.begun:
-            count(run.record)
-            said.append(
-                ended(run, _answer(run), ok=True)
-                if run.state in GOOD
-                else f"A sub-agent was ended {known_by(name)}, {spent(run.record)}."
-            )
+        run = read_run(run_dir)  # its lock is free: it has ended
+        record = run.record
+        if _id_of(name) not in conversation and record.process_started:
+            count(record)
+            if run.state in ("done", "answered"):
+                answer = record.text
+                if len(answer) >= LONGEST and (full := read(run_dir.conversation)) and full.turns:
+                    answer = full.turns[-1].text
+                texts.append(_result(run, answer, ok=True))
+            else:
+                texts.append(f"A sub-agent was ended {_id_of(name)}, {_usage_text(record)}.")
         if changed:
-            said.append(
-                f"A sub-agent that was ended had changed {', '.join(changed)}: now part of your change."
-            )
-    return "\n".join(said)
+            names = ", ".join(changed)
+            texts.append(f"A sub-agent that was ended had changed {names}: now part of your change.")
+    return "\n".join(texts)
 
 
-def _answer(run: Run) -> str:
-    """The last word of a child that was done."""
-    if len(run.record.text) < LONGEST:
-        return run.record.text
-    conversation = read(run.run_dir.conversation)  # which has all of it
-    return conversation.turns[-1].text if conversation and conversation.turns else run.record.text
-
-
-def _is_ours(context: RunContext, run_dir: RunDirectory) -> bool:
+def _is_own(context: RunContext, run_dir: RunDirectory) -> bool:
     try:
-        return read_order(run_dir).parent == context.run_dir.name
+        return read_spec(run_dir).parent == context.run_dir.name
     except UsageError:
         return False
     except RepoagentError as error:
@@ -133,11 +97,42 @@ def _is_ours(context: RunContext, run_dir: RunDirectory) -> bool:
         return False
 
 
-MOST_ROUNDS = 40  # findings
+def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
+    """Move the changes of a sub-agent that has ended to the run's; their names."""
+    for folder in run_dir.folders:  # it may have been killed
+        sweep(folder)
+    own, theirs = context.change_set, open_change_set(context.worktree, run_dir.changes)
+    changes = theirs.present()
+    if not changes and not theirs.candidates:
+        return []
+    known = {(change.name, change.after) for change in own.changes}  # of an earlier try, before a kill
+    own.overlapping = {**own.overlapping, **theirs.overlapping}
+    own.wrote([change for change in changes if (change.name, change.after) not in known])
+    own.add_candidates(theirs.candidates)
+    theirs.drop([change.name for change in (*theirs.changes, *theirs.candidates)])
+    return [change.name for change in changes]
 
 
-def review(top: str, model: str, budget: Budget, seconds: float | None) -> Observation:
-    """Review the work tree against HEAD with `model`, and tell the findings."""
+def _id_of(name: str) -> str:
+    """Marks in the parent's conversation that it has the result of this sub-agent."""
+    return f"({name})"
+
+
+def _result(run: Run, text: str, *, ok: bool) -> str:
+    """How a sub-agent ended, what it used, and its answer or error, for its parent's conversation."""
+    end = _ENDS.get(run.state, "failed")
+    head = f"The sub-agent {end} {_id_of(run.name)}, {_usage_text(run.record)}:"
+    return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
+
+
+def _usage_text(record: Record) -> str:
+    """For example "3 calls, 12,345 tokens, $0.0210"."""
+    calls = f"{record.turns} call{'s' * (record.turns != 1)}, {record.tokens:,} tokens"
+    return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
+
+
+def _review(top: str, model: str, budget: Budget) -> Observation:
+    """Review the work tree against HEAD with `model`."""
     arguments = ["review", "--worktree", "--json", "--ask", "--model", model]
     if budget.cost is not None:
         arguments += ["--max-cost", str(budget.cost)]
@@ -148,189 +143,169 @@ def review(top: str, model: str, budget: Budget, seconds: float | None) -> Obser
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            timeout=seconds,
+            timeout=budget.seconds,
         )
     except subprocess.TimeoutExpired:
-        return Observation("delegate", f"The review took more than {seconds:g} s and was stopped.", ok=False)
+        text = f"The review took more than {budget.seconds:g} s and was stopped."
+        return Observation("delegate", text, ok=False)
     try:
         report = json.loads(done.stdout)
         findings = list(report["findings"])
     except (ValueError, KeyError, TypeError):
-        said = (
-            done.stderr.decode("utf-8", "replace").strip() or done.stdout.decode("utf-8", "replace").strip()
-        )
-        return Observation("delegate", f"The review failed: {said[:500]}", ok=False)
-    lines = [_line(finding) for finding in findings[:MOST_ROUNDS]]
-    notes = [str(note) for note in report.get("notes") or ()]
-    text = fence("\n".join(lines), "findings") if lines else "The review found nothing."
+        output = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")
+        return Observation("delegate", f"The review failed: {output[:500]}", ok=False)
+    lines = "\n".join(map(_finding_line, findings[:FINDINGS]))
+    text = fence(lines, "findings") if findings else "The review found nothing."
     tokens, cost = report.get("tokens") or 0, report.get("cost")
     price = f", {cost_text(cost)}" if isinstance(cost, (int, float)) else ""
-    head = f"The child finished, {tokens:,} tokens{price}:"
+    notes = [str(note) for note in report.get("notes") or ()]
     data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
+    head = f"The child finished, {tokens:,} tokens{price}:"
     return Observation("delegate", "\n".join([head, text, *notes]), data=data)
 
 
-def _line(finding: dict[str, Any]) -> str:
-    place = f"{finding.get('path')}:{finding.get('line') or finding.get('start') or ''}".rstrip(":")
+def _finding_line(finding: dict[str, Any]) -> str:
+    location = f"{finding.get('path')}:{finding.get('line') or finding.get('start') or ''}".rstrip(":")
     why = finding.get("why") or finding.get("message") or ""
-    return f"{place} [{finding.get('level')}, {finding.get('rule')}] {finding.get('title')}: {why}"
-
-
-AT_ONCE = 6
-MOST = 30  # children of one run
-NOT_FOR_CHILDREN = frozenset({"delegate"})
+    return f"{location} [{finding.get('level')}, {finding.get('rule')}] {finding.get('title')}: {why}"
 
 
 @dataclass
 class SubagentPool:
-    """The children of a run. `tools` are the names of the parent's."""
+    """The sub-agents of a run. `tools` are the names of the run's own; `running` has those that have not ended."""
 
     context: RunContext
-    kinds: Mapping[str, AgentType]
+    types: Mapping[str, AgentType]
     tools: frozenset[str]
     model: str
-    living: dict[str, Child] = field(default_factory=dict)
+    running: dict[str, Subagent] = field(default_factory=dict)
     count: int = 0
 
     def notices(self) -> list[str]:
-        """What children in the background have answered since this was last asked."""
-        said = []
-        for number, child in list(self.living.items()):
-            if child.listen(self.context.ui.approve, until=lambda: True) or self._has_ended(child):
-                said.append(f"The sub-agent {number} has ended.\n{self._over(number).text}")
-        return said
+        """The results of background sub-agents since the last call."""
+        texts = []
+        approve = self.context.ui.approve
+        for number, subagent in list(self.running.items()):
+            ended = subagent.listen(approve, until=lambda: True)
+            if ended or (subagent.process.poll() is not None and subagent.listen(approve)):
+                texts.append(f"The sub-agent {number} has ended.\n{self._collect(number).text}")
+        return texts
 
     def close(self) -> None:
-        """End all children that are left."""
-        for child in self.living.values():
-            child.end()
-        self.living.clear()
+        """End all that are left."""
+        for subagent in self.running.values():
+            subagent.end()
+        self.running.clear()
 
     def delegate(self, action: Action) -> Observation:
-        context = self.context
-        kind = self.kinds.get(name := action.args.get("kind", "explore").strip())
-        if kind is None:
-            raise UsageError(f"unknown kind {name}: choose one of {', '.join(sorted(self.kinds))}")
-        if not action.body.strip() and kind.name != "review":
+        context, task = self.context, action.body.strip()
+        type_ = self.types.get(name := action.args.get("kind", "explore").strip())
+        if type_ is None:
+            raise UsageError(f"unknown kind {name}: choose one of {', '.join(sorted(self.types))}")
+        if not task and type_.name != "review":
             raise UsageError('no task for the sub-agent: use <delegate kind="explore">question</delegate>')
-        if len(self.living) >= AT_ONCE or self.count >= MOST:
+        if len(self.running) >= AT_ONCE or self.count >= MOST:
             raise UsageError(f"at most {AT_ONCE} sub-agents run at once, and {MOST} in a run")
-        verdict = context.gate.decide(Asked("delegate", f"{kind.name}: {action.body.strip()[:500]}"))
+        verdict = context.gate.decide(Asked("delegate", f"{type_.name}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
         mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
-        child = child_options(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
-        model = child.model or self.model
+        options = child_options(type_, self.tools - _NOT_FOR_SUBAGENTS, mode, self._budget(action))
+        model = options.model or self.model
         if model == AbsentModel.spec:
             raise UsageError("a sub-agent needs a model, and none is configured")
         self.count += 1
-        if kind.name == "review":
-            seen = review(str(context.worktree.top), model, child.budget, child.budget.seconds)
-            tokens, cost = seen.data.get("tokens"), seen.data.get("cost")
+        if type_.name == "review":
+            observation = _review(str(context.worktree.top), model, options.budget)
+            tokens, cost = observation.data.get("tokens"), observation.data.get("cost")
             if isinstance(tokens, int) and tokens:
-                used = Usage(input=tokens, estimated=True)
-                context.model_setup.meter.add_child(used, 0, cost if isinstance(cost, (int, float)) else None)
-            return seen
+                usage = Usage(input=tokens, estimated=True)
+                context.model_setup.meter.add_child(
+                    usage, 0, cost if isinstance(cost, (int, float)) else None
+                )
+            return observation
         run_dir = RunDirectory(context.layout, new_name("run"))
-        order = SubagentSpec(
-            context.run_dir.name, kind.name, mask(action.body.strip()), instructions_text(kind),
-            child.tools, child.mode, child.budget, tuple(rule.pattern for rule in context.gate.allow),
+        spec = SubagentSpec(
+            context.run_dir.name, type_.name, mask(task), instructions_text(type_),
+            options.tools, options.mode, options.budget, tuple(rule.pattern for rule in context.gate.allow),
             context.request.network, context.request.confine,
         )  # fmt: skip
-        write_order(run_dir, order)
-        started = start(
-            run_dir.name,
-            kind.name,
-            ["run", "--child", run_dir.name, "--json-stream", "--model", model],
-            context.worktree.top,
-        )
+        write_spec(run_dir, spec)
+        arguments = ["run", "--child", run_dir.name, "--json-stream", "--model", model]
         number = f"c{self.count}"
-        self.living[number] = started
-        context.ui.progress("child", {"child": run_dir.name, "kind": kind.name, "id": number})
+        self.running[number] = start(run_dir.name, type_.name, arguments, context.worktree.top)
+        context.ui.progress("child", {"child": run_dir.name, "kind": type_.name, "id": number})
         if action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}:
-            return Observation(
-                "delegate",
-                (
-                    f'It runs in the background as {number}: continue, and use <wait child="{number}"/> for its '
-                    "answer."
-                ),
-                data={"child": run_dir.name, "id": number},
-            )
-        return self._waited(number)
+            text = f'It runs in the background as {number}: continue, and use <wait child="{number}"/> for its answer.'
+            return Observation("delegate", text, data={"child": run_dir.name, "id": number})
+        return self._wait_for(number)
 
     def needs(self, action: Action) -> Needs:
-        """A child that only looks around needs nothing; a review is of the change, so the edits have to be there."""
-        kind = self.kinds.get(action.args.get("kind", "explore").strip())
-        looks = kind is not None and kind.mode == "read-only" and kind.name != "review"
-        return "nothing" if looks else "writes"
+        """One that only reads needs nothing; a review needs the edits to be written."""
+        type_ = self.types.get(action.args.get("kind", "explore").strip())
+        reads = type_ is not None and type_.mode == "read-only" and type_.name != "review"
+        return "nothing" if reads else "writes"
 
     def wait(self, action: Action) -> Observation:
         number = action.args.get("child", "").strip()
-        if number not in self.living:
+        if number not in self.running:
             if number in {f"c{n}" for n in range(1, self.count + 1)}:
                 raise UsageError(f"the sub-agent {number} has ended; its answer is above")
-            raise UsageError(f"no sub-agent {number} is running" + self._known())
-        return replace(self._waited(number), kind="wait")
+            names = f": {', '.join(self.running)}" if self.running else "."
+            raise UsageError(f"no sub-agent {number} is running{names}")
+        return replace(self._wait_for(number), kind="wait")
 
-    def _known(self) -> str:
-        return f": {', '.join(self.living)}" if self.living else "."
-
-    def _waited(self, number: str) -> Observation:
-        child, meter = self.living[number], self.context.model_setup.meter
+    def _wait_for(self, number: str) -> Observation:
+        subagent, meter, approve = (
+            self.running[number],
+            self.context.model_setup.meter,
+            self.context.ui.approve,
+        )
+        pause = self.context.run_dir.pause
         try:
-            while not child.listen(self.context.ui.approve, until=self._is_paused):
+            while not subagent.listen(approve, until=lambda: inbox.is_requested(pause)):
                 began = time.monotonic()
-                child.listen(self.context.ui.approve, until=lambda: not self._is_paused())
+                subagent.listen(approve, until=lambda: not inbox.is_requested(pause))
                 meter.started += time.monotonic() - began  # a pause counts for no limit on time
         except BaseException:
-            child.end()
-            del self.living[number]
+            subagent.end()
+            del self.running[number]
             raise
-        return self._over(number)
+        return self._collect(number)
 
-    def _is_paused(self) -> bool:
-        return inbox.is_there(self.context.run_dir.pause)
-
-    def _has_ended(self, child: Child) -> bool:
-        return child.process.poll() is not None and child.listen(self.context.ui.approve)
-
-    def _over(self, number: str) -> Observation:
-        """What a child that has ended leaves: its answer, its usage, its changes."""
-        child = self.living.pop(number)
-        child.end()
-        run_dir = RunDirectory(self.context.layout, child.name)
-        last = child.last or {}
-        self._count_usage(last)
-        changed = take_over(self.context, run_dir)
-        run = refreshed(Run(run_dir, Record(name=child.name), ""))
+    def _collect(self, number: str) -> Observation:
+        """The answer, usage and changes of a sub-agent that has ended."""
+        subagent = self.running.pop(number)
+        subagent.end()
+        run_dir = RunDirectory(self.context.layout, subagent.name)
+        last = subagent.last or {}
+        used, cost = last.get("usage"), last.get("cost")
+        if isinstance(used, Mapping):
+            names = ("input", "output", "cache_read", "cache_write")
+            tokens = {name: int(used.get(name, 0)) for name in names}
+            usage = Usage(**tokens, estimated=bool(used.get("estimated")))
+            self.context.model_setup.meter.add_child(
+                usage, int(used.get("calls", 0)), cost if isinstance(cost, (int, float)) else None
+            )
+        changed = _take_over(self.context, run_dir)
+        run = read_run(run_dir)
         record = run.record
-        data: dict[str, object] = {
-            "child": child.name, "kind": child.kind, "files": changed,
-            "ended": run.state, "calls": record.turns, "tokens": record.tokens, "cost": record.cost,
-        }  # fmt: skip
         ok = last.get("event") == "end"
         text = str(last.get("text" if ok else "error") or "")
-        if not ok:
-            text = (
-                text
-                or run.record.text
-                or (child.errors[-1] if child.errors else "it ended without an answer")
-            )
-        return Observation("delegate", _with_files(ended(run, text, ok=ok), changed), ok=ok, data=data)
+        if not ok and not text:
+            errors: Sequence[str] = subagent.errors or ["it ended without an answer"]
+            text = record.text or errors[-1]
+        text = _result(run, text, ok=ok)
+        if changed:
+            text += f"\nIt changed {', '.join(map(named, changed))}: now part of your change."
+        data: dict[str, object] = {
+            "child": subagent.name, "kind": subagent.kind, "files": changed,
+            "ended": run.state, "calls": record.turns, "tokens": record.tokens, "cost": record.cost,
+        }  # fmt: skip
+        return Observation("delegate", text, ok=ok, data=data)
 
-    def _count_usage(self, last: Mapping[str, object]) -> None:
-        used = last.get("usage")
-        if not isinstance(used, Mapping):
-            return
-        meter = self.context.model_setup.meter
-        names = ("input", "output", "cache_read", "cache_write")
-        tokens = {name: int(used.get(name, 0)) for name in names}
-        usage = Usage(**tokens, estimated=bool(used.get("estimated")))
-        cost = last.get("cost")
-        meter.add_child(usage, int(used.get("calls", 0)), cost if isinstance(cost, (int, float)) else None)
-
-    def _left(self, action: Action) -> Budget:
-        """What of the parent's budget the child may use: no more than is left, and than the action says."""
+    def _budget(self, action: Action) -> Budget:
+        """What is left of the run's limits, and what the action asks for."""
         meter = self.context.model_setup.meter
         limits = meter.limits
         left = Budget(
@@ -339,47 +314,40 @@ class SubagentPool:
             None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
             meter.seconds_left,
         )
-        if asked := action.args.get("max_turns", "").strip():
-            if not asked.isdecimal() or int(asked) < 1:
-                raise UsageError(f'max_turns="{asked}": use a whole number')
-            left = replace(left, turns=min(int(asked), left.turns or int(asked)))
+        if turns := action.args.get("max_turns", "").strip():
+            if not turns.isdecimal() or int(turns) < 1:
+                raise UsageError(f'max_turns="{turns}": use a whole number')
+            left = replace(left, turns=min(int(turns), left.turns or int(turns)))
         return left
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """`delegate`, and `wait` (that of commands, where there is one) for children too."""
+    """`delegate`, and `wait` (that of commands, where there is one) for sub-agents too."""
+
+    def perform(kind: str, method: Callable[[Action], Observation]) -> Callable[[Action], Observation]:
+        def observed(action: Action) -> Observation:
+            try:
+                return method(action)
+            except RepoagentError as error:
+                if error.exit_code != UsageError.exit_code:
+                    raise
+                return Observation(kind, str(error), ok=False)
+
+        return observed
+
+    wait_for_subagent = perform("wait", subagents.wait)
+
+    def wait_for_any(action: Action) -> Observation:
+        if wait is not None and "child" not in action.args:
+            return wait.perform(action)
+        return wait_for_subagent(action)
+
     text = (
         '<delegate kind="explore">QUESTION OR TASK</delegate> asks a sub-agent, which sees nothing of this '
         'conversation; background="yes" for several, then <wait child="c1"/>.'
     )
-
-    def waiting(action: Action) -> Observation:
-        if wait is not None and "child" not in action.args:
-            return wait.perform(action)
-        return _reporting("wait", lambda: subagents.wait(action))
-
-    said = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a sub-agent.'
+    wait_text = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a sub-agent.'
     return (
-        Tool(
-            "delegate",
-            text,
-            lambda action: _reporting("delegate", lambda: subagents.delegate(action)),
-            needs=subagents.needs,
-        ),
-        Tool("wait", said, waiting, needs="nothing"),
+        Tool("delegate", text, perform("delegate", subagents.delegate), needs=subagents.needs),
+        Tool("wait", wait_text, wait_for_any, needs="nothing"),
     )
-
-
-def _with_files(text: str, changed: list[str]) -> str:
-    return (
-        f"{text}\nIt changed {', '.join(map(named, changed))}: now part of your change." if changed else text
-    )
-
-
-def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:
-    try:
-        return perform()
-    except RepoagentError as error:
-        if error.exit_code != UsageError.exit_code:
-            raise
-        return Observation(kind, str(error), ok=False)

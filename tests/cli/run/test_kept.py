@@ -31,7 +31,7 @@ def told(repo: GitRepo, said: object, of: str = "") -> RunDirectory:
     run_dir = RunDirectory(layout(open_worktree(repo.top)), NAME)
     run_dir.folder.mkdir(parents=True, exist_ok=True)
     run_dir.record.write_text(
-        json.dumps({"version": 1, "state": "killed", "host": of or host(), "said": said})
+        json.dumps({"version": 1, "state": "killed", "host": of or host(), "options": said})
     )
     return run_dir
 
@@ -124,7 +124,7 @@ def test_a_run_is_gone_on_with_as_it_was_told(repo: GitRepo, run: Run, script: S
         == "options used again: --mode read-only, --check true; options to repeat if you still want them: --no-sandbox"
     )
     (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
-    assert json.loads(record.read_text())["said"] == {"mode": "read-only", "check": "true"}
+    assert json.loads(record.read_text())["options"] == {"mode": "read-only", "check": "true"}
 
 
 def test_run_and_chat_go_on_with_the_last_one_of_their_own_kind(

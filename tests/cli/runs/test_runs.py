@@ -35,11 +35,11 @@ from pathlib import Path
 from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.record import About; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live import living
+from repoagent.tasks.runs.record import Record; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live import live_run
 listen()
 top = Path(sys.argv[1])
-with living(Home(Layout(top / ".repoagent", top / ".git"), "alive"), About("work on it")) as live:
-    live.turn(turns=3, doing="runs make test", usage=Usage(1000, 200), cost=0.5)
+with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), Record("work on it")) as live:
+    live.turn(turns=3, activity="runs make test", usage=Usage(1000, 200), cost=0.5)
     print("alive", flush=True)
     for line in sys.stdin:
         print(live.control(), flush=True)
@@ -91,7 +91,14 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     run_dir.folder.mkdir(parents=True)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
     record = Record(
-        started=at, begun=at, ended=at, state="done", prompt="make it", tokens=9, turns=2, text="made"
+        started=at,
+        process_started=at,
+        ended=at,
+        state="done",
+        prompt="make it",
+        tokens=9,
+        turns=2,
+        text="made",
     )
     run_dir.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
     return run_dir
@@ -145,7 +152,7 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
         Run(
             RunDirectory(layout, "日本語" * 9 + str(number)),
             Record(
-                prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, doing="does " * 30, turns=10**number,
+                prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, activity="does " * 30, turns=10**number,
                 cost=10.0**number, tokens=1, host="h" * 60, parent="日本語" * 9 + str(number - 1),
             ),
             state, 1.0, "broken" * 30 if state == "unreadable" else "",

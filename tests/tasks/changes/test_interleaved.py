@@ -16,7 +16,7 @@ from repoagent.git.transaction.results import InPlace, Inseparable
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.changes.revert import put_back
+from repoagent.tasks.changes.revert import revert
 from repoagent.tasks.edit_tool import write
 from tests.conftest import GitRepo
 
@@ -63,7 +63,7 @@ def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[Chang
 
 def _commit(change_set: ChangeSet, number: int) -> bool:
     changes = change_set.present()
-    in_place = InPlace(change_set.theirs(changes))
+    in_place = InPlace(change_set.others_content(changes))
     try:
         with Transaction(change_set.worktree, changes, edit_id=f"e{number}", in_place=in_place) as edit:
             edit.write()
@@ -75,7 +75,7 @@ def _commit(change_set: ChangeSet, number: int) -> bool:
 
 def _commits_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
     change_set, lines = _interleaved(repo, done)
-    if change_set.mixed or not change_set.present():
+    if change_set.overlapping or not change_set.present():
         return
     made = _commit(change_set, int(repo.git("rev-list", "--count", "HEAD")))
     assert repo.read("f") == _bytes(lines)
@@ -96,7 +96,7 @@ def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]
         if changes:
             write(change_set.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")  # type: ignore[arg-type]
 
-    left = put_back(change_set, ["f"], write_now)
+    left = revert(change_set, ["f"], write_now)
     now = repo.read("f").decode().splitlines()
     assert {line for line in lines if line.startswith("mine")} <= set(now)
     if left:

@@ -12,7 +12,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.changes.revert import put_back
+from repoagent.tasks.changes.revert import revert
 from tests.conftest import GitRepo
 
 LINES = [b"line %d\n" % n for n in range(40)]
@@ -78,7 +78,7 @@ def test_what_somebody_saves_later_is_in_neither_side(change_set: ChangeSet) -> 
     both = _with(ours, 30, b"theirs\n")
     (change_set.worktree.top / "f").write_bytes(both)
     assert [(c.before, c.after) for c in change_set.present()] == [(OLD, ours)]
-    assert change_set.theirs(change_set.present()) == {"f": Content(both)}
+    assert change_set.others_content(change_set.present()) == {"f": Content(both)}
 
 
 def test_what_somebody_saves_in_between_is_in_both_sides(change_set: ChangeSet) -> None:
@@ -102,7 +102,7 @@ def test_the_same_lines_stand_on_top(change_set: ChangeSet) -> None:
     _write(change_set, "f", theirs, more)
     found = _again(change_set)
     assert [(c.before, c.after) for c in found.present()] == [(OLD, _with(ours, 30, b"thirty\n"))]
-    assert (found.theirs(found.present()), found.mixed) == ({"f": Content(more)}, {})
+    assert (found.others_content(found.present()), found.overlapping) == ({"f": Content(more)}, {})
 
 
 def test_the_same_lines_changed_again_are_mixed(change_set: ChangeSet) -> None:
@@ -110,9 +110,9 @@ def test_the_same_lines_changed_again_are_mixed(change_set: ChangeSet) -> None:
     _write(change_set, "f", OLD, ours)
     theirs = b"more\n" + ours.replace(b"three\n", b"theirs\n")
     _write(change_set, "f", theirs, theirs.replace(b"theirs\n", b"ours again\n"))
-    assert _again(change_set).mixed == {"f": ((5, 5),)}
+    assert _again(change_set).overlapping == {"f": ((5, 5),)}
     _write(change_set, "f", (change_set.worktree.top / "f").read_bytes(), OLD)
-    assert (_again(change_set).mixed, _again(change_set).changes) == ({}, ())
+    assert (_again(change_set).overlapping, _again(change_set).changes) == ({}, ())
 
 
 def test_a_part_that_somebody_took_back_is_in_the_change_no_more(change_set: ChangeSet) -> None:
@@ -126,7 +126,7 @@ def test_what_somebody_adds_to_a_new_file_is_theirs(change_set: ChangeSet) -> No
     _write(change_set, "new", None, b"1\n")
     (change_set.worktree.top / "new").write_bytes(b"1\n2\n")
     assert [(c.before, c.after) for c in change_set.present()] == [(None, b"1\n")]
-    assert put_back(change_set, ["new"], lambda _: None) == {"new": ()}
+    assert revert(change_set, ["new"], lambda _: None) == {"new": ()}
     assert [c.name for c in _again(change_set).changes] == ["new"]
 
 
@@ -139,7 +139,7 @@ def test_a_mode_that_somebody_sets_is_theirs(change_set: ChangeSet) -> None:
     (change_set.worktree.top / "f").write_bytes(two)
     assert [(c.old_mode, c.mode) for c in change_set.present()] == [(REGULAR, REGULAR)]
     written: list[FileChange] = []
-    assert put_back(change_set, ["f"], written.extend) == {}
+    assert revert(change_set, ["f"], written.extend) == {}
     assert [(c.after, c.mode) for c in written] == [(OLD, EXECUTABLE)]
 
 
@@ -168,7 +168,7 @@ def test_bytes_that_are_gone_are_said(change_set: ChangeSet) -> None:
 
 def test_candidates_are_no_changes_before_they_are_kept(change_set: ChangeSet) -> None:
     (change_set.worktree.top / "new").write_bytes(b"1\n")
-    change_set.found([_change("new", None, b"1\n")])
+    change_set.add_candidates([_change("new", None, b"1\n")])
     assert (change_set.present(), _again(change_set).candidates[0].path) == ((), "new")
     (change_set.worktree.top / "new").write_bytes(b"2\n")
     again = _again(change_set)
@@ -177,7 +177,7 @@ def test_candidates_are_no_changes_before_they_are_kept(change_set: ChangeSet) -
 
 
 def test_an_edit_of_a_candidate_keeps_it(change_set: ChangeSet) -> None:
-    change_set.found([_change("new", None, b"1\n")])
+    change_set.add_candidates([_change("new", None, b"1\n")])
     (change_set.worktree.top / "new").write_bytes(b"1\n")
     _write(change_set, "new", b"1\n", b"2\n")
     assert [(c.before, c.after) for c in change_set.present()] == [(None, b"2\n")]
@@ -185,8 +185,8 @@ def test_an_edit_of_a_candidate_keeps_it(change_set: ChangeSet) -> None:
 
 
 def test_a_candidate_that_a_command_removes_again_is_none(change_set: ChangeSet) -> None:
-    change_set.found([_change("new", None, b"1\n")])
-    change_set.found([_change("new", b"1\n", None)])
+    change_set.add_candidates([_change("new", None, b"1\n")])
+    change_set.add_candidates([_change("new", b"1\n", None)])
     assert change_set.candidates == ()
 
 

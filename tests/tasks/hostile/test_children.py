@@ -20,7 +20,7 @@ def test_the_child_of_a_plan_only_reads(repo: GitRepo, monkeypatch: pytest.Monke
         orders.append(order)
         raise KeyboardInterrupt  # before it is started
 
-    monkeypatch.setattr(tool, "write_order", kept)
+    monkeypatch.setattr(tool, "write_spec", kept)
     kind = user_file(os.environ).parent / "agents" / "worker.md"
     kind.parent.mkdir(parents=True)
     kind.write_text("---\nname: worker\ndescription: does anything\n---\nDo it.\n")

@@ -29,7 +29,7 @@ from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.snapshot import watch
 from repoagent.tasks.context import RunRequest
 from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
-from repoagent.tasks.sandbox import confinement
+from repoagent.tasks.sandbox import create_confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
 from tests.tasks.bare import Person, go
@@ -177,7 +177,9 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
     settings = load(layout(worktree), flags={})
-    place = confinement(worktree, layout(worktree), settings, RunRequest("x", "run-1"), tmp_path / "scratch")
+    place = create_confinement(
+        worktree, layout(worktree), settings, RunRequest("x", "run-1"), tmp_path / "scratch"
+    )
     seen: list[Policy] = []
 
     class Told:

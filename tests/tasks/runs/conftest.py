@@ -15,8 +15,8 @@ from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.live import living
-from repoagent.tasks.runs.record import About
+from repoagent.tasks.runs.live import live_run
+from repoagent.tasks.runs.record import Record
 
 USED = Usage(input=100, output=20)
 
@@ -24,7 +24,7 @@ USED = Usage(input=100, output=20)
 class Worker:
     """The run `home`, alive in another process until it is told to end, or killed."""
 
-    def __init__(self, run_dir: RunDirectory, about: About) -> None:
+    def __init__(self, run_dir: RunDirectory, about: Record) -> None:
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
         self.run_dir = run_dir
@@ -75,7 +75,7 @@ class Worker:
         os.close(self._answers)
 
 
-def _work(run_dir: RunDirectory, about: About, commands: int, answers: int) -> NoReturn:
+def _work(run_dir: RunDirectory, about: Record, commands: int, answers: int) -> NoReturn:
     def say(value: object) -> None:
         os.write(answers, json.dumps(value).encode() + b"\n")
 
@@ -83,7 +83,7 @@ def _work(run_dir: RunDirectory, about: About, commands: int, answers: int) -> N
     listen()
     turns = 0
     try:
-        with living(run_dir, about, warn=lambda sentence: None) as live, open(commands) as told:
+        with live_run(run_dir, about, warn=lambda sentence: None) as live, open(commands) as told:
             say("alive")
             for line in told:
                 match json.loads(line):
@@ -92,7 +92,7 @@ def _work(run_dir: RunDirectory, about: About, commands: int, answers: int) -> N
                     case ["turn", doing]:
                         turns += 1
                         used = Usage(100 * turns, 20 * turns)
-                        live.turn(turns=turns, doing=doing, usage=used, cost=0.25 * turns)
+                        live.turn(turns=turns, activity=doing, usage=used, cost=0.25 * turns)
                         say("turned")
                     case ["end", state, text]:
                         live.ended(state, text)
@@ -114,7 +114,7 @@ def start(layout: Layout) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
     def start(name: str = "task", **about: Any) -> Worker:
-        workers.append(Worker(RunDirectory(layout, name), About(**{"prompt": "do it", **about})))
+        workers.append(Worker(RunDirectory(layout, name), Record(**{"prompt": "do it", **about})))
         return workers[-1]
 
     yield start

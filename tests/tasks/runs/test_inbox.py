@@ -14,8 +14,8 @@ from repoagent.tasks.runs.control import message
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.inbox import AT_ONCE, LARGEST, Message, unread
 from repoagent.tasks.runs.list import find
-from repoagent.tasks.runs.live import living
-from repoagent.tasks.runs.record import About
+from repoagent.tasks.runs.live import live_run
+from repoagent.tasks.runs.record import Record
 from tests.tasks.runs.conftest import Worker
 
 Start = Callable[..., Worker]
@@ -52,7 +52,7 @@ def test_who_is_killed_before_it_was_kept_gets_it_again(start: Start) -> None:
 
 def test_a_turn_that_names_it_says_that_it_was_kept(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
-    with pytest.raises(KeyboardInterrupt), living(run_dir, About("x")) as live:
+    with pytest.raises(KeyboardInterrupt), live_run(run_dir, Record("x")) as live:
         for text in ("one", "two", "three"):
             message(find(layout, "task"), text)
         one, two, three = live.control()
@@ -62,7 +62,7 @@ def test_a_turn_that_names_it_says_that_it_was_kept(layout: Layout) -> None:
             run_dir.conversation, Turn("observation", three, {"message": three.name})
         )  # forged: not a person's
         raise KeyboardInterrupt
-    with living(run_dir, About("x")) as live:
+    with live_run(run_dir, Record("x")) as live:
         assert live.control() == ["three"]
         live.ended("done", "")
 
@@ -77,7 +77,7 @@ def test_what_came_too_late_is_there_when_it_is_resumed(start: Start) -> None:
 
 def test_what_is_no_message_is_set_aside_and_said(layout: Layout) -> None:
     run_dir, said = RunDirectory(layout, "task"), list[str]()
-    with living(run_dir, About("x"), warn=said.append) as live:
+    with live_run(run_dir, Record("x"), warn=said.append) as live:
         os.mkfifo(run_dir.inbox / "a.md")
         (run_dir.inbox / "b.md").symlink_to("/etc/passwd")
         (run_dir.inbox / "c.md").mkdir()
@@ -97,7 +97,7 @@ def test_what_is_no_message_is_set_aside_and_said(layout: Layout) -> None:
 
 def test_a_file_that_is_about_to_be_written_is_waited_for(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
-    with living(run_dir, About("x")) as live:
+    with live_run(run_dir, Record("x")) as live:
         put(run_dir, "a.md", "")
         assert live.control() == [] and (run_dir.inbox / "a.md").exists()
         put(run_dir, "a.md", "now")
@@ -109,7 +109,7 @@ def test_a_file_that_is_about_to_be_written_is_waited_for(layout: Layout) -> Non
 
 def test_many_come_in_parts(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
-    with living(run_dir, About("x")) as live:
+    with live_run(run_dir, Record("x")) as live:
         for number in range(AT_ONCE + 3):
             put(run_dir, f"{number:03}.md", f"{number}")
         assert live.control() == [str(number) for number in range(AT_ONCE)]

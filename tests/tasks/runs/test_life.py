@@ -16,8 +16,8 @@ from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, runs
-from repoagent.tasks.runs.live import Stopped, living
-from repoagent.tasks.runs.record import About, Record
+from repoagent.tasks.runs.live import Stopped, live_run
+from repoagent.tasks.runs.record import Record
 from tests.tasks.runs.conftest import USED, Worker
 
 Start = Callable[..., Worker]
@@ -34,7 +34,7 @@ def record(run_dir: RunDirectory) -> Record:
 def test_another_process_is_refused_and_told_who_it_is(layout: Layout, start: Start) -> None:
     worker = start()
     said = rf"task is running in process {worker.pid} .*since .*runs message task"
-    with pytest.raises(Busy, match=said), living(worker.run_dir, About("another")):
+    with pytest.raises(Busy, match=said), live_run(worker.run_dir, Record("another")):
         raise AssertionError("it was let in")
     assert of(worker.run_dir).state == "running" and record(worker.run_dir).prompt == "do it"
 
@@ -51,9 +51,9 @@ def test_a_killed_run_is_told_from_one_that_works_and_one_that_has_ended(start: 
         "killed": "killed",
         "ended": "limit",
     }
-    assert found["killed"].record.doing == "runs make test" and found["killed"].exit_code == 130
+    assert found["killed"].record.activity == "runs make test" and found["killed"].exit_code == 130
     assert found["ended"].exit_code == 5 and found["ended"].record.text == "the limit of 3 turns"
-    assert found["works"].alive and not found["killed"].alive
+    assert found["works"].is_live and not found["killed"].is_live
 
 
 def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> None:
@@ -63,16 +63,16 @@ def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> Non
         first.answer()
     first.kill()
     begun = record(first.run_dir)
-    with living(first.run_dir, About("go on", model="n")) as live:
+    with live_run(first.run_dir, Record("go on", model="n")) as live:
         assert (live.record.turns, live.record.tokens, live.record.cost) == (2, 240, 0.5)
-        live.turn(turns=1, doing="reads", usage=USED, cost=0.25)
+        live.turn(turns=1, activity="reads", usage=USED, cost=0.25)
         live.ended("done", "fine", commits=["a" * 40])
     told = record(first.run_dir)
     assert (told.turns, told.tokens, told.cost) == (3, 360, 0.75)
-    assert told.started == begun.started < told.begun < told.ended and told.commits == ("a" * 40,)
-    assert told.prompt == "go on" and told.model == "n" and told.doing == ""
-    with living(first.run_dir, About("", model="n")) as live:  # no new words: what was asked stays
-        live.turn(turns=1, doing="", usage=USED, cost=None)
+    assert told.started == begun.started < told.process_started < told.ended and told.commits == ("a" * 40,)
+    assert told.prompt == "go on" and told.model == "n" and told.activity == ""
+    with live_run(first.run_dir, Record("", model="n")) as live:  # no new words: what was asked stays
+        live.turn(turns=1, activity="", usage=USED, cost=None)
         live.ended("answered", "no")
     assert record(first.run_dir).cost is None and record(first.run_dir).prompt == "go on"
     assert record(first.run_dir).commits == ("a" * 40,)
@@ -96,7 +96,7 @@ def test_how_it_was_broken_off_is_written_down(
     layout: Layout, error: BaseException, state: str, code: int
 ) -> None:
     run_dir = RunDirectory(layout, "task")
-    with pytest.raises(type(error)), living(run_dir, About("x")):
+    with pytest.raises(type(error)), live_run(run_dir, Record("x")):
         raise error
     found = of(run_dir)
     assert (found.state, found.exit_code) == (state, code) and found.record.text
@@ -106,13 +106,13 @@ def test_how_it_was_broken_off_is_written_down(
 
 def test_the_first_end_counts_and_one_without_a_word_is_a_failure(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
-    with living(run_dir, About("x")) as live:
-        live.turn(turns=1, doing="reads", usage=USED, cost=0.0)
+    with live_run(run_dir, Record("x")) as live:
+        live.turn(turns=1, activity="reads", usage=USED, cost=0.0)
         live.ended("answered", "yes", exit_code=6)
-        live.turn(turns=9, doing="nothing any more", usage=USED, cost=0.0)
+        live.turn(turns=9, activity="nothing any more", usage=USED, cost=0.0)
         live.ended("failed", "no")
     assert (of(run_dir).state, of(run_dir).exit_code, record(run_dir).turns) == ("answered", 6, 1)
-    with living(run_dir, About("x")) as live, pytest.raises(ValueError, match="invalid end state"):
+    with live_run(run_dir, Record("x")) as live, pytest.raises(ValueError, match="invalid end state"):
         live.ended("splendid", "")
     assert of(run_dir).state == "failed" and "without a result" in record(run_dir).text
 
@@ -123,15 +123,15 @@ def test_progress_is_written_a_few_times_a_second_and_the_last_of_it_by_what_fol
     now = [1000.0]
     monkeypatch.setattr("repoagent.tasks.runs.live.time.monotonic", lambda: now[0])
     run_dir = RunDirectory(layout, "task")
-    with living(run_dir, About("x")) as live:
+    with live_run(run_dir, Record("x")) as live:
         for number in range(1, 10):
-            live.turn(turns=number, doing=f"step {number}", usage=USED, cost=0.0)
+            live.turn(turns=number, activity=f"step {number}", usage=USED, cost=0.0)
         assert 1 < record(run_dir).turns < 6
         now[0] += 1.1
         live.control()
         assert record(run_dir).turns == 9
         before = run_dir.record.stat().st_ino
-        live.turn(turns=9, doing="step 9", usage=USED, cost=0.0)  # nothing new
+        live.turn(turns=9, activity="step 9", usage=USED, cost=0.0)  # nothing new
         assert run_dir.record.stat().st_ino == before
         live.ended("done", "")
 
@@ -154,7 +154,7 @@ def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
     run_dir = worker.run_dir
     run_dir.record.write_text(json.dumps({**json.loads(run_dir.record.read_text()), "version": 2}))
     before = run_dir.record.read_bytes()
-    with pytest.raises(jsonl.NewerFormat, match="update repoagent"), living(run_dir, About("x")):
+    with pytest.raises(jsonl.NewerFormat, match="update repoagent"), live_run(run_dir, Record("x")):
         raise AssertionError("it was begun")
     assert of(run_dir).state == "unreadable" and "update repoagent" in of(run_dir).problem
     assert run_dir.record.read_bytes() == before
@@ -162,7 +162,7 @@ def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
 
 def test_a_broken_run_json_is_set_aside_and_the_run_goes_on(layout: Layout) -> None:
     run_dir, said = RunDirectory(layout, "task"), list[str]()
-    with living(run_dir, About("x")) as live:
+    with live_run(run_dir, Record("x")) as live:
         live.ended("done", "")
     run_dir.record.write_text('{"version": 1, "na')
     found = runs(layout, warn=None)  # as a shell that completes a name looks
@@ -170,7 +170,7 @@ def test_a_broken_run_json_is_set_aside_and_the_run_goes_on(layout: Layout) -> N
     assert runs(layout, warn=said.append)[0].state == "unreadable"
     assert len(said) == 1 and "run.json.broken-1" in said[0]
     assert "was renamed" in runs(layout, warn=said.append)[0].problem and len(said) == 1
-    with living(run_dir, About("y")) as live:
+    with live_run(run_dir, Record("y")) as live:
         live.ended("done", "")
     assert of(run_dir).state == "done"
 
@@ -182,7 +182,7 @@ def test_a_link_in_the_place_of_a_folder_is_refused(layout: Layout, tmp_path: Pa
     link = layout.root / where
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside)
-    with pytest.raises(Refused, match="symbolic link"), living(RunDirectory(layout, "task"), About("x")):
+    with pytest.raises(Refused, match="symbolic link"), live_run(RunDirectory(layout, "task"), Record("x")):
         raise AssertionError("it was begun")
     assert not list(outside.iterdir())
 
@@ -190,7 +190,7 @@ def test_a_link_in_the_place_of_a_folder_is_refused(layout: Layout, tmp_path: Pa
 def test_without_room_for_the_end_the_error_is_what_is_said(layout: Layout) -> None:
     said: list[str] = []
     run_dir = RunDirectory(layout, "task")
-    with pytest.raises(ModelError, match="no answer"), living(run_dir, About("x"), warn=said.append):
+    with pytest.raises(ModelError, match="no answer"), live_run(run_dir, Record("x"), warn=said.append):
         run_dir.record.unlink()
         run_dir.record.mkdir()
         raise ModelError("no answer")

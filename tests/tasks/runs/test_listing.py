@@ -20,9 +20,9 @@ from repoagent.memory.conversation_names import is_reserved
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory, new_name, open_run_directory
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
-from repoagent.tasks.runs.live import boot, living
-from repoagent.tasks.runs.record import About, Record, from_dict, to_dict
-from repoagent.tasks.subagents.process import SubagentSpec, write_order
+from repoagent.tasks.runs.live import boot, live_run
+from repoagent.tasks.runs.record import Record, from_dict, to_dict
+from repoagent.tasks.subagents.process import SubagentSpec, write_spec
 from repoagent.tasks.subagents.types import Budget
 from tests.tasks.runs.conftest import Worker
 
@@ -39,7 +39,15 @@ def past(layout: Layout, name: str, ago: float = 0, **said: Any) -> RunDirectory
     run_dir = RunDirectory(layout, name)
     run_dir.folder.mkdir(parents=True, exist_ok=True)
     at = (datetime.now(timezone.utc) - timedelta(hours=ago)).isoformat()
-    value = {"version": 1, "started": at, "begun": at, "ended": at, "state": "done", "prompt": "x", **said}
+    value = {
+        "version": 1,
+        "started": at,
+        "process_started": at,
+        "ended": at,
+        "state": "done",
+        "prompt": "x",
+        **said,
+    }
     run_dir.record.write_text(json.dumps(value))
     return run_dir
 
@@ -58,14 +66,14 @@ def test_the_newest_first_and_who_began_again_is_new(layout: Layout) -> None:
     past(layout, "old", 5)
     past(layout, "new", 1)
     now = datetime.now(timezone.utc)
-    past(layout, "again", 9, begun=now.isoformat())
+    past(layout, "again", 9, process_started=now.isoformat())
     past(
         layout,
         "elsewhere",
         0,
-        begun=(now - timedelta(hours=3)).astimezone(timezone(timedelta(hours=9))).isoformat(),
+        process_started=(now - timedelta(hours=3)).astimezone(timezone(timedelta(hours=9))).isoformat(),
     )
-    past(layout, "when?", 0, begun="yesterday", started=7)  # the time of its folder counts
+    past(layout, "when?", 0, process_started="yesterday", started=7)  # the time of its folder counts
     assert [run.name for run in runs(layout)] == ["when?", "again", "new", "elsewhere", "old"]
 
 
@@ -96,7 +104,9 @@ def test_a_conversation_alone_is_a_run_too(layout: Layout) -> None:
     assert {run.state for run in found.values()} == {"conversation"}
     told = found[name]
     assert (told.record.prompt, told.record.kind, told.short) == ("fix it", "run", "abcdef")
-    assert datetime.fromtimestamp(told.begun, timezone.utc).isoformat() == "2026-01-02T03:04:05+00:00"
+    assert (
+        datetime.fromtimestamp(told.process_started, timezone.utc).isoformat() == "2026-01-02T03:04:05+00:00"
+    )
     assert found["chat-x"].record.kind == "chat" and found["run-broken"].record.prompt == ""
 
 
@@ -210,7 +220,7 @@ def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Star
     worker = start()
     worker.run_dir.record.unlink()
     assert states(worker.run_dir.layout) == {"task": "running"}
-    with living(RunDirectory(worker.run_dir.layout, "other"), About("x")) as live:
+    with live_run(RunDirectory(worker.run_dir.layout, "other"), Record("x")) as live:
         live.ended("done", "")
     assert states(worker.run_dir.layout)["other"] == "done"
 
@@ -218,12 +228,12 @@ def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Star
 def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
     """Neither a child, of which its order alone is there, nor one that holds its lock and has no record."""
     order = SubagentSpec("parent", "explore", "x", "", frozenset(), "ask", Budget())
-    write_order(RunDirectory(layout, "run-20990101-000000-aaaaaa"), order)
+    write_spec(RunDirectory(layout, "run-20990101-000000-aaaaaa"), order)
     with pytest.raises(UsageError, match="still starting"):
         find(layout, "last")
     past(layout, "parent", ago=1)
     late = RunDirectory(layout, "run-20990101-000001-bbbbbb")
-    with living(late, About("x")) as live:
+    with live_run(late, Record("x")) as live:
         late.record.unlink()
         found = {run.name: run for run in runs(layout)}
         assert find(layout, "last").name == "parent"

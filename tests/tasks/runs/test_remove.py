@@ -13,8 +13,8 @@ from repoagent.llm.conversation import Turn, append
 from repoagent.tasks.runs.control import delete, restore_conversation
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.runs.list import find, runs
-from repoagent.tasks.runs.live import Live, living
-from repoagent.tasks.runs.record import About
+from repoagent.tasks.runs.live import LiveRun, live_run
+from repoagent.tasks.runs.record import Record
 from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Worker
 
@@ -22,8 +22,8 @@ Start = Callable[..., Worker]
 
 
 def ended(run_dir: RunDirectory) -> None:
-    live: Live
-    with living(run_dir, About("x")) as live:
+    live: LiveRun
+    with live_run(run_dir, Record("x")) as live:
         run_dir.output.mkdir(mode=0o700)
         (run_dir.output / "1.txt").write_text("much")
         live.ended("done", "")

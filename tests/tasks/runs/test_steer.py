@@ -26,8 +26,8 @@ from repoagent.tasks.runs.control import (
 )
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, refreshed
-from repoagent.tasks.runs.live import born, living, terminate
-from repoagent.tasks.runs.record import About
+from repoagent.tasks.runs.live import live_run, pid_start, terminate
+from repoagent.tasks.runs.record import Record
 from tests.tasks.runs.conftest import Worker
 
 Start = Callable[..., Worker]
@@ -91,7 +91,7 @@ def test_stop_is_heeded_in_a_pause_too(start: Start) -> None:
 @pytest.mark.soak
 def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
-    with living(run_dir, About("x")) as live:
+    with live_run(run_dir, Record("x")) as live:
         pause(find(layout, "task"))
         pid = os.fork()
         if not pid:
@@ -104,11 +104,11 @@ def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
 
 
 def test_a_run_that_waits_for_a_child_is_paused_as_soon_as_it_is_asked(layout: Layout) -> None:
-    with living(RunDirectory(layout, "task"), About("x")) as live:
-        live.turn(turns=1, doing="run make", usage=Usage(), cost=None)
+    with live_run(RunDirectory(layout, "task"), Record("x")) as live:
+        live.turn(turns=1, activity="run make", usage=Usage(), cost=None)
         pause(find(layout, "task"))
         assert find(layout, "task").state == "running"
-        live.turn(turns=1, doing="delegate explore", usage=Usage(), cost=None)
+        live.turn(turns=1, activity="delegate explore", usage=Usage(), cost=None)
         assert find(layout, "task").state == "paused"
         resume(find(layout, "task"))
         assert find(layout, "task").state == "running"
@@ -200,17 +200,22 @@ def test_its_process_is_ended_and_says_so(start: Start) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("lie", ["pid", "born", "host", "huge", "negative", "init"])
+@pytest.mark.parametrize("lie", ["pid", "pid_start", "host", "huge", "negative", "init"])
 def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen[bytes], lie: str) -> None:
     worker = start()
     told = json.loads(worker.run_dir.record.read_text())
     lies: dict[str, dict[str, object]] = {
         "pid": {"pid": stranger.pid},  # the number was given anew
-        "born": {"born": "1"},
-        "host": {"pid": stranger.pid, "born": born(stranger.pid), "host": "elsewhere", "boot": "another"},
+        "pid_start": {"pid_start": "1"},
+        "host": {
+            "pid": stranger.pid,
+            "pid_start": pid_start(stranger.pid),
+            "host": "elsewhere",
+            "boot": "another",
+        },
         "huge": {"pid": 2**40},
         "negative": {"pid": -1},
-        "init": {"pid": 1, "born": ""},
+        "init": {"pid": 1, "pid_start": ""},
     }
     worker.run_dir.record.write_text(json.dumps({**told, **lies[lie]}))
     assert terminate_run(of(worker)) == []
@@ -220,9 +225,15 @@ def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen
 def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
     """A repository may come with a run.json that tells of any process."""
     run_dir = RunDirectory(layout, "task")
-    with living(run_dir, About("x")):
+    with live_run(run_dir, Record("x")):
         told = json.loads(run_dir.record.read_text())
-    forged = {**told, "pid": stranger.pid, "born": born(stranger.pid), "ended": "", "state": "running"}
+    forged = {
+        **told,
+        "pid": stranger.pid,
+        "pid_start": pid_start(stranger.pid),
+        "ended": "",
+        "state": "running",
+    }
     run_dir.record.write_text(json.dumps(forged))
     with pytest.raises(Refused, match="killed"):
         terminate_run(find(layout, "task"))
@@ -230,18 +241,18 @@ def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.P
 
 
 def test_a_process_is_known_by_when_it_began(stranger: subprocess.Popen[bytes]) -> None:
-    birth = born(stranger.pid)
-    assert birth and birth == born(stranger.pid) and birth != born(1)
-    assert born(0) == born(-1) == born(2**31) == "" and not terminate(stranger.pid, "")
+    birth = pid_start(stranger.pid)
+    assert birth and birth == pid_start(stranger.pid) and birth != pid_start(1)
+    assert pid_start(0) == pid_start(-1) == pid_start(2**31) == "" and not terminate(stranger.pid, "")
     assert terminate(stranger.pid, birth) and stranger.wait(5) == -signal.SIGTERM
-    assert born(stranger.pid) == "" and not terminate(stranger.pid, birth)
+    assert pid_start(stranger.pid) == "" and not terminate(stranger.pid, birth)
 
 
 def test_a_number_that_is_given_anew_meanwhile_is_not_ended(
     stranger: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     births = iter(["before", "after"])
-    monkeypatch.setattr("repoagent.tasks.runs.live.born", lambda pid: next(births))
+    monkeypatch.setattr("repoagent.tasks.runs.live.pid_start", lambda pid: next(births))
     assert not terminate(stranger.pid, "before") and stranger.poll() is None
 
 
