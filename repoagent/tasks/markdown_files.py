@@ -25,7 +25,7 @@ Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 
 DEEPEST = 8
 LARGEST = 16 * 1024  # characters of a front matter
-_COLONS = 10  # texts with a colon that are taken: each costs another look at all of it
+_COLONS = 10  # values with a colon that are quoted: each costs another parse
 _NO_COLON = "mapping values are not allowed here"
 _FRONT = re.compile(r"\ufeff?---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN = re.compile(r"(?P<key>(?P<indent> *)[A-Za-z_][\w.-]*: +)(?P<text>[^\s\"'\[{|>&*!%@`#].*)")
@@ -44,57 +44,51 @@ def front_matter(text: str) -> tuple[dict[str, Value], str]:
         raise Refused("has no front matter: it must start with a line `---` and end with another")
     if len(front[1]) > LARGEST:
         raise Refused(f"has a front matter of more than {LARGEST:,} characters")
-    return _fields(front[1], _COLONS), text[front.end() :]
+    return _parse(front[1], _COLONS), text[front.end() :]
 
 
-def _fields(text: str, colons: int) -> dict[str, Value]:
+def _parse(text: str, colons: int) -> dict[str, Value]:
     import yaml
     from yaml.reader import ReaderError
 
+    fields: dict[str, Value] = {}
+    documents = 0
     try:
-        return _document(yaml.parse(text, Loader=yaml.BaseLoader))
+        events = yaml.parse(text, Loader=yaml.BaseLoader)
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+            elif documents > 1 or isinstance(event, yaml.ScalarEvent | yaml.SequenceStartEvent):
+                _refuse(event.start_mark.line, "is not `key: value`")
+            elif isinstance(event, yaml.MappingStartEvent):
+                fields = _mapping(events, 1)
     except ReaderError as error:
         raise Refused("has control characters in its front matter") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
-        if colons and error.problem == _NO_COLON and (quoted := _quoted(text.split("\n"), line)):
-            return _fields(quoted, colons - 1)
+        if colons and error.problem == _NO_COLON and (quoted := _quote_value(text.split("\n"), line)):
+            return _parse(quoted, colons - 1)
         _refuse(line, f"is not valid YAML ({error.problem})")
-    except (ValueError, OverflowError) as error:  # an escape in it is the number of no character
+    except (ValueError, OverflowError) as error:  # an escape that is not a character
         raise Refused(f"has invalid front matter: {error}") from error
-
-
-def _document(events: Iterator[Event]) -> dict[str, Value]:
-    import yaml
-
-    found: dict[str, Value] = {}
-    documents = 0
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        elif documents > 1 or isinstance(event, yaml.ScalarEvent | yaml.SequenceStartEvent):
-            _refuse(event.start_mark.line, "is not `key: value`")
-        elif isinstance(event, yaml.MappingStartEvent):
-            found = _mapping(events, 1)
-    return found
+    return fields
 
 
 def _mapping(events: Iterator[Event], depth: int) -> dict[str, Value]:
     import yaml
 
-    found: dict[str, Value] = {}
+    fields: dict[str, Value] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         name = _value(event, events, depth)
         if not isinstance(name, str):
             _refuse(event.start_mark.line, "has a name that is not text")
-        if name in found:
-            _refuse(event.start_mark.line, f"says {name} again")
-        found[name] = _value(next(events), events, depth)
-    return found
+        if name in fields:
+            _refuse(event.start_mark.line, f"repeats {name}")
+        fields[name] = _value(next(events), events, depth)
+    return fields
 
 
 def _value(event: Event, events: Iterator[Event], depth: int) -> Value:
-    """The value that begins with `event`."""
     import yaml
 
     line = event.start_mark.line
@@ -114,25 +108,25 @@ def _value(event: Event, events: Iterator[Event], depth: int) -> Value:
     return items
 
 
-def _quoted(lines: list[str], at: int) -> str:
-    """The text with the plain value that goes over the line `at` in quotes; "" where there is none."""
+def _quote_value(lines: list[str], at: int) -> str:
+    """The text with quotes around the plain value that includes line `at`; "" if there is none."""
     first = at
     for above in range(at - 1, -1, -1):
         if lines[above].strip() and _indent(lines[above]) < _indent(lines[first]):
             if not _PLAIN.fullmatch(lines[above]):
                 break
-            first = above  # which began the text that goes on here
-    found = _PLAIN.fullmatch(lines[first])
-    if found is None:
+            first = above  # the start of the value
+    match = _PLAIN.fullmatch(lines[first])
+    if match is None:
         return ""
     last = first + 1
-    while last < len(lines) and (not lines[last].strip() or lines[last].startswith(f"{found['indent']} ")):
+    while last < len(lines) and (not lines[last].strip() or lines[last].startswith(f"{match['indent']} ")):
         last += 1
-    value = [_COMMENT.sub("", line, count=1) for line in (found["text"], *lines[first + 1 : last])]
+    value = [_COMMENT.sub("", line, count=1) for line in (match["text"], *lines[first + 1 : last])]
     while not value[-1].strip():
         value.pop()
-    said = "\n".join(value).replace("'", "''")
-    return "\n".join([*lines[:first], f"{found['key']}'{said}'", *lines[first + len(value) :]])
+    quoted = "\n".join(value).replace("'", "''")
+    return "\n".join([*lines[:first], f"{match['key']}'{quoted}'", *lines[first + len(value) :]])
 
 
 def _indent(line: str) -> int:
@@ -149,68 +143,67 @@ ENTRIES = 200  # of one folder are looked at
 
 
 @dataclass(frozen=True)
-class Place:
-    """A folder of texts.
+class MarkdownFolder:
+    """A folder of Markdown files.
 
-    `base`: what nothing of it may lead out of; None for a person's own folder, in which links are theirs to make.
-    `top`: what the paths begin at that `why_not` is asked about. `named`: by whom it is named, so that it has to be
-    there; "" for a place where there may be nothing.
+    base: no link may lead out of it; None for a user's own folder, in which links are allowed.
+    top: `why_not` gets paths relative to it. option: the option that names the folder, which then must exist; "" for
+    a usual place.
     """
 
-    folder: Path
+    path: Path
     base: Path | None = None
     top: Path | None = None
     why_not: WhyNot | None = None
-    named: str = ""
+    option: str = ""
 
     @property
     def own(self) -> bool:
-        """Whether it is the person's; what a repository provides is data."""
+        """Whether it is the user's; the content of a repository's is data."""
         return self.base is None
 
     def shown(self, path: Path) -> str:
-        """`path` as a person calls it: from the top of the repository, or from their home."""
-        for start, sign in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
+        """`path`, relative to the top of the repository or to the home of the user."""
+        for start, prefix in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
             if start is not None and path.is_relative_to(start):
-                return sign + path.relative_to(start).as_posix()
+                return prefix + path.relative_to(start).as_posix()
         return str(path)
 
 
-def names_in(place: Place, warn: Callable[[str], None]) -> list[str]:
-    """The names in the folder, sorted, at most ENTRIES, which `warn` is told; none when there is no such folder.
+def names_in(folder: MarkdownFolder, warn: Callable[[str], None]) -> list[str]:
+    """The sorted names in the folder, at most ENTRIES, with a warning; none if it does not exist.
 
-    Raises Refused, worded as the end of a sentence, when it can't be listed or leads out of the repository.
+    Raises Refused, worded as the end of a sentence, if it can't be listed or leads out of the repository.
     """
-    if place.named and not place.folder.is_absolute():
-        raise Refused(f"is named by {place.named}, and is not an absolute path")
-    if not os.path.lexists(place.folder) and not place.named:
+    path, option = folder.path, folder.option
+    if option and not path.is_absolute():
+        raise Refused(f"is named by {option}, and is not an absolute path")
+    if not os.path.lexists(path) and not option:
         return []
-    real = inside(place, place.folder)
     try:
-        with os.scandir(real) as found:
-            names = sorted(entry.name for entry in found if not entry.name.startswith("."))
+        with os.scandir(inside(folder, path)) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
-        if place.named:
-            raise Refused(f"is named by {place.named}, and does not exist") from None
+        if option:
+            raise Refused(f"is named by {option}, and does not exist") from None
         return []
     except OSError as error:
         raise Refused(f"could not be listed ({error.strerror})") from error
     if len(names) > ENTRIES:
-        warn(f"{place.shown(place.folder)} has {len(names)} entries; only the first {ENTRIES} are read")
+        warn(f"{folder.shown(path)} has {len(names)} entries; only the first {ENTRIES} are read")
     return names[:ENTRIES]
 
 
-def inside(place: Place, path: Path) -> Path:
-    """The real path of `path`. Raises Refused, worded as the end of a sentence, when it leads out of the repository
-    or may not be shown."""
+def inside(folder: MarkdownFolder, path: Path) -> Path:
+    """The real path of `path`. Raises Refused, worded as the end of a sentence, if it leads out of the repository or is
+    hidden from models."""
     real = Path(os.path.realpath(path))
-    if place.base is None:
+    if folder.base is None:
         return real
-    base = Path(os.path.realpath(place.base))
-    if not real.is_relative_to(base):
+    if not real.is_relative_to(os.path.realpath(folder.base)):
         raise Refused("is a link out of the repository")
     for each in {path, real}:
-        top = place.top if each is path else place.top and Path(os.path.realpath(place.top))
+        top = folder.top if each is path else folder.top and Path(os.path.realpath(folder.top))
         if top is None or not each.is_relative_to(top) or each == top:
             continue
         name = each.relative_to(top).as_posix()
@@ -218,27 +211,37 @@ def inside(place: Place, path: Path) -> Path:
             check_path(name)
         except Refused as error:
             raise Refused(f"cannot be used: {error}") from error
-        if place.why_not and (reason := place.why_not(name)):
+        if folder.why_not and (reason := folder.why_not(name)):
             raise Refused(f"is hidden from models: {reason.rstrip('.')}")
     return real
 
 
-def read_text(place: Place, path: Path, limit: int, *, within: Path | None = None) -> str | None:
-    """The text of `path`, of at most `limit` bytes; None when there is no such file. `within`: a folder that it may not
-    lead out of either.
+def read_text(folder: MarkdownFolder, path: Path, limit: int, *, within: Path | None = None) -> str | None:
+    """The text of `path`, of at most `limit` bytes; None if there is no such file. No link may lead out of `within`.
 
-    Raises Refused, worded as the end of a sentence ("is no regular file"), for anything that may not be read.
+    Raises Refused, worded as the end of a sentence ("is not text"), for anything that may not be read.
     """
-    real = inside(place, path)
+    real = inside(folder, path)
     if within is not None and not real.is_relative_to(os.path.realpath(within)):
         raise Refused("is a link out of its folder")
-    base = Path(os.path.realpath(place.base)) if place.base else real.parent
+    base = Path(os.path.realpath(folder.base)) if folder.base else real.parent
     try:
-        data = _bytes(base, real.relative_to(base).as_posix(), limit)
+        # no link is followed: one that appears after the path was resolved is an OSError
+        with open_location(base, real.relative_to(base).as_posix()) as location:
+            descriptor = location.open(location.name, os.O_RDONLY)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Refused("is not a regular file")
+                with open(descriptor, "rb", closefd=False) as file:
+                    data = file.read(limit + 1)
+            finally:
+                os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Refused(f"could not be read ({error.strerror})") from error
+    if len(data) > limit:
+        raise Refused(f"has more than {limit:,} bytes")
     if b"\0" in data:
         raise Refused("is not text")
     try:
@@ -247,29 +250,13 @@ def read_text(place: Place, path: Path, limit: int, *, within: Path | None = Non
         raise Refused("is not UTF-8") from error
 
 
-def _bytes(base: Path, name: str, limit: int) -> bytes:
-    """No link is followed: where one appears after the path was resolved, that is an OSError."""
-    with open_location(base, name) as place:
-        descriptor = place.open(place.name, os.O_RDONLY)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Refused("is not a regular file")
-            with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(limit + 1)
-        finally:
-            os.close(descriptor)
-    if len(data) > limit:
-        raise Refused(f"has more than {limit:,} bytes")
-    return data
-
-
 def one_line(text: str) -> str:
-    """`text` with single blanks and no newline, nothing in it that is no character to see."""
+    """`text` with single spaces, and without control characters."""
     return " ".join(printable(text).split())
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` as it is, or at most `limit` characters of it, to the end of a word, with an ellipsis."""
+    """At most `limit` characters of `text`, to the end of a word, with an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: limit - 1]

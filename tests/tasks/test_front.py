@@ -75,7 +75,7 @@ def test_what_people_write_is_read() -> None:
     [
         ("# no front matter\n", "no front matter"),
         ("---\nname: a\n", "no front matter"),
-        ("---\nname: a\nname: b\n---\n", "line 3 says name again"),
+        ("---\nname: a\nname: b\n---\n", "line 3 repeats name"),
         ("---\nname: &a b\n---\n", "line 2 has an anchor or a tag"),
         ("---\nname: a\n\tb: c\n---\n", "line 3 is not valid YAML .found character"),
         ("---\n  name: a\nother: b\n---\n", "line 3 is not valid YAML"),

@@ -91,7 +91,7 @@ def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.Mon
     """It is not written again, and the names are those of files, for the model and for the person's command."""
     repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(edit_tool, "_seen_now", dies)
+        patched.setattr(edit_tool, "_note_written", dies)
         go(repo, EDIT)
     monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
     outcome, _, _ = go(repo, DONE, prompt="")
@@ -122,7 +122,7 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(snapshot, "_after", dies)
+        patched.setattr(snapshot._Watch, "after_command", dies)
         go(repo, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
     outcome, model, _ = go(
         repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
@@ -140,7 +140,7 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
 def test_a_command_that_ended_leaves_no_look(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     go(repo, "<run>echo two > f.txt</run>", DONE, confine=False)
-    assert not (run_dir(repo).changes / "look.json").exists()
+    assert not (run_dir(repo).changes / "snapshot.json").exists()
 
 
 def test_kept_twice(repo: GitRepo) -> None:

@@ -299,7 +299,7 @@ def test_killed_before_the_rest_was_applied(
 ) -> None:
     """The reply with the rest is there, and what it goes with is lost: it is not applied alone."""
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(edit_tool, "bind", dies)))
+        go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(edit_tool, "_bind", dies)))
     answers = [looking(files, FIRST + REST), DONE]
     outcome, model, _ = go(files, *answers, prompt=prompt)
     assert model.told.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
@@ -308,7 +308,7 @@ def test_killed_before_the_rest_was_applied(
 
 def test_killed_after_all_of_it_was_written(files: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(edit_tool, "_seen_now", dies)
+        patched.setattr(edit_tool, "_note_written", dies)
         go(files, FIRST + WRONG, looking(files, REST))
     outcome, model, _ = go(files, DONE, prompt="")
     assert "Applied: b.txt, with the kept part of it, before the run was interrupted." in model.told

@@ -20,7 +20,7 @@ from repoagent.llm.model import fence
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.secrets import mask
 from repoagent.tasks.markdown_files import (
-    Place,
+    MarkdownFolder,
     Value,
     WhyNot,
     cut,
@@ -38,7 +38,7 @@ Source = Literal["built-in", "user", "repository"]
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be used; None is no limit. `cost` is in US dollars, `seconds` on the clock, `turns` calls of a model."""
+    """Limits, None for none. `turns` are model calls, `cost` is in US dollars, `seconds` are wall time."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -48,8 +48,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class AgentType:
-    """A kind of agent. `tools`, `model` and `mode` are None where a child has what its parent has; the four tools of
-    the loop itself (think, message, finish, reject) every agent has."""
+    """`tools`, `model` and `mode` are None for those of the parent. Every agent has think,
+    message, finish and reject, the tools of the loop."""
 
     name: str
     description: str
@@ -62,8 +62,8 @@ class AgentType:
 
 
 BUILT_IN = {
-    kind.name: kind
-    for kind in (
+    type_.name: type_
+    for type_ in (
         AgentType(
             "explore",
             "answers a question; changes nothing",
@@ -96,7 +96,7 @@ N = TypeVar("N", int, float)
 
 @dataclass(frozen=True)
 class ChildOptions:
-    """What a child is started with. `model` is None for its parent's."""
+    """What a sub-agent is started with. `model` is None for its parent's."""
 
     tools: frozenset[str]
     mode: Mode
@@ -104,19 +104,19 @@ class ChildOptions:
     model: str | None = None
 
 
-def child_options(kind: AgentType, tools: Set[str], mode: Mode, left: Budget) -> ChildOptions:
-    """What a child of `kind` gets of a parent that has `tools`, works in `mode`, and may still use what is `left`."""
-    own = kind.tools
+def child_options(type_: AgentType, tools: Set[str], mode: Mode, left: Budget) -> ChildOptions:
+    """What a sub-agent gets of a parent with `tools`, `mode` and the budget `left`."""
+    own, limits = type_.tools, type_.limits
     return ChildOptions(
         frozenset(tools) if own is None else own & frozenset(tools),
-        narrower(mode, kind.mode),
+        narrower(mode, type_.mode),
         Budget(
-            _least(left.turns, kind.limits.turns),
-            _least(left.tokens, kind.limits.tokens),
-            _least(left.cost, kind.limits.cost),
-            _least(left.seconds, kind.limits.seconds),
+            _least(left.turns, limits.turns),
+            _least(left.tokens, limits.tokens),
+            _least(left.cost, limits.cost),
+            _least(left.seconds, limits.seconds),
         ),
-        kind.model,
+        type_.model,
     )
 
 
@@ -126,9 +126,9 @@ def narrower(one: Mode, other: Mode | None) -> Mode:
 
 
 def _least(left: N | None, limit: N | None) -> N | None:
-    """The lower of two limits; what is left is never less than nothing."""
-    given = [max(value, value * 0) for value in (left, limit) if value is not None]
-    return min(given) if given else None
+    """The lower of two limits, at least 0."""
+    values = [max(value, value * 0) for value in (left, limit) if value is not None]
+    return min(values) if values else None
 
 
 FOLDER = "agents"
@@ -139,55 +139,60 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 def find_agent_types(
     layout: Layout, user_folder: Path, warn: Warn, *, why_not: WhyNot | None = None
 ) -> dict[str, AgentType]:
-    """The kinds there are, by name: those that are built in, those of the person (`agents/*.md` in `user_folder`, the
-    one of `config.user_file`), those of the repository (`.repoagent/agents/*.md`).
+    """The agent types by name: built-in ones, the user's (`agents/*.md` in `user_folder`, the one of
+    `config.user_file`), the repository's (`.repoagent/agents/*.md`); of two with the same name the first.
 
-    Of two with one name the first counts. `warn` is told, a sentence for each that is left out, and for what of a
-    repository's does not count.
+    `warn` gets a sentence for each that is skipped, and for what a repository's may not have.
     """
     base = layout.root.parent
-    kinds = dict(BUILT_IN)
-    for place in (Place(user_folder / FOLDER), Place(layout.root / FOLDER, base, base, why_not)):
+    types = dict(BUILT_IN)
+    repository = MarkdownFolder(layout.root / FOLDER, base, base, why_not)
+    for folder in (MarkdownFolder(user_folder / FOLDER), repository):
         try:
-            names = [name for name in names_in(place, warn) if name.endswith(".md") and name != "README.md"]
+            names = [name for name in names_in(folder, warn) if name.endswith(".md") and name != "README.md"]
         except Refused as error:
-            warn(f"{place.shown(place.folder)} {error}; skipped its agents")
+            warn(f"{folder.shown(folder.path)} {error}; skipped its agents")
             continue
         for name in names:
-            path = place.folder / name
+            path = folder.path / name
+            shown = folder.shown(path)
             try:
-                kind, ignored = _read(place, path)
+                type_, ignored = _read(folder, path)
             except Refused as error:
-                warn(f"the agent {place.shown(path)} {error}; skipped it")
+                warn(f"the agent {shown} {error}; skipped it")
                 continue
-            if first := kinds.get(kind.name):
+            if first := types.get(type_.name):
                 whose = {"built-in": "the built-in one", "user": "yours"}.get(first.source, "the first")
-                warn(f"the agent {place.shown(path)} has the same name {kind.name} as {whose}; skipped it")
+                warn(f"the agent {shown} has the same name {type_.name} as {whose}; skipped it")
                 continue
             if ignored:
                 warn(
-                    f"the agent {place.shown(path)} comes with the repository and may not have "
-                    f"{', '.join(ignored)} (to allow it, copy the file to {user_folder / FOLDER})"
+                    f"the agent {shown} comes with the repository and may not have {', '.join(ignored)} (to allow it, "
+                    f"copy the file to {user_folder / FOLDER})"
                 )
-            kinds[kind.name] = kind
-    return kinds
+            types[type_.name] = type_
+    return types
 
 
-def _read(place: Place, path: Path) -> tuple[AgentType, list[str]]:
-    """The kind, and what of it does not count. Raises Refused, worded as the end of a sentence."""
-    text = read_text(place, path, LARGEST)
+def _read(folder: MarkdownFolder, path: Path) -> tuple[AgentType, list[str]]:
+    """The type, and what it may not have. Raises Refused, worded as the end of a sentence."""
+    text = read_text(folder, path, LARGEST)
     if text is None:
         raise Refused("is not there")
-    fields, body = front_matter(text)
-    fields = {key.replace("-", "_"): value for key, value in fields.items()}
-    name = _one(fields, "name") or path.stem
+    values, body = front_matter(text)
+    instructions = body.strip()
+    fields = {key.replace("-", "_"): value for key, value in values.items()}
+    name = _text(fields, "name") or path.stem
     if not _NAME.fullmatch(name):
         raise Refused(f"has the invalid name {name!r}; use lowercase letters, digits and dashes")
-    if not (description := _one(fields, "description")):
+    if not (description := _text(fields, "description")):
         raise Refused("has no description in its front matter")
-    if not body.strip():
+    if not instructions:
         raise Refused("has no instructions below its front matter")
-    mode = _mode(_one(fields, "mode"))
+    word = _text(fields, "mode")
+    mode = next((mode for mode in MODES if word == mode), None)
+    if word and mode is None:
+        raise Refused(f"has the invalid mode {word}; choose one of {', '.join(MODES)}")
     tools = _tools(fields.get("tools"))
     limits = Budget(
         turns=_whole(fields, "max_turns"),
@@ -195,37 +200,26 @@ def _read(place: Place, path: Path) -> tuple[AgentType, list[str]]:
         cost=_number(fields, "max_cost"),
         seconds=_number(fields, "max_time"),
     )
-    model = _one(fields, "model") or None
-    if place.own:
-        return AgentType(name, description, body.strip(), tools, model, limits, mode, "user"), []
+    model = _text(fields, "model") or None
+    if folder.own:
+        return AgentType(name, description, instructions, tools, model, limits, mode, "user"), []
     ignored = [f"the tool {tool}" for tool in sorted((tools or frozenset()) - EXPLORE)]
     ignored += ["a model of its own"] if model else []
     ignored += [f"the mode {mode}"] if mode not in (None, "read-only") else []
-    kept = EXPLORE if tools is None else tools & EXPLORE
-    kind = AgentType(
-        name, description, body.strip(), kept, None, limits, narrower("read-only", mode), "repository"
-    )
-    return kind, ignored
+    tools = EXPLORE if tools is None else tools & EXPLORE
+    mode = narrower("read-only", mode)
+    return AgentType(name, description, instructions, tools, None, limits, mode, "repository"), ignored
 
 
-def _one(fields: dict[str, Value], key: str) -> str:
+def _text(fields: dict[str, Value], key: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise Refused(f"has a {key} that is not text")
     return one_line(value)
 
 
-def _mode(said: str) -> Mode | None:
-    if not said:
-        return None
-    for mode in MODES:
-        if said == mode:
-            return mode
-    raise Refused(f"has the invalid mode {said}; choose one of {', '.join(MODES)}")
-
-
 def _tools(value: Value | None) -> frozenset[str] | None:
-    """A list, or words with commas or blanks between them. None for what is not said: all."""
+    """A list, or words with commas or spaces between them; None for all."""
     if value is None:
         return None
     names = re.split(r"[\s,]+", value) if isinstance(value, str) else value
@@ -235,26 +229,26 @@ def _tools(value: Value | None) -> frozenset[str] | None:
 
 
 def _number(fields: dict[str, Value], key: str) -> float | None:
-    said = _one(fields, key)
-    if not said:
+    text = _text(fields, key)
+    if not text:
         return None
     try:
-        value = float(said)
+        number = float(text)
     except ValueError:
-        value = -1.0
-    if not (value >= 0 and math.isfinite(value)):
-        raise Refused(f"has the {key} {said!r}, which is not a number")
-    return value
+        number = -1.0
+    if not (number >= 0 and math.isfinite(number)):
+        raise Refused(f"has the {key} {text!r}, which is not a number")
+    return number
 
 
 def _whole(fields: dict[str, Value], key: str) -> int | None:
-    said = _one(fields, key)
-    if said and not re.fullmatch(r"[0-9]{1,15}", said):
-        raise Refused(f"has the {key} {said!r}, which is not a whole number")
-    return int(said) if said else None
+    text = _text(fields, key)
+    if text and not re.fullmatch(r"[0-9]{1,15}", text):
+        raise Refused(f"has the {key} {text!r}, which is not a whole number")
+    return int(text) if text else None
 
 
-MOST = 30  # kinds in a prompt
+MOST = 30  # types in a prompt
 LONGEST = 200  # characters of a description there
 
 _LEAD = "Kinds of sub-agents:"
@@ -265,25 +259,24 @@ _ROLE = (
 )
 
 
-def agent_types_block(kinds: Mapping[str, AgentType]) -> str:
-    """The lines for a prompt; the repository's are in a fence of their own."""
-    ours = [_line(kind) for kind in kinds.values() if kind.source != "repository"][:MOST]
-    theirs = [_line(kind) for kind in kinds.values() if kind.source == "repository"][: MOST - len(ours)]
+def agent_types_block(types: Mapping[str, AgentType]) -> str:
+    """The lines for a prompt; the repository's are in their own fence."""
+    ours = [_line(type_) for type_ in types.values() if type_.source != "repository"][:MOST]
+    theirs = [_line(type_) for type_ in types.values() if type_.source == "repository"][: MOST - len(ours)]
     parts = [_LEAD, *ours] if ours else []
     if theirs:
         parts += [_THEIRS, fence("\n".join(theirs), "agents")]
-    if left := len(kinds) - len(ours) - len(theirs):
+    if left := len(types) - len(ours) - len(theirs):
         parts.append(f"{left} more {'is' if left == 1 else 'are'} not shown here.")
     return mask("\n".join(parts) + "\n") if parts else ""
 
 
-def instructions_text(kind: AgentType) -> str:
-    """What a child of this kind is told to be, for the head of its prompt: a person's words as they are, a
-    repository's as data."""
-    if kind.source != "repository":
-        return kind.instructions
-    return f"{_ROLE}\n{fence(mask(kind.instructions), 'agent')}"
+def instructions_text(type_: AgentType) -> str:
+    """The role for the prompt: a user's words as they are, a repository's as data."""
+    if type_.source != "repository":
+        return type_.instructions
+    return f"{_ROLE}\n{fence(mask(type_.instructions), 'agent')}"
 
 
-def _line(kind: AgentType) -> str:
-    return f"- {kind.name}: {cut(kind.description, LONGEST)}"
+def _line(type_: AgentType) -> str:
+    return f"- {type_.name}: {cut(type_.description, LONGEST)}"

@@ -36,7 +36,7 @@ def test_where_a_command_of_a_child_would_run_is_asked_too() -> None:
         seen.append(asked)
         raise KeyboardInterrupt
 
-    child = process.Child("c", "edit", None)  # type: ignore[arg-type]
+    child = process.Subagent("c", "edit", None)  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         child._answer({"of": "command", "what": "make", "cwd": "vendor/evil"}, approve)  # type: ignore[arg-type]
     assert seen[0].cwd == "vendor/evil"  # type: ignore[attr-defined]

@@ -246,7 +246,7 @@ def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
 def test_what_is_held_in_memory_has_an_end(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detect, "IN_ALL", 2_500)
+    monkeypatch.setattr(detect, "TOTAL", 2_500)
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
     before = watch(change_set.worktree, change_set, lambda text: None)
     after = before()
