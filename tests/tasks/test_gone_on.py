@@ -296,7 +296,7 @@ def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long:
         write_spec(place, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
         append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
         with live_run(place, Record("where?", kind="explore", parent=NAME)) as live:
-            live.turn(turns=2, doing="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
+            live.turn(turns=2, activity="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
             live.ended(state, answer)
     used = record(repo)["tokens"]
     outcome, model, _ = go(repo, DONE, prompt="")
