@@ -413,14 +413,8 @@ def split_of(
     """
     from repoagent.git.worktree import layout
     from repoagent.split.create import create
-    from repoagent.split.folder import (
-        SourceText,
-        SplitOptions,
-        check_options,
-        check_text,
-        default_folder,
-        new_index,
-    )
+    from repoagent.split.folder import SplitOptions, check_options, check_text, default_folder, new_index
+    from repoagent.split.source import SourceText
     from repoagent.storage.folders import open_folder
     from repoagent.storage.layout import ensure
 

@@ -24,7 +24,6 @@ from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.history.graph import shown
 from repoagent.patch.render import differing
-from repoagent.split.folder import missing_source_message, wide_encoding, worktree_of
 from repoagent.split.folder_index import Index, display_path, lock_split, quoted_path, read_index
 from repoagent.split.folder_writer import finish
 from repoagent.split.join import (
@@ -40,6 +39,7 @@ from repoagent.split.join import (
     read_segment_edits,
 )
 from repoagent.split.refresh import refresh
+from repoagent.split.source import missing_source_message, wide_encoding, worktree_of
 from repoagent.storage.atomic import write_whole
 from repoagent.syntax.outline.symbol import Symbol
 from repoagent.syntax.regressions import parses_worse

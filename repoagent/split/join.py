@@ -21,7 +21,6 @@ from repoagent.git.files import REGULAR, FileChange
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff, differing
-from repoagent.split.folder import current_source
 from repoagent.split.folder_index import (
     BASE,
     LOCK,
@@ -38,6 +37,7 @@ from repoagent.split.folder_index import (
     segment_bytes,
 )
 from repoagent.split.normalize import line_endings, normalize_segment, source_facts, with_ending
+from repoagent.split.source import current_source
 
 _LISTED_FILES = 3  # in a sentence
 _LISTED_CONFLICTS = 4

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.split.create import hashes, names, with_held
 from repoagent.split.folder import (
     PLAIN,
     OptionChanges,
-    SourceText,
     SplitOptions,
-    SplitPlan,
     check_options,
     check_text,
-    current_source,
     cut_text,
     fill_names,
     indexed,
     language,
-    source_of,
+    new_index,
+    plan_split,
     suffix_of,
 )
 from repoagent.split.folder_index import (
@@ -37,7 +35,9 @@ from repoagent.split.folder_index import (
     segment_base,
 )
 from repoagent.split.folder_writer import finish, put
-from repoagent.split.relocate import OffsetMap, Relocation, cuts_of, relocate
+from repoagent.split.pack import Segment
+from repoagent.split.relocate import Relocation, relocate
+from repoagent.split.source import SourceText, current_source
 from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
 
 SAME = OptionChanges()
@@ -100,29 +100,29 @@ def _language(index: Index, base: bytes, text: SourceText) -> str | None:
 def _refresh(
     index: Index, base: bytes, text: SourceText, options: SplitOptions, joined: Mapping[str, str]
 ) -> RefreshResult:
-    mine = edited_segments(index, missing_ok=True)
-    files = {segment.file: file_bytes(index, segment) or b"" for segment in mine}
-    mine = [segment for segment in mine if digest(files[segment.file]) != joined.get(segment.file)]
-    files = {segment.file: files[segment.file] for segment in mine}
-    bases = {s.file: segment_base(index, s) if s.based_on else base[s.start : s.end] for s in mine}
-    merged: tuple[IndexedSegment, ...] = ()
+    files: dict[str, bytes] = {}
+    bases: dict[str, bytes] = {}
+    for segment in edited_segments(index, missing_ok=True):
+        data = file_bytes(index, segment) or b""
+        if digest(data) != joined.get(segment.file):
+            files[segment.file] = data
+            bases[segment.file] = segment_base(index, segment)
+    merged: frozenset[str] = frozenset()
     same = (index.target, index.natural, index.language)
     if text.data == base and (options.target, options.natural, language(text, options)) == same:
-        segments = tuple(
-            s if s.file in files else replace(s, based_on="")
-            for s in index.segments
-            if s.file in files or s.start < s.end
-        )
+        segments = [
+            segment if segment.file in files else replace(segment, based_on="")
+            for segment in index.segments
+            if segment.file in files or segment.start < segment.end
+        ]
     else:
-        places = relocate(index, base, files, bases, text.data)
-        segments = _segments(index, base, text, options, places)
-        merged = places.merged
-    held = set(files) - {segment.file for segment in merged}
-    segments = tuple(_based(s, bases[s.file]) if s.file in held else s for s in segments)
-    new = Index(
-        index.folder, source_of(text), language(text, options), options.target, options.natural, segments
-    )
-    plan = _plan(new, text.data, hashes(index), {name: bases[name] for name in held})
+        relocation = relocate(index, base, files, text.data)
+        segments = _segments(index, text, options, relocation)
+        merged = relocation.merged
+    held = {file: bases[file] for file in files if file not in merged}
+    segments = [_with_base(segment, held.get(segment.file)) for segment in segments]
+    new = new_index(text, options, index.folder, segments)
+    plan = plan_split(new, text.data, index, held)
     if new != index or plan.replaces or plan.removed:
         put(plan, index)
     known = {segment.file for segment in index.segments}
@@ -133,37 +133,62 @@ def _refresh(
         tuple(plan.removed),
         tuple(segment.file for segment in segments if segment.file in held),
         tuple(segment.file for segment in segments if segment.based_on),
-        tuple(segment.file for segment in merged),
+        tuple(segment.file for segment in index.segments if segment.file in merged),
     )
+
+
+def _with_base(segment: IndexedSegment, base: bytes | None) -> IndexedSegment:
+    """An edited segment with the hash of the text that it is based on, if that is not its part of the source."""
+    based_on = "" if base is None else digest(base)
+    return segment if based_on in ("", segment.sha256) else replace(segment, based_on=based_on)
 
 
 def _segments(
-    index: Index, base: bytes, text: SourceText, options: SplitOptions, places: Relocation
-) -> tuple[IndexedSegment, ...]:
-    kept = [cut for cut in places.cuts if 0 < cut < len(text.data)]
-    pieces = with_held(cut_text(text, options, kept), places.held, text.data, options.target)
-    held = {one.segment.file for one in places.held}
-    free = [segment for segment in index.segments if segment.file not in held]
-    known = names(free, OffsetMap(base, text.data, cuts_of(index)), pieces)
-    filled = fill_names(known, suffix_of(index.segments[0].file if index.segments else text.path))
-    return tuple(indexed(piece, name, text.data) for (piece, _), name in zip(pieces, filled, strict=True))
+    index: Index, text: SourceText, options: SplitOptions, relocation: Relocation
+) -> list[IndexedSegment]:
+    """The segments of the new text. Each edited file has a segment of its own; other files stay with the segment that
+    begins where theirs began."""
+    data, held = text.data, relocation.held
+    inside = {cut for start, end in held.values() for cut in relocation.cuts if start < cut < end}
+    kept = {*relocation.cuts, *(edge for span in held.values() for edge in span)} - inside
+    parts = cut_text(text, options, sorted(cut for cut in kept if 0 < cut < len(data)))
+    edges = {
+        0,
+        len(data),
+        *(part.start for part in parts),
+        *(edge for span in held.values() for edge in span),
+    }
+    outer = sorted(edge for edge in edges if not any(start < edge < end for start, end in held.values()))
+    pieces: list[tuple[int, int, str | None]] = [
+        *((start, end, file) for file, (start, end) in held.items()),
+        *((start, end, None) for start, end in pairwise(outer) if (start, end) not in held.values()),
+    ]
+    pieces.sort(key=lambda piece: piece[:2])
+    names = [file for _, _, file in pieces]
+    free = {start: number for number, (start, _, file) in enumerate(pieces) if file is None}
+    for file, candidates in relocation.starts.items():
+        if (start := next((start for start in candidates if start in free), None)) is not None:
+            names[free.pop(start)] = file
+    files = fill_names(names, suffix_of(index.segments[0].file if index.segments else text.path))
+    whole = {(part.start, part.end): part for part in parts}
+    segments = [
+        whole.get((start, end)) or _part(start, end, data, options.target, parts) for start, end, _ in pieces
+    ]
+    return [indexed(segment, file, data) for segment, file in zip(segments, files, strict=True)]
 
 
-def _based(segment: IndexedSegment, base: bytes) -> IndexedSegment:
-    found = digest(base)
-    return segment if found == segment.sha256 else replace(segment, based_on=found)
-
-
-def _plan(new: Index, base: bytes, present: Mapping[str, str], held: Mapping[str, bytes]) -> SplitPlan:
-    files = {segment.file: segment.sha256 for segment in new.segments}
-    return SplitPlan(
-        new,
-        base,
-        {
-            name: present.get(name, "")
-            for name, wanted in files.items()
-            if name not in held and present.get(name) != wanted
-        },
-        {name: found for name, found in present.items() if name not in files},
-        {segment.file: held[segment.file] for segment in new.segments if segment.based_on},
+def _part(start: int, end: int, data: bytes, target: int, parts: Sequence[Segment]) -> Segment:
+    """A segment other than those that the splitter made, `parts`."""
+    first = data.count(b"\n", 0, start) + 1
+    breaks = data.count(b"\n", start, end)
+    at_line_start = start == 0 or data.endswith(b"\n", 0, start)
+    part = Segment(
+        start,
+        end,
+        first,
+        first + breaks - (start == end or data.endswith(b"\n", 0, end)),
+        "kept" if start else "start",
+        oversize=end - start > target,
+        inside_line=not at_line_start,
     )
+    return replace(part, outline=parts[0].outline) if parts else part

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.folder import SourceText, source_of
 from repoagent.split.folder_index import Index, IndexedSegment, digest
 from repoagent.split.join import ConflictLines, MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
+from repoagent.split.source import SourceText, source_of
 
 
 def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = False) -> bytes | None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.split.folder import OptionChanges, SourceText, SplitOptions
+    from repoagent.split.folder import OptionChanges, SplitOptions
     from repoagent.split.folder_index import Index, IndexedSegment
     from repoagent.split.refresh import RefreshResult
+    from repoagent.split.source import SourceText
 
 EXAMPLES = """\b
 Examples:
@@ -144,7 +145,7 @@ def _refresh(
 
 
 def _text(file: str, cwd: Path) -> SourceText:
-    from repoagent.split.folder import SourceText, find_text, find_worktree
+    from repoagent.split.source import SourceText, find_text, find_worktree
 
     if file != "-":
         return find_text(file, cwd)

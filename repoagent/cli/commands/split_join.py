@@ -76,8 +76,8 @@ def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exi
     from repoagent.cli.ui.progress import Working
     from repoagent.edit.join import join
     from repoagent.git.worktree import layout
-    from repoagent.split.folder import worktree_of
     from repoagent.split.folder_index import read_index
+    from repoagent.split.source import worktree_of
 
     if options.dry_run and options.no_commit:
         raise UsageError("--dry-run and --no-commit cannot be combined")

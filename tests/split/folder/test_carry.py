@@ -8,7 +8,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.relocate import OffsetMap, changes, relocate_cuts
+from repoagent.split.relocate import OffsetMap, changes
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\n", b"c\r", b"d;", b"e" * 50]), max_size=30).map(
     b"".join
@@ -35,23 +35,24 @@ def test_the_changes_make_the_new_text_of_the_old(
         assert applied(old, new, frozenset(cuts)) == new
 
 
-def test_what_was_put_in_at_a_cut_is_said_to_stand_there() -> None:
+def test_an_insertion_at_a_cut_begins_there() -> None:
     one, two, new = b"def a():\n    pass\n\n\n", b"def b():\n    pass\n\n\n", b"def n():\n    go()\n\n\n"
-    carried = OffsetMap(one + two, one + new + two, {len(one)})
-    assert carried.spots(len(one)) == (len(one), len(one + new))
-    assert relocate_cuts(one + new + two, one + two, [0, len(one), len(one + new)], 99) == [
-        0,
-        len(one),
-        len(one),
+    moved = OffsetMap(one + two, one + new + two, {len(one)})
+    assert moved.spots(len(one)) == moved.edges(len(one)) == (len(one), len(one + new))
+    moved = OffsetMap(one + new + two, one + two, {len(one), len(one + new)})
+    assert [moved.edges(cut) for cut in (0, len(one), len(one + new))] == [
+        (0, 0),
+        *[(len(one), len(one))] * 2,
     ]
 
 
-def test_cuts_inside_of_what_was_replaced_are_dropped() -> None:
+def test_an_offset_inside_a_replaced_range_is_crossed_and_its_edges_are_not() -> None:
     old = b"".join(b"line %d\n" % n for n in range(100))
-    cut = old.index(b"line 50")
-    assert relocate_cuts(old, old.replace(b"line 10\n", b"new\nnew\n"), [0, cut], 99) == [0, cut]
-    gone = old[: old.index(b"line 40")] + b"other\n" + old[old.index(b"line 60") :]
-    assert relocate_cuts(old, gone, [0, cut], 99) == [0]
+    start, cut, end = (old.index(b"line %d" % n) for n in (40, 50, 60))
+    moved = OffsetMap(old, old[:start] + b"other\n" + old[end:], {start, cut, end})
+    assert [moved.crosses(offset) for offset in (start, cut, end)] == [False, True, False]
+    assert moved.edges(start) == (start, start) and moved.edges(end) == (start + 6, start + 6)
+    assert OffsetMap(old, old.replace(b"line 10\n", b"new\nnew\n"), {cut}).edges(cut) == (cut, cut)
 
 
 def test_a_hundred_thousand_lines_take_no_time() -> None:

@@ -14,18 +14,10 @@ from repoagent.api.results import split_of
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.split.create import create
-from repoagent.split.folder import (
-    SourceText,
-    SplitOptions,
-    check_text,
-    default_folder,
-    facts_of,
-    fill_names,
-    find_text,
-    new_index,
-)
+from repoagent.split.folder import SplitOptions, check_text, default_folder, fill_names, new_index
 from repoagent.split.folder_index import VERSION, parse_index, read_index
 from repoagent.split.refresh import refresh
+from repoagent.split.source import SourceText, find_text, source_of
 from repoagent.storage.jsonl import dumps
 from tests.conftest import GitRepo
 
@@ -186,7 +178,8 @@ def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
     ],
 )
 def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
-    assert tuple(facts_of(data)) == facts
+    source = source_of(SourceText("a.py", data))
+    assert (source.encoding, source.bom, source.line_ending, source.final_newline) == facts
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])

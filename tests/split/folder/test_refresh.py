@@ -17,7 +17,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import exchange
 from repoagent.split import folder_writer
 from repoagent.split.create import create
-from repoagent.split.folder import OptionChanges, SourceText, SplitOptions
+from repoagent.split.folder import OptionChanges, SplitOptions
 from repoagent.split.folder_index import (
     Index,
     base_bytes,
@@ -27,6 +27,7 @@ from repoagent.split.folder_index import (
     segment_bytes,
 )
 from repoagent.split.refresh import RefreshResult, refresh
+from repoagent.split.source import SourceText
 
 
 def function(name: str, lines: int = 8) -> bytes:
@@ -152,6 +153,13 @@ def test_an_edited_segment_whose_source_is_gone_stays(split: Index) -> None:
     assert one.start == one.end and segment_base(done.index, one) == function("d")
     assert again(split, b"").edited == ("004.py",)
     assert (split.folder / "004.py").read_bytes() == b"mine\n"
+
+
+def test_two_edited_neighbors_whose_sources_are_gone_both_stay(split: Index) -> None:
+    (split.folder / "004.py").write_bytes(b"mine\n")
+    (split.folder / "005.py").write_bytes(b"mine too\n")
+    done = again(split, SOURCE.replace(function("d") + function("e"), b""))
+    assert done.to_merge == done.edited == ("004.py", "005.py")
 
 
 def test_a_segment_that_is_as_it_was_again_and_whose_source_is_gone_goes(split: Index) -> None:

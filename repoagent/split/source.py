@@ -1,0 +1,173 @@
+"""The text to split: a file of a work tree, a file outside of any, or standard input."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused, UsageError
+from repoagent.git.files import LARGEST, blob_hash, read_source
+from repoagent.git.process import git
+from repoagent.git.similar_paths import no_such_file
+from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
+from repoagent.split.folder_index import Index, IndexedSource, digest, display_path, quoted_path
+from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """The text to split; `path` as in `IndexedSource`. `worktree` is None outside of a repository."""
+
+    path: str
+    data: bytes
+    worktree: WorkTree | None = None
+
+    @property
+    def blob(self) -> str:
+        return blob_hash(self.data, self.worktree.object_format if self.worktree else "sha1")
+
+
+def find_worktree(cwd: Path) -> WorkTree | None:
+    """The work tree of `cwd`; None outside of one. Raises UsageError if git refuses the repository."""
+    try:
+        return open_worktree(cwd)
+    except NoWorkTree:
+        return None
+
+
+def find_text(name: str, cwd: Path) -> SourceText:
+    """Read the file `name`, relative to `cwd`.
+
+    In a work tree it must be a file of it, see `read_source`; outside of any, symbolic links are followed. Raises
+    UsageError if it is missing or a folder, Refused if it cannot or must not be read.
+    """
+    full = cwd / name
+    folder = Path(os.path.realpath(full.parent))
+    worktree = find_worktree(cwd)
+    if worktree is None or not folder.is_relative_to(worktree.top):
+        worktree = find_worktree(folder) if folder.is_dir() else None
+    if worktree is None or not folder.is_relative_to(worktree.top):  # with GIT_DIR set, it may be another
+        real = Path(os.path.realpath(full))
+        return SourceText(str(real), _read_anywhere(real, name))
+    path = relative(worktree, name, cwd)
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise no_such_file(path, worktree.top)
+    return SourceText(path, source.data, worktree)
+
+
+def current_source(index: Index, cwd: Path) -> SourceText:
+    """The current text of the source of a split. Raises UsageError if it was standard input, or is missing (and says
+    where it may be)."""
+    path = index.source.path
+    if not path:
+        raise UsageError(
+            f"{display_path(index.folder, cwd)} was split from standard input; pass the new text as `-`"
+        )
+    if path.startswith("/"):
+        return SourceText(path, _read_anywhere(Path(path), path))
+    worktree = worktree_of(index, cwd)
+    if worktree is None:
+        raise UsageError(
+            f"{path}, the source of {display_path(index.folder, cwd)}, is in a repository; run the command there"
+        )
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise UsageError(missing_source_message(worktree, index, cwd))
+    return SourceText(path, source.data, worktree)
+
+
+def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
+    """What to do if the source no longer exists, as a sentence."""
+    path = index.source.path
+    at = quoted_path(index.folder, cwd)
+    for entry in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
+        fields, _, name = entry.partition(b"\t")
+        if index.source.blob.encode() in fields.split(b" "):
+            copy = worktree.top / os.fsdecode(name)
+            return (
+                f"{path} no longer exists, but {os.fsdecode(name)} has the same text; if it was renamed, run "
+                f"`repoagent split {quoted_path(copy, cwd)} --refresh {at}`"
+            )
+    return (
+        f"{path} no longer exists; restore it (`git restore`), or if it was renamed, run "
+        f"`repoagent split NAME --refresh {at}` with its new name"
+    )
+
+
+def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
+    """The work tree that the path of the source is relative to: that of `cwd` if the split is in its `.repoagent`, else
+    that of the split (which may be a submodule), else that of `cwd`."""
+    current = find_worktree(cwd)
+    if current and index.folder.is_relative_to(layout(current).root):
+        return current
+    return find_worktree(index.folder) or current
+
+
+def _read_anywhere(path: Path, name: str) -> bytes:
+    """The bytes of a file that is not in a repository."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        raise no_such_file(path, Path.cwd()) from None
+    except OSError as error:
+        raise Refused(f"cannot read {name}: {error.strerror}") from error
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise UsageError(f"{name} is a folder; name a file in it")
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(f"{name} is a special file; pass its text on standard input, with `-`")
+        if status.st_size > LARGEST:
+            raise Refused(
+                f"{name} is too large to split: it has {status.st_size:,} bytes, the limit is {LARGEST:,}"
+            )
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+_SAMPLE = 8000  # bytes; as many as git reads to tell text from binary
+
+
+def source_of(text: SourceText) -> IndexedSource:
+    """The facts of a text that an index stores."""
+    data = text.data
+    crlf = data.count(b"\r\n")
+    counts = {"lf": data.count(b"\n") - crlf, "crlf": crlf, "cr": data.count(b"\r") - crlf}
+    used = [name for name, count in counts.items() if count]
+    ending = "none" if not used else used[0] if len(used) == 1 else "mixed"
+    bom = data.startswith(UTF8_MARK)
+    final_newline = data.endswith((b"\n", b"\r"))
+    return IndexedSource(
+        text.path, text.blob, digest(data), len(data), _encoding(data), bom, ending, final_newline
+    )
+
+
+def _encoding(data: bytes) -> str:
+    if is_binary(data):
+        return "binary"
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "utf-8" if data.startswith(UTF8_MARK) else "unknown-8bit"
+    return "utf-8"
+
+
+def is_binary(data: bytes) -> bool:
+    return b"\0" in data[:_SAMPLE] and not data.startswith(UTF8_MARK)
+
+
+def wide_encoding(data: bytes) -> str:
+    """ "UTF-16" or "UTF-32" for a text with their byte-order mark or their pattern of NUL bytes; else ""."""
+    for mark, name in WIDE_MARKS.items():
+        if data.startswith(mark):
+            return name
+    sample = data[: _SAMPLE - _SAMPLE % 4]
+    nuls = [sample[n::4].count(0) * 4 / max(len(sample), 1) for n in range(4)]
+    if min(nuls[0] + nuls[2], nuls[1] + nuls[3]) < 0.02 and sum(nuls) >= 1.4:
+        return "UTF-16"
+    return "UTF-32" if min(nuls[0], nuls[3]) < 0.05 and sum(nuls) > 2.5 else ""
