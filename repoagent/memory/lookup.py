@@ -20,8 +20,7 @@ from repoagent.memory.edit_records import EditRecord, group_turns, read_edits
 from repoagent.memory.editing import ArchivedParts, archived_parts
 from repoagent.memory.identity.hints import EARLIER, FEW, PATH, IdentityIndex, cache_file, folders, open_index
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.relink import Step, last_step, steps
-from repoagent.memory.identity.store import copy_of, recognize, resolve
+from repoagent.memory.identity.store import Step, copy_of, last_step, recognize, resolve, steps
 from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
 from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn

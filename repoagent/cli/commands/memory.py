@@ -459,7 +459,7 @@ another text, older notes are marked as being about an older text."""
 @pass_session
 def relink_command(session: Session, /, file: str, **options: Any) -> int:
     """Attach a memory to FILE, or undo that. Without options, list the relinks of FILE."""
-    from repoagent.memory.identity.relink import is_swapped, last_step
+    from repoagent.memory.identity.store import is_swapped, last_step
 
     if options["undo"] and (options["source"] or options["swap"]):
         raise UsageError("--undo cannot be combined with --from or --swap")
@@ -484,7 +484,7 @@ def relink_command(session: Session, /, file: str, **options: Any) -> int:
 
 
 def _relink(repo: Repository, memory: Memory, path: str, options: dict[str, Any], *, swap: bool) -> int:
-    from repoagent.memory.identity.relink import relink
+    from repoagent.memory.identity.store import relink
 
     before = memory.identity.path_in(str(repo.worktree.top))
     dry_run = options["dry_run"]
@@ -507,7 +507,7 @@ def _relink(repo: Repository, memory: Memory, path: str, options: dict[str, Any]
 
 def _list_relinks(repo: Repository, path: str, memory: Memory, *, as_json: bool) -> int:
     """List the relinks of the memory, and mark the one that --undo would undo."""
-    from repoagent.memory.identity.relink import last_step, steps
+    from repoagent.memory.identity.store import last_step, steps
 
     relinks, last = steps(memory.identity), last_step(memory.identity, repo.worktree)
     if as_json:

@@ -25,8 +25,7 @@ from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageEr
 
 if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.memory.archive.export import Exported
-    from repoagent.memory.archive.format import Archive
+    from repoagent.memory.archive.format import Archive, Exported
     from repoagent.memory.archive.gc import ForgottenCounts, GcResult
     from repoagent.memory.archive.import_archive import Arrival
     from repoagent.memory.compaction import Ask, CompactionResult
@@ -60,8 +59,7 @@ def export_command(
     as_json: bool,
 ) -> int:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
-    from repoagent.memory.archive.export import export
-    from repoagent.memory.archive.format import NAME
+    from repoagent.memory.archive.format import NAME, export
     from repoagent.storage.atomic import write_whole
 
     repo = open_repository(session)

@@ -21,16 +21,18 @@ from typing import Literal
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.archive.export import ARCHIVE, move, scratch
 from repoagent.memory.archive.format import (
+    ARCHIVE,
     ArchivedMemory,
     contents,
     dumps,
     fits,
     listing,
     lock_memory,
+    move,
     of_parcels,
     read_archive,
+    scratch,
     turns_of,
 )
 from repoagent.memory.archive.orphans import Orphans, forget_run, old_runs

@@ -23,14 +23,15 @@ from repoagent.git.files import blob_hash, read_source
 from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import dumps, loads
-from repoagent.memory.archive.export import move, scratch
 from repoagent.memory.archive.format import (
     ARCHIVED_NOTES,
     EDITS,
     NOTES,
     Archive,
     ArchivedMemory,
+    move,
     record_of,
+    scratch,
     turns_of,
 )
 from repoagent.memory.edit_records import group_turns

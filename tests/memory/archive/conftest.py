@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory.archive.export import export
-from repoagent.memory.archive.format import read_archive, turns_of
+from repoagent.memory.archive.format import export, read_archive, turns_of
 from repoagent.memory.archive.import_archive import Arrival, import_memories
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory

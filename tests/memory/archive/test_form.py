@@ -14,8 +14,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.archive import format
-from repoagent.memory.archive.export import export
-from repoagent.memory.archive.format import KIND, dumps, of_parcels, read_archive
+from repoagent.memory.archive.format import KIND, dumps, export, of_parcels, read_archive
 from repoagent.memory.edit_records import append_edit
 from repoagent.storage import jsonl
 from repoagent.storage.jsonl import NewerFormat

@@ -8,8 +8,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import Memory, identity_file
-from repoagent.memory.identity.relink import relink
-from repoagent.memory.identity.store import copy_of, memories
+from repoagent.memory.identity.store import copy_of, memories, relink
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
 
