@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, find_layout, json_option, pass_session
-from repoagent.cli.ui.sanitize import clean, one_line, paint
-from repoagent.cli.ui.table import Column, table
+from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
+from repoagent.cli.ui.page import Page, plural
+from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.table import Column
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, NothingDone, UsageError
 from repoagent.reports.activity import landed, refusals, total, unapplied
@@ -35,17 +35,20 @@ COLUMNS = (
 )
 
 
-def render(activity: Activity, limit: int, terminal: Terminal) -> str:
-    shown = list(reversed(activity.events))[:limit]
+def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
+    """The newest events as a table, the totals, and why edits were not applied."""
+
+    newest = list(reversed(activity.events))[:limit]
     rows = [
         ((f"{event.time:%Y-%m-%d %H:%M}",), (ended(event), _style(event)), (_what(event),), (_cost(event),))
-        for event in shown
+        for event in newest
     ]
-    room = terminal.width if terminal.shows else None
-    lines = list(table(COLUMNS, rows, room, color=terminal.color)) if rows else []
-    more = len(activity.events) - len(shown)
-    if more:
-        lines.append(_dim(f"and {more:,} older; show more with --limit", terminal))
+    if rows:
+        yield from page.table(COLUMNS, rows)
+    if older := len(activity.events) - len(newest):
+        yield page.paint(f"and {older:,} older; show more with --limit", "dim")
+    if rows:
+        yield ""
     whole = total(activity)
     counts = [
         f"{whole.applied:,} applied",
@@ -53,32 +56,22 @@ def render(activity: Activity, limit: int, terminal: Terminal) -> str:
         f"{whole.undone:,} undone",
         f"{whole.reviews:,} reviewed",
     ]
-    failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
-    of_runs = f"{whole.runs:,} run{'s' * (whole.runs > 1)}{f' ({failed:,} failed)' if failed else ''}"
-    counts += [of_runs] if whole.runs else []
-    lines += [*([""] if lines else []), *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
-    if why := refusals(activity):
-        said = ", ".join(f"{one_line(reason)} {count}" for reason, count in why[:6])
-        lines += [_dim(line, terminal) for line in _fold(f"not applied: {said}", terminal)]
-    return "\n".join(lines) + "\n"
+    if whole.runs:
+        failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
+        counts.append(f"{plural(whole.runs, 'run')}{f' ({failed:,} failed)' if failed else ''}")
+    yield from page.wrap(f"{', '.join(counts)}; {_spent(whole)}")
+    if reasons := refusals(activity):
+        text = ", ".join(f"{one_line(reason)} {count}" for reason, count in reasons[:6])
+        yield from page.wrap(f"not applied: {text}", "", "", "dim")
 
 
 def _spent(whole: Sum) -> str:
     """What models used: "2 calls, 812 tokens, $0.0123 and 1 of unknown price"."""
-    calls = f"{whole.calls:,} call{'' if whole.calls == 1 else 's'}"
+    calls = plural(whole.calls, "call")
     if whole.unpriced == whole.calls:
         return f"{calls}, {whole.tokens:,} tokens, price unknown" if whole.calls else "no model calls"
     beyond = f" and {whole.unpriced:,} of unknown price" if whole.unpriced else ""
     return f"{calls}, {whole.tokens:,} tokens, ${whole.cost:.4f}{beyond}"
-
-
-def _fold(text: str, terminal: Terminal) -> list[str]:
-    """`text` on lines that fit the terminal; on one line for a file or a pipe."""
-    if not terminal.shows:
-        return [text]
-    from textwrap import wrap
-
-    return wrap(text, max(terminal.width, 20), break_on_hyphens=False)
 
 
 def _what(event: Event) -> str:
@@ -99,11 +92,6 @@ def _style(event: Event) -> str:
     return "blue" if event.kind == "undo" else "cyan"
 
 
-def _dim(text: str, terminal: Terminal) -> str:
-    return paint(text, "dim") if terminal.color else text
-
-
-COST_VERSION = 1
 _AGO = re.compile(r"([0-9]{1,4})d")
 BY: dict[str, Callable[[SpendEntry], Iterable[str]]] = {
     "day": lambda spent: [spent.time[:10]],
@@ -155,8 +143,7 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
     limit = settings.number_or_none("max_cost_per_day")
     if as_json:
         rows = [{by: name, **_as_object(total)} for name, total in sums.items()]
-        content = {"version": COST_VERSION, "folder": str(folder), "max_cost_per_day": limit, "rows": rows}
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        write_json(terminal, {"folder": str(folder), "max_cost_per_day": limit, "rows": rows})
         return
     if not sums:
         raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} in {folder}")
@@ -166,8 +153,8 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
     numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     heads = (Column(by, cut="middle", least=12), *numbers)
     cells = [[(cell,) for cell in row] for row in texts]
-    for line in table(heads, cells, terminal.width if terminal.shows else None, color=terminal.color):
-        terminal.styled(f"{line}\n")
+    page = Page.of(terminal)
+    page.write(page.table(heads, cells), terminal)
     if any(total.unpriced for total in sums.values()):
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if any(total.estimated for total in sums.values()):
@@ -232,10 +219,9 @@ def _as_object(total: _Sum) -> dict[str, object]:
     }
 
 
-VERSION = 1
 _LIMIT = 20  # lines
 _AROUND = 6  # most active files, with their neighborhoods
-_BESIDE = 4  # files of each
+_NEIGHBORS = 4  # files of each
 
 EXAMPLES = """\b
 Examples:
@@ -311,20 +297,17 @@ def command(
         else f"since {since if since[-1:] != 'd' else first_day(since)}"
     )
     if html is not None:
-        _write(terminal, _page(worktree, activity, words), html, cwd)
+        from repoagent.reports.activity_html import page as html_page
+
+        _write(terminal, html_page(activity, words, _around(worktree, activity)), html, cwd)
     elif as_json:
-        terminal.result(_json(activity))
+        write_json(terminal, _activity_object(activity))
     elif activity.events or activity.spent:
-        terminal.styled(render(activity, limit, terminal))
+        page = Page.of(terminal)
+        page.write(_lines(activity, limit, page), terminal)
     else:
         terminal.note(f"no activity here {words}")
     return Exit.DONE if activity.events or activity.spent else Exit.NOTHING
-
-
-def _page(worktree: WorkTree, activity: Activity, words: str) -> str:
-    from repoagent.reports.activity_html import page
-
-    return page(activity, words, _around(worktree, activity))
 
 
 def _around(worktree: WorkTree, activity: Activity) -> list[PageContext]:
@@ -333,19 +316,16 @@ def _around(worktree: WorkTree, activity: Activity) -> list[PageContext]:
     from repoagent.reports.activity import by_file
     from repoagent.reports.activity_html import PageContext
 
-    found = []
-    hot = [one.name for one in by_file(activity) if one.applied + one.refused + one.undone]
-    for path in [path for path in hot if _is_file(worktree.top / path)][:_AROUND]:
-        rows = neighborhood(worktree, [path], limit=_BESIDE).rows
+    contexts = []
+    active = [file.name for file in by_file(activity) if file.applied + file.refused + file.undone]
+    for path in [path for path in active if _is_file(worktree.top / path)][:_AROUND]:
+        rows = neighborhood(worktree, [path], limit=_NEIGHBORS).rows
         near = tuple(
-            (
-                os.fsdecode(row.path),
-                f"{row.together} of {row.commits}" if row.together else "",
-            )
+            (os.fsdecode(row.path), f"{row.together} of {row.commits}" if row.together else "")
             for row in rows
         )
-        found.append(PageContext(path, near))
-    return found
+        contexts.append(PageContext(path, near))
+    return contexts
 
 
 def _is_file(path: Path) -> bool:
@@ -366,23 +346,17 @@ def _write(terminal: Terminal, text: str, target: str, cwd: Path) -> None:
     terminal.note(f"written to {target}")
 
 
-def _json(activity: Activity) -> str:
+def _activity_object(activity: Activity) -> dict[str, object]:
     from dataclasses import asdict
 
     from repoagent.reports.activity import by_day, by_file, by_model
 
-    content = {
-        "version": VERSION,
-        "events": [_event(event) for event in activity.events],
-        "days": [asdict(one) for one in by_day(activity)],
-        "models": [asdict(one) for one in by_model(activity)],
-        "files": [asdict(one) for one in by_file(activity)],
+    return {
+        "events": [
+            {**asdict(event), "time": event.time.isoformat(timespec="seconds")} for event in activity.events
+        ],
+        "days": [asdict(day) for day in by_day(activity)],
+        "models": [asdict(model) for model in by_model(activity)],
+        "files": [asdict(file) for file in by_file(activity)],
         "refused": [{"reason": reason, "edits": count} for reason, count in refusals(activity)],
     }
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _event(event: Event) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return {**asdict(event), "time": event.time.isoformat(timespec="seconds")}

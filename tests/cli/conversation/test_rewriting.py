@@ -200,7 +200,7 @@ def test_the_editor(talked: GitRepo, file: Path, tmp_path: Path) -> None:
     )
     environment = {"GIT_EDITOR": f"sh {editor}"}
     with Screen([*PROGRAM, "conversation", "edit", "fast"], talked.top, env=environment, width=100) as window:
-        window.expect("like a heading is none")
+        window.expect("looks like a heading")
         window.expect("Continue editing [y,n,?]? ")
         window.send("y\n")
         window.expect("Write this to fast [y,n,?]? ")

@@ -341,7 +341,7 @@ def test_shared_as_notes_and_read_in_a_new_clone(
 ) -> None:
     grow(repo, 2)
     done = ask("a.txt", "--model", model.spec, "--share")
-    assert done.code == 0 and "added to 3 notes" in done.err
+    assert done.code == 0 and "updated 3 notes" in done.err
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", repo.top.as_uri(), clone], check=True)
     fetch = ["git", "fetch", "-q", "origin", "+refs/notes/repoagent:refs/notes/remotes/origin/repoagent"]
