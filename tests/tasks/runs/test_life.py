@@ -14,10 +14,11 @@ from repoagent.cli import Ended
 from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout
+from repoagent.tasks.earlier_version import current
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, runs
 from repoagent.tasks.runs.live import Stopped, live_run
-from repoagent.tasks.runs.record import Record
+from repoagent.tasks.runs.record import Record, from_dict
 from tests.tasks.runs.conftest import USED, Worker
 
 Start = Callable[..., Worker]
@@ -195,3 +196,15 @@ def test_without_room_for_the_end_the_error_is_what_is_said(layout: Layout) -> N
         run_dir.record.mkdir()
         raise ModelError("no answer")
     assert len(said) == 1 and "could not record how" in said[0]
+
+
+def test_names_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    value = {"doing": "reads", "said": {"check": "true"}, "begun": "2026-01-01T00:00:00Z", "born": "7"}
+    record = from_dict(value)
+    assert (record.activity, record.options, record.pid_start) == ("reads", {"check": "true"}, "7")
+    assert from_dict({**value, "activity": "writes"}).activity == "writes"
+    assert not current(tmp_path / "commit.json").exists()
+    (tmp_path / "landing.json").write_text("1")
+    assert current(tmp_path / "commit.json").read_text() == "1"
+    (tmp_path / "landing.json").write_text("2")  # what is there under its present name counts
+    assert current(tmp_path / "commit.json").read_text() == "1"
