@@ -1,7 +1,5 @@
-"""The events of a repository, put together from the files that have them: each memory's edits, the edits of the work
-tree, the log of reviews, the homes of runs, and the ledger of calls.
-
-Sums of what was done and spent: by day, by model, by file; and why edits were refused.
+"""The events of a repository, gathered from the files that record them (the memories, `edits.jsonl` of each work tree,
+the review log, the folders of runs, the spend log), and their totals by day, model and file.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that was done. `time` has its zone; `state` is how it ended, as in `EditRecord` ("reviewed" of a
-    review; of a run as its run.json says, "unfinished" without an end); `cost` is in US dollars, None where no price is
-    known; `reasons` say why it was refused."""
+    """An edit, undo, redo, review or run. `time` has a time zone; `state` is that of the `EditRecord` or of run.json
+    ("unfinished" for a run without an end), "reviewed" of a review; `cost` is in US dollars, None if unknown; `reasons`
+    say why an edit was refused."""
 
     time: datetime
     kind: Kind
@@ -53,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """`events` and `spent` (the calls of models for this repository, failed ones too), oldest first."""
+    """`events` and `spent` (the model calls for this repository, failed ones too), oldest first."""
 
     top: Path
     events: tuple[Event, ...]
@@ -61,24 +59,20 @@ class Activity:
 
 
 def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
-    """All that was done since the day `since` (None: ever), in this work tree and in the others of its repository.
+    """The activity since the day `since` (None: ever), in all work trees of the repository.
 
-    A call counts if it was made in one of the work trees, or for an edit that is known here, so that what was spent
-    in a work tree that was moved or removed is not lost. Reads every `edits.jsonl`; lines that are none are skipped,
-    files that can't be used are said.
+    A model call counts if it was made in one of the work trees or for a known edit, also after its work tree was moved
+    or removed. Skips invalid lines; `warn` gets a sentence per unusable file.
     """
-    place = layout(worktree)
-    tops, private = _work_trees(worktree)
-    lists = [Layout(place.root, git_dir).edits for git_dir in private]
+    where = layout(worktree)
+    tops, git_dirs = _work_trees(worktree)
     sources = [
-        *_remembered(place, warn),
-        *(_unremembered(path, warn) for path in lists),
-        _reviews(place, warn),
-        _runs(place, warn),
+        *(_of_memory(where.memory / name / "edits.jsonl", warn) for name in sorted(folders(where.memory))),
+        *(_of_worktree(Layout(where.root, git_dir).edits, warn) for git_dir in git_dirs),
+        _reviews(where, warn),
+        _runs(where, warn),
     ]
-    events = sorted(
-        _joined(sources), key=lambda event: event.time
-    )  # of one second: in the order of their source
+    events = sorted(_merged(sources), key=lambda event: event.time)
     ids = {event.id for event in events if event.kind in ("edit", "run")}
     spent = (entry for entry in read(state_folder(), since) if entry.repository in tops or entry.run in ids)
     return Activity(
@@ -89,109 +83,102 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 
 def tops(worktree: WorkTree) -> set[str]:
-    """The tops of all work trees of the repository, as the ledger names them."""
+    """The tops of all work trees of the repository, as the spend log names them."""
     return _work_trees(worktree)[0]
 
 
 def _work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The tops of the work trees, and their git directories, this one's first. A linked one's `gitdir` names the
-    `.git` at its top; git makes and prunes these files."""
-    found = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
-    private = dict.fromkeys((worktree.git_dir, worktree.common_dir))
-    for named in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
-        private[named.parent] = None
+    """The tops of the work trees, and their git directories, this one's first. The file `gitdir` of a linked one has
+    the path of the `.git` at its top."""
+    tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
+    git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
+    for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
+        git_dirs[file.parent] = None
         try:
-            linked = os.fsdecode(named.read_bytes().removesuffix(b"\n"))
+            linked = os.fsdecode(file.read_bytes().removesuffix(b"\n"))
         except OSError:
             continue
-        found.add(os.path.realpath(named.parent / linked).removesuffix("/.git"))
-    return found, list(private)
-
-
-def _remembered(place: Layout, warn: Warn) -> Iterator[Iterator[Event]]:
-    """What the memories of the files have; one event for each line, so the same edit comes once for each file."""
-    for name in sorted(folders(place.memory)):
-        yield _of_memory(place.memory / name / "edits.jsonl", warn)
+        tops.add(os.path.realpath(file.parent / linked).removesuffix("/.git"))
+    return tops, list(git_dirs)
 
 
 def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
-    first: set[str] = set()
+    """The edits of one file; an edit of several files is in the memory of each."""
+    ids: set[str] = set()
     for line in jsonl.read_records(path, warn=warn):
         record = EditRecord.from_dict(line)
         time = _time(line.get("time"))
         if record is None or time is None:
             continue
-        kind = _AGAIN.get(record.state, "edit") if record.id in first else "edit"
-        first.add(record.id)
+        kind = _AGAIN.get(record.state, "edit") if record.id in ids else "edit"
+        ids.add(record.id)
         untouched = record.state in LANDED and record.source_blob == record.result_blob
         yield Event(
             time, kind, record.id, record.request, () if untouched else (record.path,), record.state,
             record.reasons, record.commit, record.model,
-            *((record.usage.total, record.cost) if kind == "edit" else ()),  # an undo has the edit's again
+            *((record.usage.total, record.cost) if kind == "edit" else ()),  # an undo repeats those of the edit
         )  # fmt: skip
 
 
-def _unremembered(path: Path, warn: Warn) -> Iterator[Event]:
-    """What a work tree knows of its edits: they have no words, but they are there without any memory."""
+def _of_worktree(path: Path, warn: Warn) -> Iterator[Event]:
+    """The edits of a work tree: without their requests, but also those made without memory."""
     for line in jsonl.read_records(path, warn=warn):
         time, kind, paths = _time(line.get("time")), line.get("event"), line.get("paths")
         if time is None or kind not in ("edit", "undo", "redo") or not isinstance(paths, list):
             continue
-        state = {"undo": "undone", "redo": "redone"}.get(
-            kind, "committed" if line.get("commit") else "written"
-        )
         commit = line.get("commit")
+        edited = "committed" if commit else "written"
+        state = {"undo": "undone", "redo": "redone"}.get(kind, edited)
         yield Event(
             time, kind, str(line.get("id", "")), "", tuple(map(str, paths)), state,
             commit=commit if isinstance(commit, str) else None,
         )  # fmt: skip
 
 
-def _reviews(place: Layout, warn: Warn) -> Iterator[Event]:
-    for line in read_log(place, warn=warn):
-        if (time := _time(line.get("time"))) is not None:
-            yield _review(time, line)
+def _reviews(where: Layout, warn: Warn) -> Iterator[Event]:
+    for line in read_log(where, warn=warn):
+        if (time := _time(line.get("time"))) is None:
+            continue
+        counts = [line.get(level, 0) for level in ("notes", "warnings", "errors")]
+        yield Event(
+            time, "review", str(line.get("head") or ""), str(line.get("title", "")), (), "reviewed",
+            model=str(line.get("model", "")), tokens=_tokens(line), cost=_cost(line),
+            findings=sum(count for count in counts if isinstance(count, int)),
+        )  # fmt: skip
 
 
-def _review(time: datetime, line: Mapping[str, Any]) -> Event:
-    counts = [line.get(level, 0) for level in ("notes", "warnings", "errors")]
-    tokens, cost = line.get("tokens"), line.get("cost")
-    return Event(
-        time, "review", str(line.get("head") or ""), str(line.get("title", "")), (), "reviewed",
-        model=str(line.get("model", "")),
-        tokens=tokens if isinstance(tokens, int) else 0,
-        cost=float(cost) if isinstance(cost, int | float) else None,
-        findings=sum(count for count in counts if isinstance(count, int)),
-    )  # fmt: skip
-
-
-def _runs(place: Layout, warn: Warn) -> Iterator[Event]:
-    """The runs of tasks, at the time of their beginning. What is broken is left to `repoagent runs` to say."""
-    for file in sorted(place.runs.glob("*/run.json")) if not place.runs.is_symlink() else []:
+def _runs(where: Layout, warn: Warn) -> Iterator[Event]:
+    """The runs, at the time of their start; `repoagent runs` reports broken ones."""
+    for file in sorted(where.runs.glob("*/run.json")) if not where.runs.is_symlink() else []:
         try:
-            said = jsonl.parse(read_regular(file) or b"") or {}
+            record = jsonl.parse(read_regular(file) or b"") or {}
         except Refused as error:
             warn(str(error))
             continue
-        if said.get("version") == 1 and (time := _time(said.get("started"))) is not None:
-            yield _run(file.parent.name, time, said)
+        if record.get("version") != 1 or (time := _time(record.get("started"))) is None:
+            continue
+        commits = record.get("commits")
+        yield Event(
+            time, "run", file.parent.name, str(record.get("prompt", "")), (),
+            str(record.get("state", "")) if record.get("ended") else "unfinished",
+            commit=str(commits[-1]) if isinstance(commits, list) and commits else None,
+            model=str(record.get("model", "")), tokens=_tokens(record), cost=_cost(record),
+        )  # fmt: skip
 
 
-def _run(name: str, time: datetime, said: Mapping[str, Any]) -> Event:
-    tokens, cost, commits = said.get("tokens"), said.get("cost"), said.get("commits")
-    return Event(
-        time, "run", name, str(said.get("prompt", "")), (),
-        str(said.get("state", "")) if said.get("ended") else "unfinished",
-        commit=str(commits[-1]) if isinstance(commits, list) and commits else None,
-        model=str(said.get("model", "")),
-        tokens=tokens if isinstance(tokens, int) else 0,
-        cost=cost if isinstance(cost, float) and 0 <= cost < 10**15 else None,
-    )  # fmt: skip
+def _tokens(record: Mapping[str, Any]) -> int:
+    tokens = record.get("tokens")
+    return tokens if isinstance(tokens, int) else 0
 
 
-def _joined(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
-    """One event for what stands in several sources: an edit of several files, and the same undo, which is the first
-    or second of its edit in each. Those with words come first, so they count."""
+def _cost(record: Mapping[str, Any]) -> float | None:
+    cost = record.get("cost")
+    return float(cost) if isinstance(cost, int | float) and 0 <= cost < 10**15 else None
+
+
+def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
+    """One event for those of several sources: an edit of several files, or the nth undo of an edit. The memories come
+    first, so that the request is kept."""
     known: dict[tuple[str, str, int], Event] = {}
     for source in sources:
         seen: Counter[tuple[str, str]] = Counter()
@@ -202,12 +189,12 @@ def _joined(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
             pair = (event.kind, event.id)
             key = (*pair, 0 if event.kind == "edit" else seen[pair])
             seen[pair] += 1
-            there = known.get(key)
-            if there is None:
+            first = known.get(key)
+            if first is None:
                 known[key] = event
             else:
-                files = dict.fromkeys((*there.files, *event.files))
-                known[key] = replace(there, files=tuple(files), commit=there.commit or event.commit)
+                files = dict.fromkeys((*first.files, *event.files))
+                known[key] = replace(first, files=tuple(files), commit=first.commit or event.commit)
     yield from known.values()
 
 
@@ -219,12 +206,12 @@ def _time(value: object) -> datetime | None:
     return time.astimezone() if time is not None else None
 
 
-_DAYS = 62  # columns of a chart; what is longer is shown by week, or by month
+_DAYS = 62  # columns of a chart; a longer time is shown by week or month
 
 
 @dataclass
 class Sum:
-    """What one day, model or file came to. `cost` is in US dollars; `unpriced` calls are in it with nothing."""
+    """The totals of a day, model or file. `cost` (US dollars) lacks the `unpriced` calls."""
 
     name: str
     applied: int = 0
@@ -257,24 +244,24 @@ class Sum:
         self.unpriced += spent.cost is None
 
     def add(self, other: Sum) -> None:
-        """Count what `other` came to as well."""
+        """Add the totals of `other`."""
         for field in fields(self)[1:]:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def price(self, digits: int) -> str:
-        """The cost as it is shown; a + says that more was spent, of which no price is known."""
+        """The cost as text, with a + if the price of some calls is unknown."""
         if self.unpriced == self.calls:
             return "?" if self.calls else ""
         return f"${self.cost:,.{digits}f}{'+' if self.unpriced else ''}"
 
 
 def landed(event: Event) -> bool:
-    """Whether an edit changed its files. A memory's first line says how it ended then; an undo is its own event."""
+    """Whether an edit changed its files, also if it was undone later."""
     return event.state in (*LANDED, "undone", "redone")
 
 
 def by_day(activity: Activity) -> list[Sum]:
-    """Every day from the first with anything to the last, those without anything too (at most the last 3,660)."""
+    """Every day from the first to the last with activity (at most the last 3,660)."""
     sums = _summed(activity, lambda event: [event.time.date().isoformat()], lambda spent: [spent.time[:10]])
     if not sums:
         return []
@@ -286,8 +273,8 @@ def by_day(activity: Activity) -> list[Sum]:
 
 
 def spans(days: Sequence[Sum]) -> tuple[str, list[Sum]]:
-    """`days` as a chart can show them: "day", "week" or "month", and the sums of each; a week is named by its
-    first day."""
+    """The unit in which a chart shows `days` ("day", "week" or "month"), and the totals; a week is named by its first
+    day."""
     if len(days) <= _DAYS:
         return "day", list(days)
     unit = "week" if len(days) <= 7 * _DAYS else "month"
@@ -299,20 +286,20 @@ def spans(days: Sequence[Sum]) -> tuple[str, list[Sum]]:
 
 
 def _monday(day: str) -> str:
-    found = date.fromisoformat(day)
-    return date.fromordinal(max(found.toordinal() - found.weekday(), 1)).isoformat()
+    parsed = date.fromisoformat(day)
+    return date.fromordinal(max(parsed.toordinal() - parsed.weekday(), 1)).isoformat()
 
 
 def by_model(activity: Activity) -> list[Sum]:
-    """The dearest first; what no model did is left out."""
+    """Totals by model, the most expensive first."""
     sums = _summed(
         activity, lambda event: [event.model] if event.model else [], lambda spent: [public(spent.model)]
     )
-    return _dearest(sums.values())
+    return sorted(sums.values(), key=lambda total: (-total.cost, -total.tokens, total.name))
 
 
 def by_file(activity: Activity) -> list[Sum]:
-    """The files with most edits first. A call for several files counts for each with its share."""
+    """Totals by file, those with most edits first. A call for several files is divided among them."""
     sums = _summed(activity, lambda event: event.files, lambda spent: spent.files)
     return sorted(
         sums.values(), key=lambda one: (-one.applied - one.refused - one.undone, -one.cost, one.name)
@@ -320,14 +307,14 @@ def by_file(activity: Activity) -> list[Sum]:
 
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
-    """How the edits ended that changed nothing, refused and failed ones first, and how many did."""
+    """The states of edits that changed nothing, refused and failed ones first, with their numbers."""
     states = (event.state for event in activity.events if event.kind == "edit" and not landed(event))
     count = Counter(state for state in states if state != "answered")
     return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
 
 
 def refusals(activity: Activity) -> list[tuple[str, int]]:
-    """Why edits did not land, the most frequent reason first; an edit with several reasons counts for each."""
+    """Why edits were not applied, the most frequent reason first; an edit counts for each of its reasons."""
     count: Counter[str] = Counter()
     for event in activity.events:
         if event.kind == "edit" and not landed(event) and event.state != "answered":
@@ -336,7 +323,7 @@ def refusals(activity: Activity) -> list[tuple[str, int]]:
 
 
 def total(activity: Activity) -> Sum:
-    """Everything in one sum."""
+    """The totals of everything."""
     return _summed(activity, lambda _: [""], lambda _: [""]).get("", Sum(""))
 
 
@@ -354,7 +341,3 @@ def _summed(
         for name in names:
             sums.setdefault(name, Sum(name)).pay(spent, 1 / len(names))
     return sums
-
-
-def _dearest(sums: Iterable[Sum]) -> list[Sum]:
-    return sorted(sums, key=lambda one: (-one.cost, -one.tokens, one.name))

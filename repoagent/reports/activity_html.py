@@ -1,7 +1,4 @@
-"""Charts as SVG: stacked bars by day, and a strip that shows a share. Colours are the page's, by class.
-
-What was done and spent, as one page that works offline: no script, nothing from outside, light and dark.
-"""
+"""The page of `repoagent activity --html`: works offline, without scripts, in light and dark; charts are SVG."""
 
 from __future__ import annotations
 
@@ -32,16 +29,15 @@ _LEFT, _BOTTOM, _TOP = 46, 22, 10
 
 
 class Bar(NamedTuple):
-    """A part of a column: its class, how much, and what is said of it on hover."""
+    """A part of a column: its class, its value, and its text in the tooltip."""
 
     kind: str
     value: float
-    said: str
+    text: str
 
 
 def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, money: bool = False) -> str:
-    """One column for each name, its parts one above the other, with a scale from 0 to the highest column: in US
-    dollars, or else in whole numbers."""
+    """A chart of stacked columns, with a scale from 0 to the highest, in US dollars or whole numbers."""
     highest = max((sum(bar.value for bar in column) for column in columns), default=0.0)
     top = _round_up(highest) if money else max(_round_up(highest), 2)
     height, step = _HEIGHT - _BOTTOM - _TOP, (_WIDTH - _LEFT) / max(len(names), 7)
@@ -56,8 +52,8 @@ def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, 
         )
     for number, (name, column) in enumerate(zip(names, columns, strict=True)):
         x, y = _LEFT + number * step, float(_TOP + height)
-        said = escape(": ".join([name, ", ".join(bar.said for bar in column if bar.value) or "nothing"]))
-        parts.append(f"<g><title>{said}</title>")
+        tooltip = escape(": ".join([name, ", ".join(bar.text for bar in column if bar.value) or "nothing"]))
+        parts.append(f"<g><title>{tooltip}</title>")
         parts.append(
             f'<rect x="{x:.1f}" y="{_TOP}" width="{step:.1f}" height="{height}" fill="transparent"/>'
         )
@@ -81,7 +77,7 @@ def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, 
 
 
 def strip(kind: str, share: float, further: str = "", more: float = 0.0) -> str:
-    """A horizontal bar of up to two parts; the shares are of its whole width."""
+    """A horizontal bar with parts of class `kind` and `further`; the shares are of the whole width."""
     first = max(100 * min(share, 1.0), 0.0)
     second = max(min(100 * more, 100 - first), 0.0)
     return (
@@ -101,8 +97,7 @@ def _label(value: float, top: float, *, money: bool) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next of 2, 4, 6, 8, 10, 20, … (and their like below) that is not smaller; 1 for nothing. Half of it is a
-    number that reads well, too."""
+    """The next of 0.2, 0.4, … 2, 4, 6, 8, 10, 20, …; 1 for 0. Half of it is a round number too."""
     if value <= 0:
         return 1.0
     step = 1.0
@@ -113,21 +108,21 @@ def _round_up(value: float) -> float:
     return next(top for part in (2, 4, 6, 8, 10) if (top := step * part / 10) >= value)
 
 
-HOT = 12  # files that are shown
-EVENTS = 200
+MAX_FILES = 12
+MAX_EVENTS = 200
 _WORDS = {"undo": "undone", "redo": "redone", "review": "reviewed"}
 
 
 @dataclass(frozen=True)
 class PageContext:
-    """What usually changes with a file, the surest first, and how often it did: "5 of 12"."""
+    """The neighbors of a file, best first, and how often each changed with it: "5 of 12"."""
 
     path: str
     neighbors: tuple[tuple[str, str], ...]
 
 
 def page(activity: Activity, since: str, around: Sequence[PageContext] = ()) -> str:
-    """The whole page. `since` is the first day in words; `around` may have the neighborhoods of some files."""
+    """The page. `since` is the first day, as text; `around` has the neighbors of some files."""
     rules = files("repoagent.reports").joinpath("activity.css").read_text(encoding="utf-8")
     title = _text(f"repoagent in {activity.top.name}")
     return whole_page(
@@ -141,8 +136,7 @@ def page(activity: Activity, since: str, around: Sequence[PageContext] = ()) -> 
             *_hot(by_file(activity), {one.path: one for one in around}),
             *_events(activity.events),
             "</main>\n<footer><p>Made by <code>repoagent activity --html</code> from the files in .repoagent/ and "
-            "your own ledger of calls. Costs are by list price; ? and + stand for calls "
-            "of which no price is known.</p></footer>\n",
+            "your own log of model calls. Costs are list prices; ? and + mean calls of unknown price.</p></footer>\n",
         ],
     )
 
@@ -154,7 +148,7 @@ def _tiles(whole: Sum) -> Iterator[str]:
         (f"{whole.undone:,}", "undone"),
         (f"{whole.reviews:,}", "reviews"),
         *([(f"{whole.runs:,}", "runs")] if whole.runs else []),
-        (f"{whole.calls:,}", "calls of models"),
+        (f"{whole.calls:,}", "model calls"),
         (_short(whole.tokens), "tokens"),
         (whole.price(2) or "$0", "cost"),
     ]
@@ -169,7 +163,7 @@ def _short(count: int) -> str:
 
 
 def _charts(activity: Activity) -> Iterator[str]:
-    """What was spent and edited over time, why edits were refused, and by whom they were made."""
+    """Cost and edits over time, reasons of refusals, models."""
     if not activity.events and not activity.spent:
         return
     yield from _days(by_day(activity))
@@ -208,7 +202,7 @@ def _edits(day: Sum) -> list[Bar]:
 def _refused(reasons: Sequence[tuple[str, int]]) -> Iterator[str]:
     yield "<h2>Why edits were not applied</h2>\n"
     if not reasons:
-        yield "<p>None was refused, declined or failed.</p>\n"
+        yield "<p>No edit was refused, declined or failed.</p>\n"
         return
     most = reasons[0][1]
     rows = [
@@ -221,7 +215,7 @@ def _refused(reasons: Sequence[tuple[str, int]]) -> Iterator[str]:
 def _models(models: Sequence[Sum]) -> Iterator[str]:
     yield "<h2>Models</h2>\n"
     if not models:
-        yield "<p>No model was asked.</p>\n"
+        yield "<p>No model was called.</p>\n"
         return
     most = max(one.cost for one in models) or 1.0
     rows = [
@@ -236,7 +230,7 @@ def _models(models: Sequence[Sum]) -> Iterator[str]:
 
 
 def _hot(sums: Sequence[Sum], around: Mapping[str, PageContext]) -> Iterator[str]:
-    shown = [one for one in sums if one.applied + one.refused + one.undone][:HOT]
+    shown = [one for one in sums if one.applied + one.refused + one.undone][:MAX_FILES]
     if not shown:
         return
     most = max(one.applied + one.refused for one in shown) or 1
@@ -256,12 +250,12 @@ def _hot(sums: Sequence[Sum], around: Mapping[str, PageContext]) -> Iterator[str
 def _beside(near: PageContext | None) -> str:
     if near is None or not near.neighbors:
         return ""
-    said = ", ".join(f"{path} ({often})" if often else path for path, often in near.neighbors)
-    return f"<small>{_text(said)}</small>"
+    names = ", ".join(f"{path} ({often})" if often else path for path, often in near.neighbors)
+    return f"<small>{_text(names)}</small>"
 
 
 def _events(events: Sequence[Event]) -> Iterator[str]:
-    yield "<h2>What was done</h2>\n"
+    yield "<h2>Activity</h2>\n"
     if not events:
         yield "<p>Nothing yet.</p>\n"
         return
@@ -273,37 +267,33 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
             f"{event.tokens:,}" if event.tokens else "",
             "" if event.cost is None or not event.tokens else f"${event.cost:,.4f}",
         )
-        for event in reversed(events[-EVENTS:])
+        for event in reversed(events[-MAX_EVENTS:])
     ]
     heads = (
         ("when", "when"),
-        ("how it ended", "state"),
+        ("outcome", "state"),
         ("what", "what"),
         ("tokens", "number"),
         ("cost", "number"),
     )
     yield from _table(heads, rows)
-    if len(events) > EVENTS:
-        yield f"<p>and {len(events) - EVENTS:,} before.</p>\n"
+    if len(events) > MAX_EVENTS:
+        yield f"<p>and {len(events) - MAX_EVENTS:,} older.</p>\n"
 
 
 def _table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table with these words and classes above its columns; cells are markup."""
+    """A table; `heads` are texts and classes of the columns, cells are markup."""
     yield '<div class="wide"><table>\n<thead><tr>'
     yield "".join(f'<th scope="col" class="{kind}">{word}</th>' for word, kind in heads)
     yield "</tr></thead>\n<tbody>\n"
     for row in rows:
-        cells = zip(row, heads, strict=True)
-        yield f"<tr>{''.join(_cell(cell, kind) for cell, (_, kind) in cells)}</tr>\n"
+        cells = (f'<td class="{kind}">{cell}</td>' for cell, (_, kind) in zip(row, heads, strict=True))
+        yield f"<tr>{''.join(cells)}</tr>\n"
     yield "</tbody>\n</table></div>\n"
 
 
-def _cell(markup: str, kind: str) -> str:
-    return f'<td class="{kind}">{markup}</td>'
-
-
 def ended(event: Event) -> str:
-    """How an event ended, in a word or two."""
+    """The outcome of an event in a word or two."""
     if event.kind == "review":
         return f"{event.findings} finding{'' if event.findings == 1 else 's'}"
     if event.kind == "run":
@@ -322,7 +312,7 @@ def _kind(event: Event) -> str:
 
 
 def _text(text: str) -> str:
-    """Words for the page: what would act on it, or on the reader's eye, is made visible, as in a terminal."""
+    """Text for the page: control and invisible characters are made visible, as in a terminal."""
     if not text.isprintable():
         text = "".join(one if one.isprintable() else visible(one) for one in text)
     return markup(text)
