@@ -335,8 +335,8 @@ class Queries:
         return replace(report, notes=(*notes, *report.notes)) if notes else report
 
     def _settings(self, overrides: Mapping[str, object] | None, more: Mapping[str, object]) -> Settings:
-        given = {key: value for key, value in more.items() if value is not None}
-        return load_settings(self._worktree, {**self._overrides, **(overrides or {}), **given})
+        overriding = {key: value for key, value in more.items() if value is not None}
+        return load_settings(self._worktree, {**self._overrides, **(overrides or {}), **overriding})
 
 
 def _limit(limit: int) -> int:

@@ -108,14 +108,14 @@ def of_edit(outcome: EditOutcome, top: Path, remarks: Sequence[str] = ()) -> Edi
 def _result(
     kind: Literal["committed", "written", "proposed", "answered"],
     edit_id: str,
-    landed: CommitOutcome | None,
+    outcome: CommitOutcome | None,
     seconds: float,
     *,
     top: Path,
     remarks: Sequence[str],
 ) -> EditResult:
-    made = landed.commit if landed else None
-    remarks = (*remarks, *(landed.remarks if landed else ()))
+    made = outcome.commit if outcome else None
+    remarks = (*remarks, *(outcome.remarks if outcome else ()))
     return EditResult(
         kind,
         edit_id,
@@ -124,12 +124,12 @@ def _result(
         branch=made.branch if made else None,
         files=tuple(
             ChangedFile(change.path, change.old_path, change.mode)
-            for change in (landed.changes if landed else ())
+            for change in (outcome.changes if outcome else ())
         ),
-        diff=landed.proposal.diff if landed else "",
-        message=landed.proposal.message if landed else "",
+        diff=outcome.proposal.diff if outcome else "",
+        message=outcome.proposal.message if outcome else "",
         remarks=tuple(dict.fromkeys(remarks)),
-        placements=landed.proposal.placements if landed else (),
+        placements=outcome.proposal.placements if outcome else (),
         seconds=seconds,
         top=top,
     )
@@ -274,7 +274,7 @@ def neighbors_of(
     from repoagent.history.neighbors import neighborhood
     from repoagent.history.render import is_weak, rate
 
-    found = neighborhood(worktree, paths, check_revision(revision), limit=limit, min_score=min_score)
+    answer = neighborhood(worktree, paths, check_revision(revision), limit=limit, min_score=min_score)
     rows = tuple(
         Neighbor(
             os.fsdecode(row.path),
@@ -285,12 +285,12 @@ def neighbors_of(
             None if row.last is None else _date(row.last),
             tuple(row.reasons),
             is_weak(row),
-            tuple(found.ids[number] for number in row.evidence),
+            tuple(answer.ids[number] for number in row.evidence),
         )
-        for row in found.rows
+        for row in answer.rows
     )
-    names = tuple(map(os.fsdecode, found.paths))
-    return Neighbors(names, found.revision, found.commit, found.state, found.note, found.looked_at, rows)
+    names = tuple(map(os.fsdecode, answer.paths))
+    return Neighbors(names, answer.revision, answer.commit, answer.state, answer.note, answer.looked_at, rows)
 
 
 def _date(seconds: int) -> str:
@@ -329,12 +329,12 @@ def wanted(
     from repoagent.review.diff.select import ChangeSelector
 
     ways: dict[How, str] = {"range": range, "base": base, "commit": commit}
-    given = [(how, value) for how, value in ways.items() if value]
-    given += [("worktree", "")] if tracked else []
-    given += [("diff", "")] if diff else []
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(how for how, _ in given)} cannot be combined: use one of them")
-    how, value = given[0] if given else ("staged", "")
+    chosen = [(how, value) for how, value in ways.items() if value]
+    chosen += [("worktree", "")] if tracked else []
+    chosen += [("diff", "")] if diff else []
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(how for how, _ in chosen)} cannot be combined: use one of them")
+    how, value = chosen[0] if chosen else ("staged", "")
     check_revision(value)
     if how == "range" and ".." not in value:
         raise UsageError(f"invalid range '{value}': write A..B, or pass one commit as `commit`")

@@ -162,10 +162,10 @@ def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list
 
         return Task(f"unknown command '{name}'", name)
     near = get_close_matches(name, table, n=1, cutoff=0.65)
-    meant = f"'{near[0]}'" if near else ""
+    suggestion = f"'{near[0]}'" if near else ""
     if ctx.parent is None and Path(name).is_file():
-        meant = f"`{program} edit {join(args)}`"
-    hint = f"; did you mean {meant}?" if meant else ""
+        suggestion = f"`{program} edit {join(args)}`"
+    hint = f"; did you mean {suggestion}?" if suggestion else ""
     return click.UsageError(f"unknown command '{name}'{hint}", ctx)
 
 

@@ -92,15 +92,15 @@ def called_as(program: str) -> str:
 def _git_s_way(arguments: Sequence[str]) -> list[str]:
     """Replace git's `--end-of-options` by the `--` that click knows. A later `--`, between revisions and paths, stays
     unless an argument before it starts with a dash."""
-    marks = [place for place, argument in enumerate(arguments) if argument in ("--", "--end-of-options")]
+    marks = [at for at, argument in enumerate(arguments) if argument in ("--", "--end-of-options")]
     if not marks or arguments[marks[0]] == "--":
         return [*arguments]
     before, after = [*arguments[: marks[0]]], [*arguments[marks[0] + 1 :]]
     if "--" not in after:
         return [*before, "--", *after]
-    place = after.index("--")
-    if any(argument.startswith("-") for argument in after[:place]):
-        return [*before, "--", *after[:place], *after[place + 1 :]]
+    at = after.index("--")
+    if any(argument.startswith("-") for argument in after[:at]):
+        return [*before, "--", *after[:at], *after[at + 1 :]]
     return [*before, *after]
 
 

@@ -123,39 +123,39 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-def commit_options(given: SimpleNamespace) -> Options:
+def commit_options(options: SimpleNamespace) -> Options:
     """How to commit, from the options of `asking` and `committing`."""
     from repoagent.git.transaction.results import Options
 
     return Options(
-        no_commit=given.no_commit,
-        no_verify=given.no_verify,
-        include_dirty=given.include_dirty,
-        branch=given.branch,
-        edit_message=given.edit_message,
-        signoff=given.signoff,
-        sign=given.sign,
-        fixup=given.fixup,
+        no_commit=options.no_commit,
+        no_verify=options.no_verify,
+        include_dirty=options.include_dirty,
+        branch=options.branch,
+        edit_message=options.edit_message,
+        signoff=options.signoff,
+        sign=options.sign,
+        fixup=options.fixup,
     )
 
 
-def parse_check(given: SimpleNamespace) -> dict[str, object]:
+def parse_check(options: SimpleNamespace) -> dict[str, object]:
     """The setting of `--no-parse-check`."""
-    return {"edit.parse_check": False} if given.no_parse_check else {}
+    return {"edit.parse_check": False} if options.no_parse_check else {}
 
 
-def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
+def refuse_conflicts(options: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
     """Raise UsageError for options that `tables` do not allow together."""
     for conflicts in tables:
         for option, others in conflicts.items():
             for other in others:
-                if is_given(given, option) and is_given(given, other):
+                if is_given(options, option) and is_given(options, other):
                     raise UsageError(f"{flag(option)} and {flag(other)} cannot be combined")
 
 
-def is_given(given: SimpleNamespace, option: str) -> bool:
-    """Whether the option exists and was given."""
-    return getattr(given, option, None) not in (None, False, ())
+def is_given(options: SimpleNamespace, option: str) -> bool:
+    """Whether the option exists and was set."""
+    return getattr(options, option, None) not in (None, False, ())
 
 
 def flag(option: str) -> str:

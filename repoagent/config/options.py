@@ -368,12 +368,12 @@ def find(key: str) -> tuple[str, Option] | None:
     """
     parts = key.split(".")
     for option in OPTIONS:
-        wanted = option.key.split(".")
+        words = option.key.split(".")
         if not option.is_family:
-            if _same(parts, wanted):
+            if _same(parts, words):
                 return option.key, option
             continue
-        head, *tail = wanted[0], *wanted[2:]
+        head, *tail = words[0], *words[2:]
         chosen = parts[1 : len(parts) - len(tail)]
         if _same((parts[0], *parts[len(parts) - len(tail) :]), (head, *tail)) and (name := ".".join(chosen)):
             return ".".join((head, name, *tail)), option

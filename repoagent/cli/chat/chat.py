@@ -147,7 +147,7 @@ def _cut(line: str, width: int) -> str:
 
 @dataclass
 class Chat:
-    """The state of a chat. `given` are the options, `flags` those of them that are settings.
+    """The state of a chat. `flags` are those of the options that are settings.
 
     `model_setup` holds the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits`
     are the ids of the edits of this chat, `undone` those that /undo undid, the last one last. `aside` goes to the model
@@ -155,7 +155,7 @@ class Chat:
     turn."""
 
     session: Session
-    given: SimpleNamespace
+    options: SimpleNamespace
     flags: dict[str, object]
     worktree: WorkTree
     layout: Layout
@@ -183,7 +183,7 @@ class Chat:
 
 def open_chat(
     session: Session,
-    given: SimpleNamespace,
+    options: SimpleNamespace,
     worktree: WorkTree,
     opened: tuple[Layout, Settings, Terminal],
     flags: dict[str, object],
@@ -191,19 +191,19 @@ def open_chat(
     """Open a new or a resumed chat, with the model and the limits of the options and the settings. Raises ModelError,
     UsageError."""
     layout, settings, terminal = opened
-    name, fresh = run_options.chosen_name(given, worktree, "chat")
-    note = "" if fresh else inherit_options(given, settings, RunDirectory(layout, name))
+    name, fresh = run_options.chosen_name(options, worktree, "chat")
+    note = "" if fresh else inherit_options(options, settings, RunDirectory(layout, name))
     if note:
         terminal.note(note)
     previous = worktree if fresh else resumed_worktree(worktree, name)
     if previous.top != worktree.top:
         terminal.note(f"working in {previous.top}, as before")
         worktree, layout = previous, layout_of(previous)
-    limits = run_options.limits(given, settings)
+    limits = run_options.limits(options, settings)
     whole = replace(limits, turns=None, seconds=None)
     chat = Chat(
-        session, given, flags, worktree, layout, settings, terminal,
-        open_model(given, settings, terminal, whole), name, mode_of(given.mode or settings.text("run.mode")),
+        session, options, flags, worktree, layout, settings, terminal,
+        open_model(options, settings, terminal, whole), name, mode_of(options.mode or settings.text("run.mode")),
         limits.turns, limits.seconds,
     )  # fmt: skip
     note_edits(chat)
@@ -219,19 +219,27 @@ def leave(chat: Chat, worktree: WorkTree) -> None:
     if (
         branch
         and chat.worktree.top != worktree.top
-        and (said := close_linked(worktree, chat.worktree, branch))
+        and (note := close_linked(worktree, chat.worktree, branch))
     ):
-        chat.terminal.note(said)
+        chat.terminal.note(note)
 
 
-def open_model(given: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits) -> ModelSetup:
+def open_model(
+    options: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits
+) -> ModelSetup:
     """The model of the settings, and a meter. Raises ModelError, UsageError."""
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
-        needed = given.agent == "model"
+        needed = options.agent == "model"
         return model_setup(
-            settings, given.record, given.reply, terminal.warn, working.progress, limits=limits, needed=needed
+            settings,
+            options.record,
+            options.reply,
+            terminal.warn,
+            working.progress,
+            limits=limits,
+            needed=needed,
         )
 
 
@@ -246,7 +254,7 @@ def turn(chat: Chat, words: str) -> None:
     with Speaking(chat.terminal, "reading the repository") as working:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
         outcome = perform(chat, words, ui, meter_of(chat))
-    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=ui.answered)
+    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.options.as_json, answered=ui.answered)
 
 
 def meter_of(chat: Chat) -> Meter:
@@ -286,19 +294,23 @@ def _refuse_lost(chat: Chat) -> None:
 
 def request(chat: Chat, prompt: str) -> RunRequest:
     """The run that one turn is."""
-    given = chat.given
+    options = chat.options
     return RunRequest(
         prompt.strip(),
         chat.name,
         kind="chat",
         mode=chat.mode,
-        commit=run_options.commit_options(given),
-        commit_per_edit=given.commit_per_edit,
-        check=given.check,
-        allow_sensitive=given.allow_sensitive,
-        agent=given.agent,
+        commit=run_options.commit_options(options),
+        commit_per_edit=options.commit_per_edit,
+        check=options.check,
+        allow_sensitive=options.allow_sensitive,
+        agent=options.agent,
         branch=(current_branch(chat.worktree) or "") if chat.worktree.is_linked else "",
+<<<<<<< HEAD
         options=explicit_options(given),
+=======
+        said=explicit_options(options),
+>>>>>>> 63e2a3ed (Name values of the chat, the options and the library by what they are)
     )
 
 

@@ -53,7 +53,7 @@ OPTION_GROUPS = {  # by their parameters
 @json_option
 @run_options.stream_option
 @pass_session
-def command(session: Session, /, **options: Any) -> Exit:
+def command(session: Session, /, **values: Any) -> Exit:
     """Work with a model, turn by turn.
 
     The model looks around, changes files, runs commands, and commits what belongs together. The whole chat is recorded
@@ -62,15 +62,15 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.registry import preload
 
-    given = SimpleNamespace(**options)
-    preload(given.model or os.environ.get("REPOAGENT_MODEL"))
+    options = SimpleNamespace(**values)
+    preload(options.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
-    flags = run_options.flags_of(given)
-    place = layout(worktree)
-    settings, terminal = session.open(place, flags)
-    if given.json_stream:  # a program answers the questions, also at a terminal
+    flags = run_options.flags_of(options)
+    where = layout(worktree)
+    settings, terminal = session.open(where, flags)
+    if options.json_stream:  # a program answers the questions, also at a terminal
         terminal = terminal._replace(reads=False)
-    _refuse(given, terminal.can_ask)
+    _refuse(options, terminal.can_ask)
     from repoagent.cli.app import settle
     from repoagent.cli.chat.chat import leave, open_chat
     from repoagent.cli.ui.echo import hushed
@@ -78,8 +78,8 @@ def command(session: Session, /, **options: Any) -> Exit:
     settle(worktree, terminal)
     try:
         with hushed(terminal):
-            chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
-            if given.json_stream:
+            chat = open_chat(session, options, worktree, (where, settings, terminal), flags)
+            if options.json_stream:
                 from repoagent.cli.chat.chat import serve_json
 
                 code = serve_json(chat)
@@ -89,12 +89,12 @@ def command(session: Session, /, **options: Any) -> Exit:
                 code = Exit.DONE
             leave(chat, worktree)
     except RepoagentError as error:
-        if given.json_stream:
+        if options.json_stream:
             from repoagent.cli.commands.run_output import emit_error
 
             emit_error(error)
             return error.exit_code
-        if not given.as_json:
+        if not options.as_json:
             raise
         problem = {"kind": error.exit_code.name.lower(), "exit": int(error.exit_code), "message": str(error)}
         terminal.result(json.dumps({"version": 1, "error": {**problem, **error.details()}}) + "\n")
@@ -102,14 +102,14 @@ def command(session: Session, /, **options: Any) -> Exit:
     return code
 
 
-def _refuse(given: SimpleNamespace, person: bool) -> None:
+def _refuse(options: SimpleNamespace, person: bool) -> None:
     from repoagent.errors import UsageError
 
-    if given.as_json and person:
+    if options.as_json and person:
         raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
-    if given.commit_per_edit and given.no_commit:
+    if options.commit_per_edit and options.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
-    if given.reply is not None and str(given.reply) == "-":
+    if options.reply is not None and str(options.reply) == "-":
         raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
 
 
@@ -186,8 +186,8 @@ def handle(chat: Chat, text: str) -> bool:
     if words.startswith("!"):
         slash_commands.run(chat, words)
         return False
-    if (found := slash_commands.read(text)) is not None:
-        then = slash_commands.perform(chat, *found)
+    if (slash := slash_commands.read(text)) is not None:
+        then = slash_commands.perform(chat, *slash)
         if then is None or then.ends or then.words is None:
             return then is not None and then.ends
         words = then.words

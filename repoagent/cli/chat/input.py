@@ -62,13 +62,13 @@ def history_file(worktree: WorkTree) -> Path:
 
 def entries(file: Path, warn: Warn) -> list[str]:
     """The entries, oldest first. Rewrites the file with the last MOST_ENTRIES when it holds twice as many."""
-    found = [
+    texts = [
         text for record in jsonl.read_records(file, warn=warn) if isinstance(text := record.get("text"), str)
     ]
-    if len(found) > 2 * MOST_ENTRIES:
-        data = b"".join(dumps({"text": text}) + b"\n" for text in found[-MOST_ENTRIES:])
+    if len(texts) > 2 * MOST_ENTRIES:
+        data = b"".join(dumps({"text": text}) + b"\n" for text in texts[-MOST_ENTRIES:])
         write_whole(file, data)
-    return found[-MOST_ENTRIES:]
+    return texts[-MOST_ENTRIES:]
 
 
 def add(file: Path, text: str) -> None:
@@ -108,21 +108,21 @@ class Lines:
 
     def _read(self, before: str) -> str | None:
         """`before` was typed before the prompt: the input starts with it."""
-        *found, begun = before.split("\n")
-        for at, line in enumerate(found):
+        *lines, begun = before.split("\n")
+        for at, line in enumerate(lines):
             self._show(at, f"{line}\n")
         while True:
-            self._show(len(found), begun)
+            self._show(len(lines), begun)
             data = sys.stdin.buffer.readline()
             if not data:
                 self._show(0, "\n", prompt=False)
-                found += [begun] if begun else []
-                return "\n".join(found) if found else None
+                lines += [begun] if begun else []
+                return "\n".join(lines) if lines else None
             text = begun + _decoded(data)
             begun = ""
             if not goes_on(text):
-                return "\n".join([*found, text])
-            found.append(text[:-1])
+                return "\n".join([*lines, text])
+            lines.append(text[:-1])
 
     def _show(self, at: int, text: str, *, prompt: bool = True) -> None:
         if self.terminal.can_ask:
@@ -133,17 +133,17 @@ class Lines:
 
 def _erased(text: str) -> str:
     """Apply the erase keys as a terminal does, and drop control sequences."""
-    found: list[str] = []
+    characters: list[str] = []
     for character in _SEQUENCE.sub("", text):
         if character in "\b\x7f":
-            if found and found[-1] != "\n":
-                found.pop()
+            if characters and characters[-1] != "\n":
+                characters.pop()
         elif character == "\x15":
-            while found and found[-1] != "\n":
-                found.pop()
+            while characters and characters[-1] != "\n":
+                characters.pop()
         elif character.isprintable() or character == "\n":
-            found.append(character)
-    return "".join(found)
+            characters.append(character)
+    return "".join(characters)
 
 
 def _decoded(line: bytes) -> str:
@@ -267,11 +267,11 @@ class Offered(Completer):
             return
         if match := _ARGUMENT.match(text):
             try:
-                found = list(self._arguments(match[1], match[2]))
+                candidates = list(self._arguments(match[1], match[2]))
             except (RepoagentError, OSError):  # offer nothing then
-                found = []
-            yield from _all(found, match[2])
-            if found:
+                candidates = []
+            yield from _all(candidates, match[2])
+            if candidates:
                 return
         yield from self._files(text)
 
@@ -286,8 +286,8 @@ class Offered(Completer):
                 yield Completion(path, -len(begin), one_line(path))
 
 
-def _all(found: Found, typed: str) -> Iterator[Completion]:
-    for value, what in found:
+def _all(candidates: Found, typed: str) -> Iterator[Completion]:
+    for value, what in candidates:
         if value.startswith(typed) and value.isprintable():
             yield Completion(value, -len(typed), one_line(value), display_meta=one_line(what))
 
@@ -310,11 +310,11 @@ class _FileHistory(History):
 
     def load_history_strings(self) -> Iterable[str]:
         try:
-            found = entries(self._file, self._warn)
+            texts = entries(self._file, self._warn)
         except (RepoagentError, OSError) as error:
             self._warn(f"cannot read the input history: {error}")
             return []
-        return reversed(found)
+        return reversed(texts)
 
     def store_string(self, string: str) -> None:
         try:

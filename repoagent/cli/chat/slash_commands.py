@@ -32,10 +32,10 @@ def files(chat: Chat, words: str) -> None:
     from repoagent.git.files import read_source
     from repoagent.tasks.context import shown_in
 
-    found = shown_in(open_state(chat.run_dir.conversation))
-    if not found:
+    blobs = shown_in(open_state(chat.run_dir.conversation))
+    if not blobs:
         raise NothingDone("the model has not seen any file yet")
-    for path, blob in sorted(found.items()):
+    for path, blob in sorted(blobs.items()):
         try:
             current = read_source(chat.worktree, path)
         except RepoagentError:
@@ -195,7 +195,7 @@ def perform(chat: Chat, name: str, words: str) -> Then | None:
     if one.typed and (words or name == "editor") and not chat.person:
         option = "" if name == "editor" else f"; use --{name} when you start the chat"
         raise UsageError(f"/{name} needs a terminal{option}")
-    if name in PRINTS and chat.given.as_json:
+    if name in PRINTS and chat.options.as_json:
         raise UsageError(f"/{name} prints text and cannot be combined with --json")
     return one.perform(chat, words)
 
@@ -250,7 +250,7 @@ def run(chat: Chat, line: str) -> None:
 
 def _captured(chat: Chat, command: list[str]) -> tuple[int, str]:
     """The exit code and the output, which is shown as it comes."""
-    kept = bytearray()
+    output = bytearray()
     cut = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         if process.stdout is None:  # for the type checker: it is PIPE
@@ -258,12 +258,12 @@ def _captured(chat: Chat, command: list[str]) -> tuple[int, str]:
         while piece := os.read(process.stdout.fileno(), 65536):
             sys.stderr.write(clean(piece.decode("utf-8", "replace")))
             sys.stderr.flush()
-            kept += piece
-            if len(kept) > 4 * MOST:
-                more = len(kept) - 2 * MOST
-                del kept[MOST : MOST + more]
+            output += piece
+            if len(output) > 4 * MOST:
+                more = len(output) - 2 * MOST
+                del output[MOST : MOST + more]
                 cut += more
-    return process.returncode, _within(bytes(kept), cut)
+    return process.returncode, _within(bytes(output), cut)
 
 
 def _within(output: bytes, cut: int) -> str:

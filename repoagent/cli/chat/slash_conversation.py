@@ -48,7 +48,7 @@ def model(chat: Chat, words: str) -> None:
 
     flags = {**chat.flags, "model": words}
     settings = load(chat.layout, flags=flags)
-    fresh = open_model(chat.given, settings, chat.terminal, chat.model_setup.meter.limits)
+    fresh = open_model(chat.options, settings, chat.terminal, chat.model_setup.meter.limits)
     chat.model_setup = replace(fresh, meter=chat.model_setup.meter)
     chat.settings, chat.flags = settings, flags
     chat.terminal.note(f"now using {display_name(fresh.model.spec)}")
@@ -59,11 +59,11 @@ def mode(chat: Chat, words: str) -> None:
     if not words:
         chat.terminal.result(f"{chat.mode}: {MODE_LINES[chat.mode]}\n")
         return
-    found = next((name for name in MODE_LINES if name == words.lower()), None)
-    if found is None:
+    new_mode = next((name for name in MODE_LINES if name == words.lower()), None)
+    if new_mode is None:
         raise UsageError(f"unknown mode '{words}'; use one of {', '.join(MODE_LINES)}")
-    chat.mode = chat.given.mode = found
-    chat.terminal.note(f"{found}: {MODE_LINES[found]}")
+    chat.mode = chat.options.mode = new_mode
+    chat.terminal.note(f"{new_mode}: {MODE_LINES[new_mode]}")
 
 
 def save(chat: Chat, words: str) -> None:
@@ -90,12 +90,12 @@ def load(chat: Chat, words: str) -> None:
     if not words:
         raise UsageError("missing name: use /load NAME; `repoagent conversation list` shows the names")
     at = ConversationResolver(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
-    found = find(at, words)
+    saved = find(at, words)
     name = new_name("chat")
-    branch(chat.layout, found, named(chat.layout, name))
+    branch(chat.layout, saved, named(chat.layout, name))
     before = _begin(chat, name)
     chat.terminal.note(f"continuing a copy of {words} as {name}; {before}")
-    recap(found.conversation.turns, chat.terminal)
+    recap(saved.conversation.turns, chat.terminal)
 
 
 def clear(chat: Chat, words: str) -> None:

@@ -249,7 +249,7 @@ def _refuse_without_repository(options: SimpleNamespace) -> None:
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, as_json: bool) -> None:
     """Print the outcome, with the tolerances if no question has shown them."""
-    from repoagent.cli.ui.outcome import VERSION, commit_object, show_json, show_landed
+    from repoagent.cli.ui.outcome import VERSION, commit_object, show_commit, show_json
     from repoagent.edit.ui import summary, tolerated
 
     landed = outcome.landed
@@ -266,4 +266,4 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, a
     loose = tolerated(landed.proposal.placements)
     if loose and not (terminal.tells and landed.written):
         terminal.note(f"placed with tolerance: {summary(loose)}")
-    show_landed(landed, terminal, f"{outcome.seconds:.1f} s", said)
+    show_commit(landed, terminal, f"{outcome.seconds:.1f} s", said)

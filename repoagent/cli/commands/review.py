@@ -483,7 +483,7 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
 
 def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
     from repoagent.cli.ui.confirm import TerminalInterface
-    from repoagent.cli.ui.outcome import show_landed
+    from repoagent.cli.ui.outcome import show_commit
     from repoagent.edit.request import EditRequest
     from repoagent.git.transaction.results import Options
     from repoagent.review.fix import ask_for_edit, commit_suggestion, fix_request, suggested_change
@@ -509,7 +509,7 @@ def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
     if fixing.options.as_json:
         return fixed
     if fixed.landed is not None:
-        show_landed(fixed.landed, terminal, fixed.model or "as suggested", ui.said)
+        show_commit(fixed.landed, terminal, fixed.model or "as suggested", ui.said)
     elif not ui.answered:
         terminal.note(fixed.answer.strip())
     return fixed

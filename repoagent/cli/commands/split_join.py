@@ -168,13 +168,13 @@ def _discards(
 
 
 def _show(outcome: JoinOutcome, terminal: Terminal, said: set[str]) -> None:
-    from repoagent.cli.ui.outcome import show_landed
+    from repoagent.cli.ui.outcome import show_commit
     from repoagent.split.folder_index import display_path
 
     width = max(len(segment.file) for segment in outcome.segments)
     for segment in outcome.segments:
         terminal.note(_line(segment, width))
-    show_landed(outcome.landed, terminal, f"{outcome.seconds:.1f} s", said)
+    show_commit(outcome.landed, terminal, f"{outcome.seconds:.1f} s", said)
     if outcome.diff is not None:
         terminal.note(f"diff: {display_path(outcome.diff, Path.cwd())}")
 

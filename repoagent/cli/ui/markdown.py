@@ -277,9 +277,9 @@ class Markdown:
         aligned = [
             "^" if mark[:1] == mark[-1:] == ":" else ">" if mark.endswith(":") else "<" for mark in marks
         ]
-        room = self._room() - 2 * self._quote - self._indent()
+        limit = self._room() - 2 * self._quote - self._indent()
         rule = "─" if self._utf8 else "-"
-        for line in _grid(grid, aligned, room, rule):
+        for line in _grid(grid, aligned, limit, rule):
             self._start_line()
             self._out += [*(self._paint(text, styles) for text, styles in line), "\n"]
             self._column = 0
@@ -470,20 +470,20 @@ def _cells(row: str) -> list[str]:
 
 
 def _grid(
-    cells: Sequence[Sequence[Sequence[Span]]], aligned: Sequence[str], room: int, rule: str
+    cells: Sequence[Sequence[Sequence[Span]]], aligned: Sequence[str], limit: int, rule: str
 ) -> Iterator[list[Span]]:
-    """The lines of a table in `room` columns: words are folded within their cell; where even the longest words of the
+    """The lines of a table in `limit` columns: words are folded within their cell; where even the longest words of the
     columns do not fit next to each other, each cell has its own line."""
     words = [[list(_words(cell)) for cell in row] for row in cells]
     count = len(words[0])
     whole = [max(_span_of(row[at]) for row in words) for at in range(count)]
     least = [max([_size(word) for row in words for word in row[at]], default=0) for at in range(count)]
     gaps = _GAP * (count - 1)
-    if sum(least) + gaps > room:
-        yield from _records(words, room)
+    if sum(least) + gaps > limit:
+        yield from _records(words, limit)
         return
-    widths = [max(min(one, room), short) for one, short in zip(whole, least, strict=True)]
-    while sum(widths) + gaps > room:
+    widths = [max(min(one, limit), short) for one, short in zip(whole, least, strict=True)]
+    while sum(widths) + gaps > limit:
         widest = max((at for at in range(count) if widths[at] > least[at]), key=lambda at: widths[at])
         widths[widest] -= 1
     lines = [[_folded(cell, width) for cell, width in zip(row, widths, strict=True)] for row in words]
@@ -502,7 +502,7 @@ def _grid(
             yield _stripped(line)
 
 
-def _records(words: Sequence[Sequence[list[list[Span]]]], room: int) -> Iterator[list[Span]]:
+def _records(words: Sequence[Sequence[list[list[Span]]]], limit: int) -> Iterator[list[Span]]:
     """Each row as lines of `head: cell`, an empty line between rows."""
     head, *rows = words
     for number, row in enumerate(rows or [[[] for _ in head]]):
@@ -512,18 +512,18 @@ def _records(words: Sequence[Sequence[list[list[Span]]]], room: int) -> Iterator
             marked = [[(text, (*styles, "bold")) for text, styles in word] for word in name]
             if marked and cell:
                 marked[-1] = [*marked[-1], (":", ("bold",))]
-            for place, line in enumerate(_folded([*marked, *cell], max(room - 2, 1))):
+            for number, line in enumerate(_folded([*marked, *cell], max(limit - 2, 1))):
                 if line:
-                    yield [("  " if place else "", ()), *line]
+                    yield [("  " if number else "", ()), *line]
 
 
-def _folded(words: Sequence[list[Span]], room: int) -> list[list[Span]]:
-    """Words in lines of `room` columns; a longer word has a line of its own."""
+def _folded(words: Sequence[list[Span]], limit: int) -> list[list[Span]]:
+    """Words in lines of `limit` columns; a longer word has a line of its own."""
     lines: list[list[Span]] = [[]]
     used = 0
     for word in words:
         size = _size(word)
-        if lines[-1] and (not word or used + 1 + size > room):
+        if lines[-1] and (not word or used + 1 + size > limit):
             lines.append([])
         elif lines[-1]:
             lines[-1].append((" ", _shared(lines[-1][-1][1], word[0][1])))

@@ -39,43 +39,43 @@ def show_outcome(
     if as_json:
         show_json(as_object(outcome), outcome.landed, terminal)
         return
-    landed = outcome.landed
+    result = outcome.landed
     if outcome.words and not terminal.tells:  # a terminal shows them as they stream
         terminal.note(outcome.words)
-    if landed is None:
+    if result is None:
         if not (answered and terminal.shows):
             terminal.reply(outcome.answer.strip() + "\n")
         if terminal.tells:
             terminal.note(f"no change was made · {spent(outcome)}", "dim")
         return
-    is_in_message = " ".join(ending.split()) in " ".join(landed.proposal.message.split())
+    is_in_message = " ".join(ending.split()) in " ".join(result.proposal.message.split())
     if terminal.tells and not is_in_message:
         terminal.note(ending)
-    show_landed(landed, terminal, spent(outcome), said)
+    show_commit(result, terminal, spent(outcome), said)
 
 
-def show_json(content: Mapping[str, object], landed: CommitOutcome | None, terminal: Terminal) -> None:
+def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
     """Print the result as JSON."""
-    write = terminal.done if landed is not None and landed.written else terminal.result
+    write = terminal.done if result is not None and result.written else terminal.result
     write(json.dumps(content, indent=2) + "\n")
 
 
-def show_landed(landed: CommitOutcome, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
+def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
     """Print the diff of a dry run, or the commit, and what was `spent`; leaves out the remarks in `said`."""
-    for remark in landed.remarks:
+    for remark in result.remarks:
         if remark not in said:
             terminal.note(f"note: {remark}")
-    if not landed.written:
-        terminal.diff(landed.proposal.diff)
+    if not result.written:
+        terminal.diff(result.proposal.diff)
         terminal.note(f"nothing was written (--dry-run) · {spent}")
         return
-    if landed.check is not None:
-        show_check(landed.check, terminal)
-    subject = landed.proposal.message.split("\n", 1)[0]
-    head, shown = "", f"written, not committed · {landed.proposal.stat} · {spent}"
-    if landed.commit is not None:
-        head = f"[{landed.commit.branch or 'detached HEAD'} {landed.commit.commit[:7]}]"
-        shown = f"{head} {clean(subject)} · {landed.proposal.stat} · {spent}"
+    if result.check is not None:
+        show_check(result.check, terminal)
+    subject = result.proposal.message.split("\n", 1)[0]
+    head, shown = "", f"written, not committed · {result.proposal.stat} · {spent}"
+    if result.commit is not None:
+        head = f"[{result.commit.branch or 'detached HEAD'} {result.commit.commit[:7]}]"
+        shown = f"{head} {clean(subject)} · {result.proposal.stat} · {spent}"
     if terminal.shows:
         shown = fold(shown, terminal.width)
     if terminal.color and head:
@@ -134,26 +134,26 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
     }
 
 
-def commit_object(landed: CommitOutcome | None) -> dict[str, object]:
+def commit_object(result: CommitOutcome | None) -> dict[str, object]:
     """The part of the JSON data on the commit; without one, the same keys."""
-    made = landed.commit if landed else None
+    made = result.commit if result else None
     return {
         "commit": made.commit if made else None,
         "parent": made.parent if made else None,
         "branch": made.branch if made else None,
         "files": [
             {"path": change.path, "old_path": change.old_path, "mode": change.mode}
-            for change in (landed.changes if landed else ())
+            for change in (result.changes if result else ())
         ],
         "placements": [
             {**asdict(placement), "tolerances": list(placement.tolerances)}
-            for placement in (landed.proposal.placements if landed else ())
+            for placement in (result.proposal.placements if result else ())
         ],
-        "diff": landed.proposal.diff if landed else "",
-        "message": landed.proposal.message if landed else "",
-        "remarks": list(landed.remarks) if landed else [],
-        "check": {"command": landed.check.command, "seconds": round(landed.check.seconds, 3)}
-        if landed and landed.check
+        "diff": result.proposal.diff if result else "",
+        "message": result.proposal.message if result else "",
+        "remarks": list(result.remarks) if result else [],
+        "check": {"command": result.check.command, "seconds": round(result.check.seconds, 3)}
+        if result and result.check
         else None,
     }
 

@@ -44,18 +44,18 @@ class Column(NamedTuple):
 def table(
     heads: Sequence[Column],
     rows: Sequence[Sequence[Cell]],
-    room: int | None,
+    limit: int | None,
     *,
     color: bool,
     ellipsis: str = "…",
     below: Mapping[int, Sequence[str]] | None = None,
 ) -> Iterator[str]:
-    """The lines of a table in `room` columns (None: unlimited). `below` has lines to print after a row. Leaves out
+    """The lines of a table in `limit` columns (None: unlimited). `below` has lines to print after a row. Leaves out
     columns without text."""
     shown = [at for at in range(len(heads)) if any(row[at][0] for row in rows)]
     natural = {at: max(columns(heads[at].head), *(columns(row[at][0]) for row in rows)) for at in shown}
-    if room is not None:
-        shown, natural = _fitted(heads, shown, natural, room)
+    if limit is not None:
+        shown, natural = _fitted(heads, shown, natural, limit)
     head = [(heads[at].head,) for at in range(len(heads))]
     for number, row in enumerate([head, *rows]):
         cells = []
@@ -75,20 +75,20 @@ def table(
 
 
 def _fitted(
-    heads: Sequence[Column], shown: list[int], natural: dict[int, int], room: int
+    heads: Sequence[Column], shown: list[int], natural: dict[int, int], limit: int
 ) -> tuple[list[int], dict[int, int]]:
     """The columns that fit, and their widths."""
 
     def least(at: int) -> int:
         return min(natural[at], heads[at].least) if heads[at].cut else natural[at]
 
-    while sum(map(least, shown)) + _GAP * (len(shown) - 1) > room:
+    while sum(map(least, shown)) + _GAP * (len(shown) - 1) > limit:
         droppable = [at for at in shown if heads[at].dropped]
         if not droppable:
             break
         shown = [at for at in shown if at != max(droppable, key=lambda at: heads[at].dropped)]
     widths = {at: least(at) for at in shown}
-    left = room - sum(widths.values()) - _GAP * (len(shown) - 1)
+    left = limit - sum(widths.values()) - _GAP * (len(shown) - 1)
     wanting = sorted((at for at in shown if heads[at].cut), key=lambda at: natural[at] - widths[at])
     for number, at in enumerate(wanting):
         extra = min(natural[at] - widths[at], left // (len(wanting) - number))
@@ -102,17 +102,17 @@ def _path(path: str) -> str:
     return paint(folder + slash, "dim") + name
 
 
-def _cut_end(text: str, room: int, ellipsis: str) -> str:
-    return front(text, max(0, room - len(ellipsis))).rstrip() + ellipsis[:room]
+def _cut_end(text: str, limit: int, ellipsis: str) -> str:
+    return front(text, max(0, limit - len(ellipsis))).rstrip() + ellipsis[:limit]
 
 
-def folded(text: str, room: int | None, ellipsis: str = "…") -> Iterator[str]:
-    """Words in lines of `room` columns; a longer word is cut in its middle."""
+def folded(text: str, limit: int | None, ellipsis: str = "…") -> Iterator[str]:
+    """Words in lines of `limit` columns; a longer word is cut in its middle."""
     line = ""
     for word in text.split(" "):
-        if room is not None:
-            word = shorten(word, room, ellipsis)
-            if line and columns(line) + 1 + columns(word) > room:
+        if limit is not None:
+            word = shorten(word, limit, ellipsis)
+            if line and columns(line) + 1 + columns(word) > limit:
                 yield line
                 line = ""
         line = f"{line} {word}" if line else word
@@ -147,31 +147,31 @@ def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells)
 
 
-def shorten(path: str, room: int, ellipsis: str = "…") -> str:
-    """A path in at most `room` columns, without its middle; the name is kept longest."""
-    if columns(path) <= room:
+def shorten(path: str, limit: int, ellipsis: str = "…") -> str:
+    """A path in at most `limit` columns, without its middle; the name is kept longest."""
+    if columns(path) <= limit:
         return path
-    left = max(room - columns(ellipsis), 1)
+    left = max(limit - columns(ellipsis), 1)
     name = columns(path[path.rfind("/") :])
     tail = min(max(name, left * 2 // 3), left)
     end = _tail(path, tail)
     return front(path, left - columns(end)) + ellipsis + end
 
 
-def front(text: str, room: int) -> str:
-    """The beginning of a text in at most `room` columns."""
+def front(text: str, limit: int) -> str:
+    """The beginning of a text in at most `limit` columns."""
     used = 0
     for at, character in enumerate(text):
         used += width(character)
-        if used > room:
+        if used > limit:
             return text[:at]
     return text
 
 
-def _tail(text: str, room: int) -> str:
+def _tail(text: str, limit: int) -> str:
     """The end of a text, without a combining mark that lost its character."""
     used, start = 0, len(text)
-    while start and used + width(text[start - 1]) <= room:
+    while start and used + width(text[start - 1]) <= limit:
         start -= 1
         used += width(text[start])
     while start < len(text) and width(text[start]) == 0:

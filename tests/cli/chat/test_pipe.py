@@ -171,7 +171,7 @@ def test_a_refusal_without_a_person_goes_to_the_model(repo: GitRepo, run: Run, s
     script.replies(LOOK, GREET, "Then say so.")
     done = run("chat", stdin="greet\n")
     assert (done.code, done.out) == (0, "Then say so.\n")
-    assert "nobody to ask" in script.prompts[2] and repo.status() == ""
+    assert "no terminal to ask" in script.prompts[2] and repo.status() == ""
 
 
 @pytest.mark.soak
