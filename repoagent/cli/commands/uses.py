@@ -42,7 +42,7 @@ same name are excluded, but methods of the same name are not distinguished.
 
 The search covers tracked and new files, but not those that .gitignore or
 .repoagentignore exclude or that may hold secrets. It keeps no index. The exit
-code is 1 if nothing was answer."""
+code is 1 if nothing was found."""
 
 
 @click.command(epilog=EXAMPLES)
