@@ -306,11 +306,7 @@ def request(chat: Chat, prompt: str) -> RunRequest:
         allow_sensitive=options.allow_sensitive,
         agent=options.agent,
         branch=(current_branch(chat.worktree) or "") if chat.worktree.is_linked else "",
-<<<<<<< HEAD
-        options=explicit_options(given),
-=======
-        said=explicit_options(options),
->>>>>>> 63e2a3ed (Name values of the chat, the options and the library by what they are)
+        options=explicit_options(options),
     )
 
 
