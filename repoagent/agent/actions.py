@@ -46,7 +46,7 @@ class Action:
 class Observation:
     """What came of one action.
 
-    ok: False holds back what stands after it in the same reply, as far as that needs it (`Tool.needs`).
+    ok: False skips later actions of the same reply that need it (`Tool.needs`).
     final: nothing more is to be done; the run ends when the reply asked for nothing else.
     data: for the program and `--json`; JSON values only.
     error: what the run ends with when this kind of observation has gone back to the model in vain too often.

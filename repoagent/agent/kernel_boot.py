@@ -12,14 +12,14 @@ import time
 
 def main(connection: str, top: str) -> None:
     """Be a kernel that works in `top`, and listens where the file `connection` says."""
-    # a module in the folder must not stand for one of Python's
+    # a module in the folder must not shadow one of Python's
     sys.path[:] = [entry for entry in sys.path if entry]
     from typing import Any
 
     from ipykernel.kernelapp import IPKernelApp
 
     app: Any = IPKernelApp.instance()
-    # we know it, and nobody reads the log
+    # the client has it already, and the log is not read
     app.log_connection_info = app.write_connection_file = lambda **_: None
     app.initialize(
         [
@@ -37,8 +37,7 @@ def main(connection: str, top: str) -> None:
 
 
 def drain(_: object = None) -> None:
-    """Wait until what programs below have printed is read from the pipes in the place of 1 and 2, so that it comes with
-    the cell that has started them."""
+    """Wait until the output of child processes is read, so that it comes with the cell that started them."""
     deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         time.sleep(0.005)  # the thread that reads them gets its turn

@@ -84,7 +84,7 @@ class Wire:
         self.listen()
 
     def listen(self) -> None:
-        """Hear what is announced from now on; anew, where that was ended by a message that was too long."""
+        """Subscribe to the output of the kernel; again after a message above the size limit closed the socket."""
         import zmq
 
         if self._iopub is not None:
@@ -108,7 +108,7 @@ class Wire:
         return str(sent["header"]["msg_id"]) if sent else ""
 
     def messages(self, seconds: float) -> Iterator[Message]:
-        """What has come, or comes within `seconds`; at most a few at once. What can't be read is left out."""
+        """Messages that arrive within `seconds`, at most a few at once. Invalid ones are skipped."""
         import zmq
 
         poller = zmq.Poller()
@@ -155,7 +155,7 @@ class Wire:
 START = 60.0  # seconds that a kernel has to answer for the first time
 _ASK_AGAIN = 0.25
 _LOG = 1024 * 1024  # bytes of what it prints outside its cells
-_LOG_TAIL = 1_000  # characters of the end of it that are told when it has died
+_LOG_TAIL = 1_000  # characters of its end that are shown when the kernel has died
 
 
 @dataclass
@@ -320,7 +320,7 @@ class Output:
         self._stream.close()
 
     def add(self, text: str, *, line: bool = False, last: bool = False) -> None:
-        """Put `text` behind what is there. line: on lines of its own. last: also where there is no more room."""
+        """Append `text`. line: on lines of its own. last: also beyond the limit."""
         if line:
             text = ("" if self._at_start else "\n") + text.rstrip("\n") + "\n"
         data = text.encode("utf-8", "backslashreplace")

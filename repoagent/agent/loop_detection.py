@@ -18,8 +18,8 @@ from repoagent.agent.state import EDIT, QUIET, Step
 from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import Turn
 
-EXACT, NEAR = 2, 3  # how often a circle is gone round before it is said
-AGAIN = 4  # how often the same action with the same result, with others between, before it is said; then twice that
+EXACT, NEAR = 2, 3  # repetitions of a cycle before the warning
+AGAIN = 4  # the same action and result, with others in between, before the warning; then twice that
 PATIENCE = 20  # the same for steps that only wait
 REPEATED, SAID_AGAIN = "repeated", "again"  # what the turns of these notices have as `extra`
 
@@ -43,7 +43,7 @@ _Read = tuple[Step, Sequence[Action]]
 
 @dataclass(frozen=True)
 class Repetition:
-    """What the model is told, and the `extra` of the turn; `over`: it was told just before, and the run ends."""
+    """The warning to the model, and the `extra` of the turn; `over`: it was warned just before, and the run ends."""
 
     text: str
     extra: str

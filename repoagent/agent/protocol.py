@@ -63,7 +63,7 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
     cut = len(reply) if doubtful else cut  # so that what is kept is as doubtful when it is read again
     tags = [piece.action for piece in parts if piece.action]
     actions = _actions(reply, parts, tools)
-    words = {"prose", "slip", "code"} | ({"patch"} if EDIT not in tools else set())  # nobody applies it
+    words = {"prose", "slip", "code"} | ({"patch"} if EDIT not in tools else set())  # no tool applies it
     thought = "".join(_text(reply, piece) for piece in parts if piece.kind in words)
     problem = own_closing_tag(doubtful) if doubtful else None
     problem = problem or _problem(reply, parts, actions, tools, dropped=was_cut or cut < len(reply))

@@ -41,7 +41,7 @@ class KernelSession:
     python: str
     earlier: bool = False
     kernel: Kernel | None = None
-    ended: str = field(default="", init=False)  # how the last one ended, until that was told
+    ended: str = field(default="", init=False)  # how the last one ended, until it is reported
 
     def notices(self) -> list[str]:
         """What a model has to know before its next call."""
@@ -51,7 +51,7 @@ class KernelSession:
         return [LOST_STATE]
 
     def ready(self) -> tuple[Kernel, str]:
-        """The kernel, and what is to be said of it when it is a new one. Raises UsageError when none can be started."""
+        """The kernel, and a note if it is a new one. Raises UsageError if it cannot be started."""
         from repoagent.agent.kernel_client import START, start_kernel, withheld_inodes
 
         self.look()
@@ -184,8 +184,8 @@ def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | N
     """The path of the Python that kernels are started with; None where the extra `python` is missing.
 
     First the virtual environment that is active (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work tree `top`,
-    as long as ipykernel is installed there; else our own Python. What lies in the work tree may come from whoever
-    wrote the repository: unless it is active, it is taken only when it will be `confined`.
+    as long as ipykernel is installed there; else our own Python. An environment in the work tree is repository
+    content: unless it is active, it is used only if it will be `confined`.
     """
     if not all(map(_is_installed, _NEEDED)):
         return None

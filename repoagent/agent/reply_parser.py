@@ -61,7 +61,7 @@ def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> I
 
     at = 0
     last: Piece | None = None
-    if thought := _LEADING_THINK.match(reply):  # of a reasoning model: whatever stands in it was only thought
+    if thought := _LEADING_THINK.match(reply):  # of a reasoning model: nothing in it is performed
         at = thought.end()
         last = Piece("tag", 0, at, Action("think", {}, thought[1]), mark="")
         yield last
@@ -105,7 +105,7 @@ def _imitates(reply: str, at: int, line_end: int, nonce: str) -> bool:
 
 
 def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
-    """The action that starts at `at`, or why it is none."""
+    """The action that starts at `at`, or the problem with it."""
 
     def bad(problem: str) -> Piece:
         return Piece("bad", at, line_end, problem=problem)
@@ -236,12 +236,12 @@ def foreign(words: str) -> Call | None:
             if call is not None and (short or call.sure):
                 return call
         if _BLOCK.match(rest) or rest.startswith(("```", "~~~")):
-            return None  # what stands in a code block is quoted, and what stands below it explains it
+            return None  # a code block quotes, and what follows explains it
     return None
 
 
 def advice(call: Call, tools: Mapping[str, Tool]) -> str:
-    """How what `call` means is written here, or that there is no such tool; worded for the model."""
+    """How to write `call` here, or that there is no such tool; worded for the model."""
     tool = "run" if call.form == "fence" else _TOOL_OF_NAME.get(call.name.lower(), call.name.lower())
     if call.form == "fence":
         wrong = "a code block is not performed"
@@ -285,7 +285,7 @@ def _starts(words: str) -> Iterator[tuple[int, str]]:
 
 
 def _block(text: str) -> Call | None:
-    """A call as JSON, bare or in a code block, or a code block of shell; when nothing stands below it."""
+    """A call as JSON, bare or in a code block, or a code block of shell; with nothing below it."""
     block = _BLOCK.match(text)
     if block is None:
         return _json(text)
@@ -299,7 +299,7 @@ def _block(text: str) -> Call | None:
 
 
 def _element(text: str) -> Call | None:
-    """A tag, or several, when nothing but a sentence stands below them."""
+    """One or several tags, with at most a sentence below them."""
     first: Call | None = None
     at = 0
     while opened := _TAG.match(text, at):

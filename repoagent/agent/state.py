@@ -51,7 +51,7 @@ def open_state(file: Path) -> State:
 
 
 def beside(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
-    """A turn that is said while a run goes on, and belongs to no action: it neither ends a step nor begins a run."""
+    """A turn that is added during a run and belongs to no action: it neither ends a step nor begins a run."""
     return Turn(role, text, {"kind": kind, "extra": "beside"})
 
 
@@ -73,7 +73,7 @@ class Step:
 
 
 def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
-    """The steps of the present run: what came after the words of the person that it began with."""
+    """The steps of the present run: those after the last message of the user."""
     pairs: list[tuple[Turn, list[Turn]]] = []
     for turn in turns:
         if is_beside(turn):

@@ -25,9 +25,9 @@ from repoagent.errors import UsageError
 
 LONGEST = 2_000  # characters
 PORTS = {"http": 80, "https": 443}
-_LOWEST = 1024  # of ports that may be asked for beside the usual ones: below are mail, files, shells
+_LOWEST = 1024  # of the other allowed ports: below are mail, files, shells
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[[0-9a-f:.]+\]")
-_SAFE = "!$&'()*+,;=:@/?-._~%"  # what stands for itself in a path or a query; a quotation mark does not
+_SAFE = "!$&'()*+,;=:@/?-._~%"  # not escaped in a path or a query
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Url:
 
     @property
     def site(self) -> str:
-        """All that stands before the path."""
+        """Scheme, host and port."""
         usual = self.port == PORTS[self.scheme]
         return f"{self.scheme}://{self.host}" + ("" if usual else f":{self.port}")
 
@@ -101,7 +101,7 @@ _RESERVED = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether `address`, in digits, belongs to the public internet: not to this machine, its network, or nobody.
+    """Whether `address`, in digits, belongs to the public internet: not to this machine or its network.
 
     An address of version 6 that holds one of version 4 is what it holds; those that lead through a tunnel are not.
     """
@@ -206,7 +206,7 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
             raise UsageError(f"{url.site} redirects too often: {len(seen)} redirects were followed.")
         began = time.monotonic()
         moved(url, following)
-        deadline += time.monotonic() - began  # a person may have been asked
+        deadline += time.monotonic() - began  # the user may have been asked
         seen.add(following)
         url = following
 

@@ -1,4 +1,4 @@
-"""The tool `browse`: fetch a page and show its text, of HTML what a person would read."""
+"""The tool `browse`: fetch a page and show its text, of HTML the readable part."""
 
 from __future__ import annotations
 

@@ -58,17 +58,17 @@ def link_new(path: Path, data: bytes, *, by: Path) -> None:
     """Make the file `path` with `data`, whole, unless something is there: it is written in the folder `by`, where a
     kill may leave it, and linked from there. Raises OSError, on a file system without links, say.
     """
-    with open_folder(by, create=True) as beside, open_folder(path.parent) as parent:
+    with open_folder(by, create=True) as folder, open_folder(path.parent) as parent:
         temporary = _temporary_name()
-        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=beside)
+        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=folder)
         try:
             _claim(descriptor)
             _write_all(descriptor, data)
             os.fsync(descriptor)
             with suppress(FileExistsError):
-                os.link(temporary, path.name, src_dir_fd=beside, dst_dir_fd=parent)
+                os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=parent)
         finally:
-            os.unlink(temporary, dir_fd=beside)
+            os.unlink(temporary, dir_fd=folder)
             os.close(descriptor)
 
 
@@ -118,8 +118,8 @@ def append_line(path: Path, data: bytes, *, held: bytes = b"") -> None:
     """Append `data` as one line (its newline is added when missing), durably and whole, or not at all.
 
     Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first; if it is
-    the beginning of this very line, it is completed. With `held` that byte stands in the place of the first one until
-    all the others are durable: what a crash has cut short is known by it.
+    the beginning of this very line, it is completed. With `held`, that byte replaces the first one until all the
+    others are durable, which marks a line that a crash has cut short.
     Raises Busy after 10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"

@@ -19,11 +19,11 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class SystemFailed(Refused):
-    """The system said no: no space, no permission, a read-only disk. It is nobody's change that is wrong."""
+    """A system call failed: no space, no permission, a read-only disk."""
 
 
 def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
-    """The sentence for what the system refused us."""
+    """The error for a failed system call."""
     return SystemFailed(f"cannot {verb} {path}: {error.strerror or error}; fix that and try again")
 
 

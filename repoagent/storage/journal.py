@@ -42,7 +42,7 @@ class Journal:
     descriptor: int
 
     def close(self) -> None:
-        """Let the lock go; whoever finds the journal then may recover from it."""
+        """Release the lock; any process may recover from the journal then."""
         os.close(self.descriptor)
 
     @property
@@ -53,7 +53,7 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` beside the record, before `save` speaks of it and makes its name durable too."""
+        """Store `data` next to the record, before `save` refers to it and makes its name durable."""
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:
@@ -110,8 +110,7 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
-    """A private folder in `root` for files that nobody needs after the block. Where it is not left in order,
-    `abandoned` removes it. Raises Refused when the system says no."""
+    """A private folder in `root` that is removed after the block, or by `abandoned` after a crash. Raises Refused."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder

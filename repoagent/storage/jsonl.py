@@ -43,7 +43,7 @@ def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
 def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent: int | None = 1) -> None:
     """Write `value` whole, with its `version` first. Raises Refused as `write_whole` does.
 
-    `indent` None is for large derived files: it takes a tenth of the time, and nobody edits them.
+    `indent` None is for large derived files: it takes a tenth of the time.
     """
     write_whole(path, dumps({"version": version, **value}, indent=indent) + b"\n")
 
@@ -144,10 +144,7 @@ def record(layout: Layout, event: Mapping[str, object], *, warn: Warn = to_stder
 
 def record_all(layout: Layout, events: Iterable[Mapping[str, object]], *, warn: Warn = to_stderr) -> None:
     """As `record`, of events of the same moment: they are written together, and waited for once."""
-    head = {
-        "version": VERSION,
-        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-    }
+    head = {"version": VERSION, "time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]
     if not lines:
         return

@@ -38,7 +38,7 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
         yield
     finally:
         _unsign(descriptor)
-        # not left to close(): a child forked meanwhile shares the lock through its copy of the descriptor
+        # not left to close(): a child forked in between shares the lock through its copy of the descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -114,8 +114,7 @@ def _unsign(descriptor: int) -> None:
 
 
 def holder(path: Path) -> str | None:
-    """What the lock file says of its holder, as words for a message; None when it names nobody. It may be
-    stale."""
+    """The holder that the lock file names, for a message; it may be stale."""
     try:
         return _holder(path.read_bytes())
     except OSError:
@@ -123,10 +122,7 @@ def holder(path: Path) -> str | None:
 
 
 def held_by(path: Path) -> str | None:
-    """Who holds the lock file `path` now, in words; None when nobody does, or it can't be known.
-
-    Who waits for it is not kept waiting.
-    """
+    """Who holds the lock file `path` now, in words; None if it is free or unknown. Does not delay those who wait."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -179,7 +179,7 @@ _CODE = re.compile(
 
 
 def assigned_secrets(text: str) -> Iterator[str]:
-    """The secrets in `text` that what stands before them gives away; some more than once."""
+    """The secrets in `text` that their context gives away; some more than once."""
     for match in _ASSIGNED.finditer(text):
         if _is_secret(text[max(0, match.start() - _BEFORE) : match.start()], match):
             yield match[1] or match[2]
@@ -218,12 +218,12 @@ def _is_pair(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether nobody has written it: long, and letters, digits and symbols mixed."""
+    """Whether it looks random: long, and letters, digits and symbols mixed."""
     return len(value) >= LONG and _mixed(value) >= RANDOM_CHANGES * len(value) and not _is_dummy(value)
 
 
 def _is_password(value: str) -> bool:
-    """Whether it is one that a program or a careful person has made: no word, and no word with a number."""
+    """Whether it looks like a strong password: not a word, nor a word with a number."""
     if len(value) < LEAST_VALUE or _is_dummy(value):
         return False
     kinds = sum(any(map(kind, value)) for kind in (str.isupper, str.islower, str.isdigit, _is_symbol))
@@ -298,7 +298,7 @@ def placeholders(text: str) -> list[str]:
 
 
 def unknown_in(text: str) -> list[str]:
-    """The placeholders in `text` that stand for nothing."""
+    """The placeholders in `text` without a known value."""
     return [name for name in placeholders(text) if name not in _values]
 
 

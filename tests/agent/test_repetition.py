@@ -50,8 +50,7 @@ def test_nothing_is_no_repetition() -> None:
 def test_the_same_reply_with_the_same_result() -> None:
     one = said(run("make", "ok"), run("make", "ok"))
     assert one == Repetition(
-        "You did exactly this before, with the same result. Do something else, finish, or reject.",
-        "repeated",
+        "You did exactly this before, with the same result. Do something else, finish, or reject.", "repeated"
     )
     told = run("make", "ok", extra="repeated")
     over = said(run("make", "ok"), told, run("make", "ok"))

@@ -146,8 +146,7 @@ _MOUNTS = """\
 
 
 @pytest.mark.parametrize(
-    ("minor", "major", "local"),
-    [(45, 0, False), (46, 0, True), (47, 0, True), (1, 8, False), (99, 0, False)],
+    ("minor", "major", "local"), [(45, 0, False), (46, 0, True), (47, 0, True), (1, 8, False), (99, 0, False)]
 )
 def test_network_mounts_whose_locks_only_this_machine_sees(minor: int, major: int, local: bool) -> None:
     assert is_local_only(_MOUNTS, os.makedev(major, minor)) is local

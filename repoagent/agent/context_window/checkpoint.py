@@ -48,7 +48,7 @@ def without_attached(turn: Turn) -> Turn:
 
 
 def borders(turns: Sequence[Turn]) -> list[int]:
-    """Where a unit begins: the person's words, or a reply with all that is observed after it."""
+    """The indexes where a unit begins: a message of the user, or a reply with its observations."""
     starts = []
     after_person = False
     for number, turn in enumerate(turns):
@@ -103,7 +103,7 @@ def question(most: int) -> Turn:
 
 
 def usable(reply: str) -> str:
-    """The checkpoint in a model's reply; "" when it is none: without the headings that were asked for."""
+    """The checkpoint in a model's reply; "" without the required headings."""
     text = without_thought(reply).strip()
     headings = sum(
         re.search(rf"^#+ *{name}", text, re.MULTILINE | re.IGNORECASE) is not None for name in HEADINGS
@@ -137,7 +137,7 @@ def checkpoint_text(body: str) -> str:
 
 
 def body_of(text: str) -> str:
-    """What `checkpoint_text` made `text` of; of a text that a person has changed, all of it."""
+    """The body in the result of `checkpoint_text`; all of a text that the user has changed."""
     quoted = [piece for piece in pieces(text) if isinstance(piece, Quoted) and piece.label == CHECKPOINT]
     return quoted[-1].content.removesuffix("\n") if quoted else text.removeprefix(_INTRODUCTION).strip()
 

@@ -203,7 +203,7 @@ def spilled_to(text: str) -> list[str]:
 
 
 def unquoted(path: str) -> str:
-    """A path out of its double quotes; "" for what is none."""
+    """Decode a path in double quotes; "" if it is malformed."""
     try:
         return str(json.loads(path))
     except ValueError:

@@ -118,8 +118,8 @@ def _edits(turns: Sequence[Turn], number: int) -> list[str]:
     return []
 
 
-# Shares of the budget, and of what the person's words leave of it.
-WORDS = 0.6  # of the budget: beyond this the older words of the person are cut in the middle
+# Shares of the budget, and of what the user's messages leave of it.
+WORDS = 0.6  # of the budget: beyond this the user's older messages are cut in the middle
 HIGH = 0.75  # of the rest: beyond this a checkpoint is due
 RECENT = 0.3  # of the rest: the newest turns that a checkpoint keeps
 RECENT_MOST = 0.5  # of the rest: when the newest step alone is larger than RECENT
@@ -130,8 +130,7 @@ _CUT = "[… the middle is omitted; the conversation file has all of it …]"
 
 @dataclass(frozen=True)
 class Mark:
-    """The newest checkpoint of a conversation: where it stands, the first turn that it kept, the budget it was made
-    for, and its text (a person may have put another in its place since)."""
+    """The newest checkpoint: its index, the first turn that it kept, its budget, and its text as last edited."""
 
     at: int
     start: int
@@ -140,14 +139,14 @@ class Mark:
 
 
 def newest(turns: Sequence[Turn]) -> Mark | None:
-    """The checkpoint that counts, None when there is none."""
+    """The checkpoint in effect, if any."""
     checkpoints = [number for number, turn in enumerate(turns) if is_checkpoint(turn)]
     made = next((number for number in reversed(checkpoints) if "keeps" in turns[number].meta), None)
     if made is None:
         return None
     meta = turns[made].meta
     opening = next((number for number, turn in enumerate(turns) if turn.role != "user"), 0)
-    start = max(opening, made - _whole_number(meta["keeps"]))  # a prompt begins with the person's words
+    start = max(opening, made - _whole_number(meta["keeps"]))  # a prompt begins with the user's message
     fitting = [border for border in [*borders(turns[:made]), made] if border >= start]
     return Mark(
         made,
@@ -170,8 +169,8 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
-    """The person's turns within their share of `budget`: the newest whole where that can be, of the older the middle
-    left out; should they be too many even so, the oldest of them are left out."""
+    """The user's turns within their share of `budget`: the newest is kept whole if possible, older ones lose their
+    middle, and the oldest are dropped if that is not enough."""
     most = int(budget * WORDS) if budget else tokens(words)
     if tokens(words) <= most or not words:
         return list(words)
@@ -186,8 +185,8 @@ def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
 
 
 def fitted(turns: Sequence[Turn], words: Sequence[Turn], budget: int, person: int) -> list[Turn]:
-    """The turns that a checkpoint keeps, within their share: without what is superseded, of results that are too
-    long the middle left out. `words` are the person's among them, as they are shown."""
+    """The turns that a checkpoint keeps, within their share: superseded results are dropped, long ones lose their
+    middle. `words` are the user's turns among them, as they are shown."""
     shown_words = iter(words)
     recent = [
         next(shown_words) if turn.role == "user" else turn
@@ -203,8 +202,8 @@ def fitted(turns: Sequence[Turn], words: Sequence[Turn], budget: int, person: in
 
 
 def first_kept(turns: Sequence[Turn], budget: int, part: float = RECENT) -> int:
-    """The index of the first turn that a checkpoint made now would keep: whole units, the newest always, as many as
-    fit in `part` of what the person's words leave of `budget`; nothing that the last checkpoint stands for."""
+    """The index of the first turn that a checkpoint made now would keep: the newest unit, and as many before it as fit
+    in `part` of what the user's messages leave of `budget`; nothing that the last checkpoint replaced."""
     mark = newest(turns)
     least = mark.start if mark else 0
     words = clipped([turn for turn in turns if turn.role == "user"], budget)
@@ -243,7 +242,7 @@ class Window:
     """What of a long conversation is sent.
 
     budget: tokens that the turns may take (`room`). tools: the names of all tools, to read the replies. file: where
-    the checkpoint is kept for a person to edit; None keeps it in the conversation alone.
+    the checkpoint is stored for the user to edit; None keeps it in the conversation alone.
     """
 
     budget: int
@@ -273,7 +272,7 @@ class Window:
         force: bool = False,
     ) -> State:
         """The state to make the next call with: a checkpoint is appended when it is due (or with `force`), and the
-        text of one that a person has edited.
+        text of one that the user has edited.
 
         `ask` sends the turns that it is given and returns the reply and what is to be noted of it (model, tokens);
         without it, when it raises LimitReached or ModelError, or when its reply is no checkpoint, one is made
@@ -310,7 +309,7 @@ class Window:
         return checkpoint.usable(reply), meta  # a reply that is none was paid for all the same
 
     def _part(self, state: State) -> float:
-        """What of the room beside the person's words a checkpoint may keep: at most a third of what is there now."""
+        """The share of the remaining budget that a checkpoint may keep: at most a third of the present turns."""
         turns = shown_turns(state.turns)
         person = tokens(turn for turn in turns if turn.role == "user")
         return min(RECENT, (tokens(turns) - person) / max(1, self.budget - person) / 3)
@@ -335,7 +334,7 @@ class Window:
         return max(0, most - 20) * BYTES
 
     def _with_edit(self, state: State) -> State:
-        """The state, with the text that a person has put into the checkpoint's file since it was written."""
+        """The state, with the user's edit of the checkpoint file if there is one."""
         written = [turn for turn in state.turns if is_checkpoint(turn)]
         if not written or self.file is None:
             return state
@@ -356,8 +355,8 @@ class Window:
 
 
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
-    """The tokens that the turns may take, of a model that takes `context_tokens`, beside the reply and all that is
-    `fixed` (the request without its turns). Raises UsageError when that is too little to work with."""
+    """The tokens left for turns in a context of `context_tokens`, after the reply and `fixed`, the request without
+    turns. Raises UsageError if that is too little to work with."""
     left = context_tokens - reply_tokens - estimate(fixed).input
     if left < LEAST:
         raise UsageError(

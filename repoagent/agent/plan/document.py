@@ -52,9 +52,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Item:
-    """Where a task stands: its line, where its first note ends, and where all ends that belongs to it (line numbers
-    from 0, the ends excluded). `inner` is the indentation of what belongs to it; `numbered`, that its line says its
-    id."""
+    """The position of a task: its line, the end of its first note, and the end of all that belongs to it (from 0, ends
+    excluded). `inner` is the indentation of its content; `numbered`: its line has its id."""
 
     task: Task
     line: int
@@ -70,7 +69,7 @@ class Item:
 
 
 def canonical(id: str) -> str:
-    """An id as it is compared: "1.02." is "1.2"; what is no id stays as it is."""
+    """An id as it is compared: "1.02." is "1.2"; other text is returned unchanged."""
     id = id.strip().rstrip(".:")
     parts = id.split(".")
     return ".".join(str(int(part)) for part in parts) if all(map(_NUMBER.fullmatch, parts)) else id
@@ -92,7 +91,7 @@ def item_line(item: Item, task: Task) -> str:
 
 
 def quoted(line: str) -> str:
-    """A line of a note, so that it is no task."""
+    """Escape a line of a note that would be read as a task."""
     body = line.lstrip(" \t")
     return f"{line[: len(line) - len(body)]}\\{body}" if _QUOTED.match("\\" + body) else line
 
@@ -111,7 +110,7 @@ def read_title(rest: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def last_numbers(ids: Iterable[str]) -> dict[str, int]:
-    """The highest number that is used below each id; what nobody counts up to does not matter."""
+    """The highest number in use below each id; absurdly high ones do not count."""
     last: dict[str, int] = {}
     for id in ids:
         above, _, number = id.rpartition(".")
@@ -186,7 +185,7 @@ def _entries(lines: Sequence[str]) -> list[_Open]:
 
 
 def _in_fences(lines: Sequence[str]) -> set[int]:
-    """The lines between code fences that stand at the beginning of a line; one that is never closed hides nothing."""
+    """The lines in fenced code that starts at column 0; an unclosed fence hides nothing."""
     hidden: set[int] = set()
     opened: tuple[int, str] | None = None
     for number, line in enumerate(lines):
@@ -252,7 +251,7 @@ class Plan:
 
     @cached_property
     def open(self) -> tuple[Task, ...]:
-        """What is left to do. Who ticks off or drops a task means what stands under it too."""
+        """The unsettled tasks; settling a task settles its subtasks, too."""
         settled: set[str] = set()
         left = []
         for task in self.tasks:

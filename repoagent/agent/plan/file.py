@@ -21,7 +21,7 @@ from repoagent.errors import Busy, Refused, RepoagentError, UsageError
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence, printable
 
-MOST = 1 << 20  # bytes: what is larger is no plan
+MOST = 1 << 20  # bytes
 _TRIES = 50
 _BOM = b"\xef\xbb\xbf"
 
@@ -73,8 +73,8 @@ def task_tool(file: Path) -> Tool:
 def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     """Put the plan in `file` through `change` and keep what comes of it; return that. Every task in it has its id.
 
-    What a person saves meanwhile is not overwritten: `change` is made of the fresh text then. Raises as `read_plan`
-    does and as `change` does (nothing is written then), Busy when the file is locked or being written all the time.
+    A concurrent edit of the user is not overwritten: `change` is applied to the new text. Raises as `read_plan` and
+    `change` do (nothing is written then), Busy if the file is locked or constantly written.
     """
     from repoagent.storage.locks import locked
 
@@ -93,8 +93,8 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
 
 
 def _replaced(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes | None]:
-    """Write the plan, unless the file does not hold the bytes `before` any more; and what a person had written into the
-    old file just before it was replaced, None for nothing."""
+    """Write the plan if the file still has the bytes `before`: whether it did, and what the user wrote into the old
+    file just before it was replaced, if anything."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import open_folder
 
@@ -148,13 +148,13 @@ def _decoded(file: Path, data: bytes | None) -> Plan:
         raise Refused(f"{file} is not UTF-8 (line {line}); save it as UTF-8 or move it away") from error
 
 
-NEWS = "plan"  # the kind of a turn that says what the person has edited; its meta holds the whole text
+NEWS = "plan"  # the kind of a turn with the user's edits; its meta has the whole text
 _LINES = 24
 
 
 def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Plan:
-    """The plan as the conversation has it: what was asked of `task` and done, upon the last text of a person's that
-    was told. `tools` are the names of all tools of the run (a reply is read as the loop reads it)."""
+    """The plan according to the conversation: the successful `task` actions applied to the last text of the user.
+    `tools` are the names of all tools of the run."""
     plan, names = Plan(EMPTY), frozenset(tools)
     reply: Turn | None = None
     seen: list[Turn] = []
@@ -173,10 +173,9 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
 
 
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
-    """What a person has edited in the plan since the conversation last had it, as a turn to be appended; None for
-    nothing. A file that is missing is made again from the conversation. To be asked before a model call.
+    """The user's edits of the plan since the conversation last had it, as a turn to append; None without edits.
 
-    Raises what `keeping.update_plan` does.
+    Call it before each model call. Recreates a missing file from the conversation. Raises what `update_plan` does.
     """
     known = plan_from(turns, tools, nonce)
     if known.tasks and not file.exists():
@@ -244,5 +243,5 @@ def _after(plan: Plan, step: Step, tools: frozenset[str], nonce: str) -> Plan:
 def _then(plan: Plan, args: tuple[tuple[str, str], ...], note: str) -> Plan:
     try:
         return numbered(performed(plan, Action("task", dict(args), note))[0])
-    except UsageError:  # it was asked of a plan that a person had edited, and that was not told yet
+    except UsageError:  # the plan had an edit of the user that was not in the conversation yet
         return plan

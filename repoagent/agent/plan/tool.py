@@ -231,7 +231,7 @@ _ARGUMENTS = {"add", "n", "state", "title", "under", "after", "before"}
 
 
 def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
-    """The plan after `action`, and a sentence that says what was done. Raises UsageError for what can't be."""
+    """The plan after `action`, and a sentence on what was done. Raises UsageError if the action is invalid."""
     args = {name: value.strip() for name, value in action.args.items()}
     if unknown := sorted(set(args) - _ARGUMENTS):
         raise UsageError(f"<task> has no argument {unknown[0]}=: it takes {', '.join(sorted(_ARGUMENTS))}.")

@@ -57,16 +57,7 @@ def test_what_is_a_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "- [ ]",
-        "- [x](link)",
-        "- [?] what",
-        "    text",
-        "```\n- [ ] 1. an example\n```",
-        "- [] x]",
-    ],
+    "text", ["", "- [ ]", "- [x](link)", "- [?] what", "    text", "```\n- [ ] 1. an example\n```", "- [] x]"]
 )
 def test_what_is_none(text: str) -> None:
     assert [task.title for task in Plan(text).tasks] in ([], ["x]"])
