@@ -58,50 +58,42 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
         return
     heads = {(symbol.qualified_name, symbol.signature.rstrip("; {")) for symbol in before[0]}
     overloaded = {name for name, count in Counter(name for name, _ in heads).items() if count > 1}
-    now: dict[str, dict[str, int]] = {}
-    names = set()
+    present: dict[str, dict[str, int]] = {}  # the signatures of each name after, with their lines
     for symbol in after[0]:
-        now.setdefault(symbol.qualified_name, {})[symbol.signature] = symbol.first_line
-        names.add(symbol.name)
-    inside = {symbol.qualified_name for symbol in before[0] if symbol.kind in ("function", "method")}
+        present.setdefault(symbol.qualified_name, {})[symbol.signature] = symbol.first_line
+    names = {symbol.name for symbol in after[0]}
+    functions = {symbol.qualified_name for symbol in before[0] if symbol.kind in ("function", "method")}
     for symbol in before[0]:
-        name, (owner, _, _) = symbol.qualified_name, symbol.qualified_name.rpartition(".")
+        qualified, signature = symbol.qualified_name, symbol.signature
+        owner = qualified.rpartition(".")[0]
         if (
-            name in overloaded
+            qualified in overloaded
             or symbol.kind not in _KINDS
-            or not is_public(symbol.name, symbol.signature, language or "")
+            or owner in functions
+            or not is_public(symbol.name, signature, language or "")
+            or not all(map(_is_public_name, qualified.split(".")))
         ):
             continue
-        if owner in inside or any(not _is_public_name(part) for part in name.split(".")):
-            continue
-        owner = owner.rpartition(".")[2]
-        if symbol.name in _MAKERS:  # callers name the class
-            word, owner = owner, ""
-        else:
-            word = symbol.name
-        there = now.get(name)
-        if there is None:
-            if symbol.name in names or not word:  # moved within the file
-                continue
-            yield ChangedSymbol(word, owner, name, symbol.signature, "", 0)
-        elif symbol.kind in _CALLED and len(there) == 1 and symbol.signature not in there:
-            after_it, line = next(iter(there.items()))
-            if not fits_old_callers(symbol.signature, after_it, language or ""):
-                yield ChangedSymbol(word, owner, name, symbol.signature, after_it, line)
+        name, owner = symbol.name, owner.rpartition(".")[2]
+        if name in _MAKERS:  # callers name the class
+            name, owner = owner, ""
+        signatures = present.get(qualified)
+        if signatures is None:
+            if symbol.name not in names and name:  # else it moved within the file
+                yield ChangedSymbol(name, owner, qualified, signature, "", 0)
+        elif symbol.kind in _CALLED and len(signatures) == 1 and signature not in signatures:
+            ((new_signature, line),) = signatures.items()
+            if not fits_old_callers(signature, new_signature, language or ""):
+                yield ChangedSymbol(name, owner, qualified, signature, new_signature, line)
 
 
 def is_public(name: str, signature: str, language: str) -> bool:
     """Whether other files may use it, judging by its signature, and its name is specific enough to search for."""
     if name in _MAKERS:
         return True
-    telling = len(name) > 5 or "_" in name.strip("_") or name[1:] != name[1:].lower()
-    if (
-        not telling
-        or len(name) < 4
-        or not _WORD.match(name)
-        or name.lower() in _COMMON
-        or not _is_public_name(name)
-    ):
+    specific = len(name) > 5 or "_" in name.strip("_") or name[1:] != name[1:].lower()
+    searchable = len(name) > 3 and _WORD.match(name) and name.lower() not in _COMMON
+    if not (specific and searchable and _is_public_name(name)):
         return False
     words = set(re.findall(r"\w+", signature.partition("(")[0]))
     if language == "go":
@@ -179,12 +171,8 @@ PARTNERS = 60
 SYMBOLS = 12  # of a file that are looked for: with more of them, the file was rewritten
 SHOWN = 5
 _IMPORT = re.compile(rb"\s*(?:pub(?:\([^)]*\))? )?(?:use|import|from|#\s*include|require|export \{)\b")
-_NO_HEIRS = (
-    ".go",
-    ".rs",
-    ".c",
-    ".h",
-)  # where a file with a method of that name does not override the one that changed
+# where a file with a method of that name does not override the one that changed
+_NO_HEIRS = (".go", ".rs", ".c", ".h")
 _BARE_CALLS = (".rb", ".kt", ".scala", ".cs", ".swift", ".py", ".pyi")  # a name alone calls, or hands over
 LONGEST = 200  # lines of comments and decorators above a definition
 # What a line may hold that begins a definition: others are not worth a grammar.
@@ -203,44 +191,36 @@ def find_changed_api(context: HistoryContext) -> list[Finding]:
     if context.view is None:
         return []
     until = min(context.deadline, time.monotonic() + SECONDS)
-    files = [file for file in context.change.files if _may_matter(context, file)][:MOST_FILES]
-    found: list[Finding] = []
-    told: set[str] = set()
-    for file in files:
+    findings: list[Finding] = []
+    reported: set[str] = set()
+    for file in [file for file in context.change.files if _may_matter(context, file)][:MOST_FILES]:
         if time.monotonic() > until:
             context.unseen.append(
                 "the public symbols of some files were not compared: the review took too long"
             )
             break
+        old, new = context.change.read_old(file), context.change.read_new(file)
         symbols = [
             symbol
-            for symbol in changed_symbols(
-                file.old_path, context.change.read_old(file), context.change.read_new(file)
-            )
-            if symbol.qualified not in told and (symbol.after or not _moved(context, file, symbol.name))
+            for symbol in changed_symbols(file.old_path, old, new)
+            if symbol.qualified not in reported and (symbol.after or not _moved(context, file, symbol.name))
         ]
-        if symbols and len(symbols) <= SYMBOLS and (one := _finding(context, file, symbols)) is not None:
-            found.append(one)
-            told.update(symbol.qualified for symbol in symbols)  # a header declares what a source defines
-    return found
+        if symbols and len(symbols) <= SYMBOLS and (finding := _finding(context, file, symbols)) is not None:
+            findings.append(finding)
+            reported.update(symbol.qualified for symbol in symbols)  # a header declares what a source defines
+    return findings
 
 
 def _may_matter(context: HistoryContext, file: ChangedFile) -> bool:
-    if (
-        file.status not in ("modified", "renamed", "deleted")
-        or not is_text(file)
-        or file.path not in context.files
-    ):
+    if file.status not in ("modified", "renamed", "deleted") or not is_text(file):
         return False
-    if (
-        not file.old_path.endswith(_SUFFIXES)
-        or file_origin.is_vendored_path(file.path)
-        or file_origin.is_test(file.path)
-    ):
+    if file.path not in context.files or not file.old_path.endswith(_SUFFIXES):
         return False
-    if file.status == "deleted":
-        return True
-    return any(_HEAD.search(line) for lines in context.change.read_lines(file) for line in lines.removed)
+    if file_origin.is_vendored_path(file.path) or file_origin.is_test(file.path):
+        return False
+    return file.status == "deleted" or any(
+        _HEAD.search(line) for lines in context.change.read_lines(file) for line in lines.removed
+    )
 
 
 def _moved(context: HistoryContext, file: ChangedFile, name: str) -> bool:
@@ -256,13 +236,33 @@ def _moved(context: HistoryContext, file: ChangedFile, name: str) -> bool:
 
 
 def _finding(context: HistoryContext, file: ChangedFile, symbols: Sequence[ChangedSymbol]) -> Finding | None:
+    """A finding on the first of the symbols that a usual caller names."""
     partners = _partners(context, file)
     if not partners:
         return None
     for symbol in symbols:
-        callers = _callers(context, file, symbol, partners)
-        if callers:
-            return _finding_of(context, file, symbol, callers, len(symbols) - 1)
+        lines = _callers(context, file, symbol, partners)
+        if not lines:
+            continue
+        callers = list(lines)
+        one, others = len(callers) == 1, len(symbols) - 1
+        shown = ", ".join(f"{path}:{lines[path]}" for path in callers[:SHOWN])
+        shown += f" and {len(callers) - SHOWN} more" if len(callers) > SHOWN else ""
+        body = f"Before: `{symbol.before}`." + (f" Now: `{symbol.after}`." if symbol.after else "")
+        body += (
+            f" Named in {shown}: {'this file has' if one else 'these files have'} changed along with {file.path} "
+            f"before, and {'is' if one else 'are'} not part of this change."
+        )
+        if others:
+            body += f" {others} more symbol{'s' * (others > 1)} of this file differ{'s' * (others == 1)} too."
+        change = "has a new signature" if symbol.after else "was removed"
+        title = f"{symbol.qualified} {change}, but {callers[0]}, which names it, is unchanged"
+        line = _head(context, file, symbol)
+        evidence = context.evidence(sorted(partners[callers[0]], reverse=True))
+        location = Location(file.path, line, line)
+        return context.finding(
+            RULE, title, location, body, f"{symbol.qualified} {callers[0]}", evidence=evidence
+        )
     return None
 
 
@@ -304,66 +304,29 @@ def _callers(
         ).read()  # fmt: skip
     except GitError:  # none does; or a partial clone lacks one of them
         return {}
-    word, defines = _use(symbol, file.old_path), _definition(symbol)
-    found: dict[str, int] = {}
-    own: set[str] = set()
+    name = re.escape(os.fsencode(symbol.name))
+    definition = re.compile(rb"\b(?:fn|func|struct|enum|trait|type|define)\s+(?:\([^)]*\)\s*)?%s\b" % name)
+    if symbol.owner:  # a method is named behind what it belongs to
+        called = "(" in symbol.before and not file.old_path.endswith(_BARE_CALLS)
+        use = re.compile(rb"(?:\.|::|->)\s*%s\b%s" % (name, rb"\s*(?:\(|::<)" if called else b""))
+    else:
+        use = re.compile(rb"(?<!self\.)(?<!this\.)(?<!this->)\b%s\b" % name)
+    lines: dict[str, int] = {}
+    defining: set[str] = set()
     for row in data.split(b"\n")[: -1 if late else None]:
-        name, _, rest = row.partition(b"\0")
+        path_bytes, _, rest = row.partition(b"\0")
         number, _, line = rest.partition(b"\0")
-        path = os.fsdecode(name).removeprefix(f"{tree[0]}:")
+        path = os.fsdecode(path_bytes).removeprefix(f"{tree[0]}:")
         if path not in partners or is_comment(path, line):
             continue
-        if path.endswith(_NO_HEIRS) and defines.search(line):  # what it calls by that name is its own
-            own.add(path)
-        elif path not in found and word.search(line) and not (symbol.after and _IMPORT.match(line)):
-            found[path] = int(number)
-    if own and not symbol.owner:  # which of the two the others mean is not known
+        if path.endswith(_NO_HEIRS) and definition.search(line):  # what it calls by that name is its own
+            defining.add(path)
+        elif path not in lines and use.search(line) and not (symbol.after and _IMPORT.match(line)):
+            lines[path] = int(number)
+    if defining and not symbol.owner:  # which of the two the others mean is not known
         return {}
-    best = sorted(found.keys() - own, key=lambda path: (-len(partners[path]), path))
-    return {path: found[path] for path in best}
-
-
-def _use(symbol: ChangedSymbol, path: str) -> re.Pattern[bytes]:
-    """How another file names it: a method behind what it belongs to."""
-    name = re.escape(os.fsencode(symbol.name))
-    if not symbol.owner:
-        return re.compile(rb"(?<!self\.)(?<!this\.)(?<!this->)\b%s\b" % name)
-    called = rb"\s*(?:\(|::<)" if "(" in symbol.before and not path.endswith(_BARE_CALLS) else b""
-    return re.compile(rb"(?:\.|::|->)\s*%s\b%s" % (name, called))
-
-
-def _definition(symbol: ChangedSymbol) -> re.Pattern[bytes]:
-    return re.compile(
-        rb"\b(?:fn|func|struct|enum|trait|type|define)\s+(?:\([^)]*\)\s*)?%s\b"
-        % re.escape(os.fsencode(symbol.name))
-    )
-
-
-def _finding_of(
-    context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, where: dict[str, int], others: int
-) -> Finding:
-    what = "has a new signature" if symbol.after else "was removed"
-    callers = list(where)
-    shown = ", ".join(f"{path}:{where[path]}" for path in callers[:SHOWN])
-    shown += f" and {len(callers) - SHOWN} more" if len(callers) > SHOWN else ""
-    body = f"Before: `{symbol.before}`." + (f" Now: `{symbol.after}`." if symbol.after else "")
-    line = _head(context, file, symbol)
-    body += (
-        f" Named in {shown}: {'this file has' if len(callers) == 1 else 'these files have'} changed along with "
-        f"{file.path} before, and {'is' if len(callers) == 1 else 'are'} not part of this change."
-    )
-    if others:
-        body += f" {others} more symbol{'s' * (others > 1)} of this file differ{'s' * (others == 1)} too."
-    numbers = sorted(_numbers(context, file, callers[0]), reverse=True)
-    return Finding(
-        RULE,
-        context.levels[RULE],
-        f"{symbol.qualified} {what}, but {callers[0]}, which names it, is unchanged",
-        Location(file.path, line, line) if line else Location(file.path),
-        body,
-        key=f"{symbol.qualified} {callers[0]}",
-        evidence=context.evidence(numbers),
-    )
+    best = sorted(lines.keys() - defining, key=lambda path: (-len(partners[path]), path))
+    return {path: lines[path] for path in best}
 
 
 def _head(context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
@@ -376,7 +339,3 @@ def _head(context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> 
         if word.search(line) and _HEAD.search(line) and not is_comment(file.path, line):
             return number
     return symbol.line
-
-
-def _numbers(context: HistoryContext, file: ChangedFile, caller: str) -> list[int]:
-    return _partners(context, file).get(caller, [])

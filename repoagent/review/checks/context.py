@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Evidence, Finding, Level
+from repoagent.review.finding import Evidence, Finding, Level, Location
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import View
@@ -58,6 +58,11 @@ class StaticContext:
     def late(self) -> bool:
         return time.process_time() > self.deadline
 
+    def finding(
+        self, rule: str, title: str, location: Location, body: str, *, key: str = "", quote: str = ""
+    ) -> Finding:
+        return Finding(rule, self.levels[rule], title, location, body, key, quote)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryContext:
@@ -76,21 +81,35 @@ class HistoryContext:
     unseen: list[str] = field(default_factory=list)
     own_attributes: bool = False  # .git/info/attributes exists
 
+    def finding(
+        self,
+        rule: str,
+        title: str,
+        location: Location,
+        body: str,
+        key: str,
+        *,
+        evidence: tuple[Evidence, ...] = (),
+        confidence: float | None = None,
+    ) -> Finding:
+        level = self.levels[rule]
+        return Finding(rule, level, title, location, body, key, evidence=evidence, confidence=confidence)
+
     @cached_property
     def files(self) -> dict[str, int]:
         """The ids of the changed files that have a history, by their paths after the change; of a change of more than
         200 files, those of the first ones."""
         if self.view is None:
             return {}
-        found: dict[str, int] = {}
-        for file in self.change.files[:MOST]:
-            known = None if file.status == "added" else self.view.file(os.fsencode(file.old_path))
-            if known is not None:
-                found[file.path] = known
-        return found
+        ids = {
+            file.path: self.view.file(os.fsencode(file.old_path))
+            for file in self.change.files[:MOST]
+            if file.status != "added"
+        }
+        return {path: number for path, number in ids.items() if number is not None}
 
     @cached_property
-    def _there_before(self) -> list[str]:
+    def _existed(self) -> list[str]:
         return [file.path for file in self.change.files if file.status in ("modified", "renamed")][:MOST]
 
     @cached_property
@@ -99,18 +118,19 @@ class HistoryContext:
         mark them so."""
         from repoagent.review.checks.file_origin import attribute_files, marked
 
-        paths = self._there_before
-        return frozenset(marked(self.top, self.change, [*attribute_files(paths), *paths]))
+        return frozenset(marked(self.top, self.change, [*attribute_files(self._existed), *self._existed]))
 
     @cached_property
     def attributes(self) -> Attributes:
         """The attributes of these files."""
-        from repoagent.review.checks.file_origin import Attributes, attributes, says_linguist
+        from repoagent.review.checks.file_origin import Attributes, attributes, has_attribute_file
 
-        looked = self.change.kind in ("staged", "commit", "range") and not self.own_attributes
-        if looked and not says_linguist(self.marked):  # git takes as long for "nothing" as for all else
+        searched = self.change.kind in ("staged", "commit", "range") and not self.own_attributes
+        if searched and not has_attribute_file(
+            self.marked
+        ):  # git takes as long for "nothing" as for all else
             return Attributes()
-        return attributes(self.top, self.change, self._there_before)
+        return attributes(self.top, self.change, self._existed)
 
     @cached_property
     def changed(self) -> frozenset[str]:
@@ -129,8 +149,9 @@ def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
 
     from repoagent.history.render import read_headers
 
-    found = read_headers(top, ids)
-    return tuple(
-        Evidence(one.commit, int(datetime.fromisoformat(one.date.replace("Z", "+00:00")).timestamp()), one.subject)
-        for one in (found[each] for each in ids if each in found)
-    )  # fmt: skip
+    def seconds(date: str) -> int:
+        return int(datetime.fromisoformat(date.replace("Z", "+00:00")).timestamp())
+
+    headers = read_headers(top, ids)
+    commits = (headers[commit] for commit in ids if commit in headers)
+    return tuple(Evidence(header.commit, seconds(header.date), header.subject) for header in commits)

@@ -23,7 +23,7 @@ from repoagent.review.checks.context import MOST, HistoryContext, is_text
 from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
-    from repoagent.history.cochange.score import Commit
+    from repoagent.history.cochange.score import Commit, View
 
 GENERATED_EDITED = "generated-edited"
 GENERATED_COMMITS = 30  # of a file that are looked at
@@ -34,18 +34,8 @@ LOCKED = 0.2  # the same of a lock file, which tools renew by themselves
 LARGEST = 100  # files of a commit that says something
 _PINS = re.compile(r"\bpip-compile\b|\buv\b")  # what writes lock files under other names
 _TEMPLATES = (
-    ".j2",
-    ".jinja",
-    ".jinja2",
-    ".in",
-    ".tmpl",
-    ".tpl",
-    ".template",
-    ".erb",
-    ".ejs",
-    ".mustache",
-    ".hbs",
-)
+    ".j2", ".jinja", ".jinja2", ".in", ".tmpl", ".tpl", ".template", ".erb", ".ejs", ".mustache", ".hbs",
+)  # fmt: skip
 _STEM = re.compile(
     r"[._-](?:pb|pb2|pb2_grpc|grpc|gen|generated|g|min|auto|designer|tab|yy|lex|mock|mocks|stringer|d)$", re.I
 )
@@ -54,42 +44,41 @@ _STEM = re.compile(
 def find_generated_edits(context: HistoryContext) -> list[Finding]:
     """One finding for each such file; none where much of the change is generated, since then the generator changed."""
     change = context.change
-    modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)][
-        :MOST
-    ]
+    modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)]
     if not modified:
         return []
-    said = context.attributes
-    possible = context.marked - said.neither
-    found: list[tuple[ChangedFile, str]] = []
-    for file in modified:
-        if (reason := _why(context, file, said, possible)) is not None:
-            found.append((file, reason))
-    renewed = [file for file, reason in found if file_origin.is_lock(file.path) or _PINS.search(reason)]
-    if len(renewed) == len(change.files):  # newer versions of what is depended on: nobody edits that by hand
+    attributes = context.attributes
+    possible = context.marked - attributes.neither
+    reasons = {file: _why(context, file, attributes, possible) for file in modified[:MOST]}
+    generated = {file: reason for file, reason in reasons.items() if reason is not None}
+    renewed = [file for file, why in generated.items() if file_origin.is_lock(file.path) or _PINS.search(why)]
+    if len(renewed) == len(change.files):  # newer versions of dependencies, which no one edits by hand
         return []
-    ours = [file for file, _ in found if not file_origin.is_lock(file.path)]
+    ours = {file.path for file in generated if not file_origin.is_lock(file.path)}
     if len(ours) > 2 and 2 * len(ours) >= len(change.files):
         return []
-    generated = {file.path for file in ours}
     return [
         _generated_finding(context, file, reason)
-        for file, reason in found
-        if not _is_explained(context, file, reason, generated)
+        for file, reason in generated.items()
+        if not _is_explained(context, file, ours)
     ]
 
 
 def _why(
-    context: HistoryContext, file: ChangedFile, said: file_origin.Attributes, possible: Collection[str]
+    context: HistoryContext, file: ChangedFile, attributes: file_origin.Attributes, possible: Collection[str]
 ) -> str | None:
     """Why the file counts as generated; None if it does not."""
     if file.path.endswith(_TEMPLATES):  # the mark in it is for what is made of it
         return None
-    if file_origin.is_vendored_path(file.path) or file.path in said.vendored or file.path in said.neither:
+    if (
+        file_origin.is_vendored_path(file.path)
+        or file.path in attributes.vendored
+        or file.path in attributes.neither
+    ):
         return None
     if file_origin.is_lock(file.path):
         return "it is a lock file, which a tool writes"
-    if file.path in said.generated:
+    if file.path in attributes.generated:
         return ".gitattributes marks it linguist-generated"
     if file.path in possible:
         mark = file_origin.has_mark(context.change.read_old(file))
@@ -98,7 +87,7 @@ def _why(
     return None
 
 
-def _is_explained(context: HistoryContext, file: ChangedFile, reason: str, generated: set[str]) -> bool:
+def _is_explained(context: HistoryContext, file: ChangedFile, generated: set[str]) -> bool:
     """Whether the change has a source of the file, or history shows that it need not."""
     own_paths = (file.path, file.old_path)
     others = [path for path in context.changed if path not in own_paths and path not in generated]
@@ -112,51 +101,35 @@ def _is_explained(context: HistoryContext, file: ChangedFile, reason: str, gener
     head = (context.change.read_old(file) or b"")[: file_origin.HEAD]
     if any(os.fsencode(name) in head for name in names if len(name) > 3):
         return True
-    history = _history(context, file)
-    if len(history) < GENERATED_FEWEST:
+    history, view = _history(context, file), context.view
+    if len(history) < GENERATED_FEWEST or view is None:
         return False
-    if context.view is None:
-        return False
-    partners = _partners(context, file, history)
+    paths = _paths(view, history)
+    # the files that a third of the commits have, and all in the folders that a third have: one source each time
+    own, own_folder = context.files[file.path], _folder(file.path)
+    commits = [{each: paths[each] for each in commit.files if each in paths} for commit in history]
+    folder_counts = Counter(
+        folder for commit in commits for folder in {_folder(path) for path in commit.values()}
+    )
+    least = PARTNER * len(history)
+    folders = {name for name, count in folder_counts.items() if name != own_folder and count >= least}
+    counts = Counter(each for commit in commits for each in commit if each != own)
+    often = {each for each, count in counts.items() if count >= least}
+    made = set(file_origin.marked(context.top, context.change, sorted(paths[each] for each in often)))
+    # what is made along with it says nothing
+    partners = {each for each in often if paths[each] not in made}
+    partners |= {each for each in counts if _folder(paths[each]) in folders}
     alone = sum(not partners.intersection(commit.files) for commit in history)
     if alone >= ALONE * len(history):
         return True
-    folders = _folders(context, file, history)
-    known = {context.view.file(os.fsencode(path)) for path in others}
-    return bool(known & partners) or any(_folder(path) in folders for path in others)
+    present = {view.file(os.fsencode(path)) for path in others}
+    return bool(present & partners) or any(_folder(path) in folders for path in others)
 
 
-def _partners(context: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
-    """The files that a third of the commits have, and all in the folders that a third have: one source each time."""
-    view, own = context.view, context.files[file.path]
-    if view is None:
-        return set()
-    counts = Counter(each for commit in history for each in commit.files if each != own)
-    often = {each for each, count in counts.items() if count >= PARTNER * len(history)}
-    folders = _folders(context, file, history)
-    paths = {each: os.fsdecode(path) for each, path in view.paths(sorted(counts)).items()}
-    made = set(
-        file_origin.marked(
-            context.top, context.change, sorted(paths[each] for each in often if each in paths)
-        )
-    )
-    # what is made along with it says nothing
-    return {each for each in often if paths.get(each, "") not in made and each in paths} | {
-        each for each, path in paths.items() if _folder(path) in folders
-    }
-
-
-def _folders(context: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
-    """The folders, its own left out, that a third of the commits have."""
-    if context.view is None:
-        return set()
-    paths = context.view.paths(sorted({each for commit in history for each in commit.files}))
-    of = {each: _folder(os.fsdecode(path)) for each, path in paths.items()}
-    counts = Counter(
-        folder for commit in history for folder in {of[each] for each in commit.files if each in of}
-    )
-    own = _folder(file.path)
-    return {folder for folder, count in counts.items() if folder != own and count >= PARTNER * len(history)}
+def _paths(view: View, history: Sequence[Commit]) -> dict[int, str]:
+    """The present paths of the files of these commits."""
+    files = sorted({each for commit in history for each in commit.files})
+    return {each: os.fsdecode(path) for each, path in view.paths(files).items()}
 
 
 def _folder(path: str) -> str:
@@ -166,11 +139,8 @@ def _folder(path: str) -> str:
 def _history(context: HistoryContext, file: ChangedFile) -> Sequence[Commit]:
     if context.view is None or file.path not in context.files:
         return ()
-    return [
-        one
-        for one in context.view.commits(context.files[file.path], GENERATED_COMMITS)
-        if 0 < one.size <= LARGEST
-    ]
+    commits = context.view.commits(context.files[file.path], GENERATED_COMMITS)
+    return [commit for commit in commits if 0 < commit.size <= LARGEST]
 
 
 def _is_usual(context: HistoryContext, file: ChangedFile, manifests: Sequence[str]) -> bool:
@@ -178,9 +148,8 @@ def _is_usual(context: HistoryContext, file: ChangedFile, manifests: Sequence[st
     history = _history(context, file)
     if len(history) < GENERATED_FEWEST or context.view is None:
         return False
-    paths = context.view.paths(sorted({each for commit in history for each in commit.files}))
-    wanted = {os.fsencode(name) for name in manifests}
-    sources = {each for each, path in paths.items() if path.rpartition(b"/")[2] in wanted}
+    paths = _paths(context.view, history)
+    sources = {each for each, path in paths.items() if path.rpartition("/")[2] in manifests}
     alone = sum(not sources.intersection(commit.files) for commit in history)
     return alone <= LOCKED * len(history)
 
@@ -195,21 +164,17 @@ def _stem(path: str) -> str:
 
 
 def _generated_finding(context: HistoryContext, file: ChangedFile, reason: str) -> Finding:
-    lock = file_origin.is_lock(file.path)
-    source = "manifest" if lock else "source"
+    source = "manifest" if file_origin.is_lock(file.path) else "source"
     history = _history(context, file)
     body = f"It counts as generated because {reason}. The next run of the generator overwrites manual edits."
     if history:
         body += f" Of its last {len(history)} commits, fewer than half changed it alone."
-    place = Location(file.path)
+    location = Location(file.path)
     lines = context.change.read_lines(file)
     if lines and lines[0].added:
-        place = Location(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
-    return Finding(
-        GENERATED_EDITED, context.levels[GENERATED_EDITED],
-        f"{file.path} is generated, but its {source} is not part of this change", place, body,
-        key=file.path,
-    )  # fmt: skip
+        location = Location(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
+    title = f"{file.path} is generated, but its {source} is not part of this change"
+    return context.finding(GENERATED_EDITED, title, location, body, file.path)
 
 
 VENDORED_EDITED = "vendored-edited"
@@ -229,12 +194,12 @@ def find_vendored_edits(context: HistoryContext) -> list[Finding]:
     possible = [file for file in files if file.status in ("modified", "renamed")]
     if not possible:
         return []
-    said = context.attributes
+    attributes = context.attributes
     groups: dict[str, list[ChangedFile]] = {}
     for file in possible:
-        if file.path in said.neither:
+        if file.path in attributes.neither:
             continue
-        if (root := _root(file.path)) or file.path in said.vendored:
+        if (root := _root(file.path)) or file.path in attributes.vendored:
             groups.setdefault(root or file.path.rpartition("/")[0], []).append(file)
     return [
         _vendored_finding(context, root, some)
@@ -272,8 +237,8 @@ def _is_ours(context: HistoryContext, root: str, edited: list[ChangedFile]) -> b
         history = context.view.commits(context.files[file.path], VENDORED_COMMITS)
         if len(history) < VENDORED_FEWEST:
             return False
-        paths = context.view.paths(sorted({each for commit in history for each in commit.files}))
-        inside = {each for each, path in paths.items() if path.startswith(os.fsencode(f"{root}/"))}
+        paths = _paths(context.view, history)
+        inside = {each for each, path in paths.items() if path.startswith(f"{root}/")}
         by_hand = sum(0 < len(inside.intersection(one.files)) <= FEW for one in history)
         if by_hand < BY_HAND * len(history):
             return False
@@ -283,13 +248,10 @@ def _is_ours(context: HistoryContext, root: str, edited: list[ChangedFile]) -> b
 def _vendored_finding(context: HistoryContext, root: str, edited: list[ChangedFile]) -> Finding:
     path = edited[0].path
     more = f" and {len(edited) - 1} more of {root}" if len(edited) > 1 else ""
-    return Finding(
-        VENDORED_EDITED,
-        context.levels[VENDORED_EDITED],
-        f"{path}{more} {'are' if more else 'is'} vendored, but edited here",
-        Location(path),
+    title = f"{path}{more} {'are' if more else 'is'} vendored, but edited here"
+    body = (
         "It is in a folder for third-party sources, or .gitattributes marks it linguist-vendored, and the change does "
         f"not look like an update: {len(edited)} of its files changed, none was added or removed. The next update "
-        "overwrites the edit unless you also make it upstream or keep it as a patch.",
-        key=root or path,
+        "overwrites the edit unless you also make it upstream or keep it as a patch."
     )
+    return context.finding(VENDORED_EDITED, title, Location(path), body, root or path)

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.history.cochange.missing import DEPTH, Missing, merge, missing, weigh
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.file_origin import LOCKS
 from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
-    import ast
-
-    from repoagent.history.cochange.score import Commit, View
+    from repoagent.history.cochange.missing import Missing
+    from repoagent.history.cochange.score import View
 
 RULE = "partner-missing"
 USUAL = 30  # files; of a larger change nobody waits for advice, and the threshold was not learned on such
@@ -49,29 +46,23 @@ class _Partner(NamedTuple):
 
 def find_missing_partners(context: HistoryContext) -> list[Finding]:
     """At most three partners, the surest first."""
-    return partners(context, steps(context))
-
-
-def partners(context: HistoryContext, parts: Sequence[frozenset[str]]) -> list[Finding]:
-    """The same for a change that was made in these steps, each with its paths."""
-    view = context.view
-    habits = context.habits
+    view, habits = context.view, context.habits
     threshold = habits.threshold if habits is not None and habits.commits >= FEWEST else UNLEARNED
     if view is None or threshold >= 1:
         return []
-    there = context.changed | context.change.earlier | _manifests(context)
+    changed = context.changed | context.change.earlier | _manifests(context)
     best: dict[str, _Partner] = {}
-    for paths in parts:
+    for paths in steps(context):
         files = {path: file for path, file in context.files.items() if path in paths}
         if not files or len(paths) > USUAL:
             continue
         for partner in _likely_partners(context, view, files, threshold):
             name = os.fsdecode(partner.one.path)
-            if name not in there and (name not in best or best[name].one.confidence < partner.one.confidence):
+            if name not in changed and (
+                name not in best or best[name].one.confidence < partner.one.confidence
+            ):
                 best[name] = partner
-    if not best:
-        return []
-    if only_comments(context.change, *context.change.files):
+    if not best or only_comments(context.change, *context.change.files):
         return []
     surest = sorted(best.values(), key=lambda partner: (-partner.one.confidence, partner.one.file))
     return [_finding(context, view, partner, threshold) for partner in surest[:SHOWN]]
@@ -93,16 +84,18 @@ def _likely_partners(
     context: HistoryContext, view: View, files: Mapping[str, int], threshold: float
 ) -> list[_Partner]:
     """The partners of these files that enough of the most relevant commits have."""
-    asked = sorted(set(files.values()))
-    found = missing(view, asked, limit=SHOWN, threshold=threshold, author=context.author)
-    if not found:
+    from repoagent.history.cochange.missing import DEPTH, merge, missing, weigh
+
+    ids = sorted(set(files.values()))
+    candidates = missing(view, ids, limit=SHOWN, threshold=threshold, author=context.author)
+    if not candidates:
         return []
-    weighed = weigh(frozenset(asked), merge(view.many(asked, DEPTH)), context.author)
+    weighed = weigh(frozenset(ids), merge(view.many(ids, DEPTH)), context.author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda each: -each[1])[:ALIKE]]
-    partners = [
-        _Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found
-    ]
-    return [each for each in partners if each.near >= min(SUPPORT, each.alike)]
+    partners = (
+        _Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in candidates
+    )
+    return [partner for partner in partners if partner.near >= min(SUPPORT, partner.alike)]
 
 
 def _manifests(context: HistoryContext) -> set[str]:
@@ -127,25 +120,21 @@ def _finding(context: HistoryContext, view: View, partner: _Partner, threshold: 
     if one.commits > partner.alike and one.together < one.commits:
         body += f", and in {partner.near} of the {partner.alike} most relevant (similar, recent, same author)"
     body += f". The weighted share is {one.confidence:.0%}, the threshold {threshold:.0%}."
-    return Finding(
-        RULE,
-        context.levels[RULE],
-        f"{name} {how} changes along with {path}, but is not part of this change",
-        Location(path),
-        body,
-        key=name,
-        evidence=context.evidence(one.evidence),
-        confidence=round(one.confidence, 3),
-    )
+    title = f"{name} {how} changes along with {path}, but is not part of this change"
+    evidence, confidence = context.evidence(one.evidence), round(one.confidence, 3)
+    return context.finding(RULE, title, Location(path), body, name, evidence=evidence, confidence=confidence)
 
 
 def _nearest(view: View, partner: _Partner) -> str:
     """The changed file that was most often in the commits with the partner."""
-    with_it = set(partner.one.evidence)
-    counts: Counter[str] = Counter()
-    histories: Mapping[int, Sequence[Commit]] = view.many(sorted(set(partner.files.values())), DEPTH)
-    for path, file in partner.files.items():
-        counts[path] = sum(commit.number in with_it for commit in histories[file])
+    from repoagent.history.cochange.missing import DEPTH
+
+    common = set(partner.one.evidence)
+    histories = view.many(sorted(set(partner.files.values())), DEPTH)
+    counts = {
+        path: sum(commit.number in common for commit in histories[file])
+        for path, file in partner.files.items()
+    }
     return min(partner.files, key=lambda path: (-counts[path], path))
 
 
@@ -162,11 +151,8 @@ _MARKS = {
     _DASHES: ("hs", "lua", "sql"),
 }  # fmt: skip
 _PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
-_FEW, _LONG, _ALIKE = (
-    20,
-    1000,
-    0.85,
-)  # lines, bytes of them, and how much a corrected one is like the one before
+_FEW, _LONG = 20, 1000  # lines, and bytes of them
+_ALIKE = 0.85  # how much a corrected line is like the one before
 _ORDERS = (b"#!", b"//go:", b"// +build")  # what tools obey
 _MARK_OF = {ending: mark for mark, endings in _MARKS.items() for ending in endings}
 
@@ -203,7 +189,9 @@ def _only_comments(change: Change, file: ChangedFile) -> bool:
         return True
     if file.path.lower().endswith(_PROSE):
         return len(lines) <= _FEW and all(_is_correction(part) for part in change.read_lines(file))
-    return file.path.endswith((".py", ".pyi")) and _same_python(change.read_old(file), change.read_new(file))
+    return file.path.endswith((".py", ".pyi")) and _is_same_python(
+        change.read_old(file), change.read_new(file)
+    )
 
 
 def _is_correction(part: Lines) -> bool:
@@ -216,36 +204,29 @@ def _is_correction(part: Lines) -> bool:
     )
 
 
-def _same_python(old: bytes | None, new: bytes | None) -> bool:
+def _is_same_python(old: bytes | None, new: bytes | None) -> bool:
+    """Whether both are the same program but for docstrings and layout."""
     if old is None or new is None or max(len(old), len(new)) > _MOST:
         return False
     import ast
 
+    def bare(text: bytes) -> str:
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                and node.body
+            ):
+                first = node.body[0]
+                if (
+                    isinstance(first, ast.Expr)
+                    and isinstance(first.value, ast.Constant)
+                    and isinstance(first.value.value, str)
+                ):
+                    del node.body[0]
+        return ast.dump(tree)
+
     try:
-        one, other = (ast.dump(_bare(ast.parse(text))) for text in (old, new))
+        return bare(old) == bare(new)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # what this Python does not read
         return False
-    return one == other
-
-
-def _bare(tree: ast.Module) -> ast.Module:
-    """Without docstrings."""
-    import ast
-
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = list(_without(node.body))
-    return tree
-
-
-def _without(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    import ast
-
-    for place, one in enumerate(body):
-        text = (
-            isinstance(one, ast.Expr)
-            and isinstance(one.value, ast.Constant)
-            and isinstance(one.value.value, str)
-        )
-        if place or not text:
-            yield one

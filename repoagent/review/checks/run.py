@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 CHECKS = {  # rule id: function below this package, imported when it runs
-    "conflict-marker": "added_lines:find_conflict_markers",
-    "parse-error": "parse_error:find_parse_errors",
+    "conflict-marker": "static:find_conflict_markers",
+    "parse-error": "static:find_parse_errors",
     "removed-symbol": "removed_symbol:find_removed_symbols",
-    "debug-leftover": "added_lines:find_debug_leftovers",
+    "debug-leftover": "static:find_debug_leftovers",
     # last of the static ones: its rules take a third of a second to load, where a line looks random
-    "secret": "added_lines:find_secrets",
+    "secret": "static:find_secrets",
     "partner-missing": "missing_partner:find_missing_partners",
     "fix-prone": "statistics:find_fix_prone",
     "unusual-width": "statistics:find_unusual_width",
@@ -152,11 +152,7 @@ class HistorySource(NamedTuple):
     note: str = ""
 
 
-def _no_ids(_: Iterable[int]) -> Mapping[int, str]:
-    return {}
-
-
-NOTHING = HistorySource(None, _no_ids, None, "none")
+NOTHING = HistorySource(None, lambda numbers: {}, None, "none")
 
 
 def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> HistorySource:
@@ -185,7 +181,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
         return _recent(look or _look(worktree, change, revision, stack), revision)
 
     def ids(numbers: Iterable[int]) -> Mapping[int, str]:
-        return {number: told[0].decode("ascii") for number, told in view.describe(list(numbers)).items()}
+        return {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
 
     author = view.author(change.author) if change.author else None
     return HistorySource(view, ids, author, "whole" if whole else "building", tip, state.commits)
@@ -206,11 +202,7 @@ def _recent(look: QuickLook | None, revision: str) -> HistorySource:
     if look is None:
         return NOTHING._replace(state="building")
     view = look.view()
-
-    def ids(numbers: Iterable[int]) -> Mapping[int, str]:
-        return {number: view.id(number) for number in numbers}
-
-    return HistorySource(view, ids, None, "building", revision)
+    return HistorySource(view, lambda numbers: {n: view.id(n) for n in numbers}, None, "building", revision)
 
 
 def _habits(
@@ -218,17 +210,15 @@ def _habits(
 ) -> tuple[Habits | None, str]:
     """What is usual here, and a note where that is not known yet. Starts to learn it again in the background when it
     is out of date."""
-    from repoagent.review.checks.statistics import EVERY, read
+    from repoagent.review.checks.statistics import EVERY, learn, learn_in_background, read
 
     if source.view is None:
         return None, ""
-    known = read(layout, _silent)
+    known = read(layout, lambda _: None)
     if source.state == "whole" and known is not None and known.mined <= source.mined < known.mined + EVERY:
         return known, ""
     if known is not None and change.kind in ("commit", "range") and source.mined <= known.mined:
         return known, ""
-    from repoagent.review.checks.statistics import learn, learn_in_background
-
     started = settings.switch("history.background") and learn_in_background(worktree, layout)
     if known is not None:
         return known, ""
@@ -250,7 +240,3 @@ def _shallow(worktree: WorkTree) -> str:
             "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
         )
     return ""
-
-
-def _silent(_: str) -> None:
-    """Ignore a warning: what is derived is computed again."""

@@ -14,17 +14,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import sqrt
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import Busy, Refused
 from repoagent.git.process import GitError, git
-from repoagent.history.cochange.missing import calibrate
-from repoagent.history.log import TimedGit
 from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.file_origin import is_code, is_counted
 from repoagent.review.finding import Finding, Location
@@ -62,20 +60,16 @@ class FixRate(NamedTuple):
     fixes: tuple[str, ...]
 
 
-class FixStatistics(NamedTuple):
-    """`usual` is the share of all changes that are followed by a fix; `files` are the prone ones by path."""
-
-    usual: float
-    files: Mapping[bytes, FixRate]
-
-
 def is_fix(subject: bytes) -> bool:
     """Whether a commit says that it repairs something."""
     return _FIX.search(subject) is not None
 
 
-def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]) -> FixStatistics:
-    """Find the fix-prone files. `fixes` returns those of the numbered commits that are fixes, with their full ids."""
+def learn_fixes(
+    view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]
+) -> tuple[float, dict[bytes, FixRate]]:
+    """The share of all changes that are followed by a fix, and the fix-prone files by path. `fixes` returns those of
+    the numbered commits that are fixes, with their full ids."""
     latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
     files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
     code = {file for file, path in view.paths(files).items() if is_code(os.fsdecode(path))}
@@ -84,31 +78,23 @@ def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]])
         for file, commits in view.many([file for file in files if file in code], FIX_COMMITS).items()
     }
     repairing = fixes({commit.number for commits in histories.values() for commit in commits})
-    counts = {file: count_fixes(commits, repairing) for file, commits in histories.items()}
-    changes = sum(changes for changes, _, _ in counts.values())
+    rates = {file: fix_rate(commits, repairing) for file, commits in histories.items()}
+    changes = sum(rate.changes for rate in rates.values())
     if not changes:
-        return FixStatistics(0.0, {})
-    usual = sum(followed for _, followed, _ in counts.values()) / changes
-    prone = [file for file, (changes, followed, _) in counts.items() if is_prone(changes, followed, usual)]
-    prone.sort(key=lambda file: -wilson_lower(counts[file][1], counts[file][0]))
-    paths = view.paths(prone[:KEPT])
-    evidence = {
-        path: FixRate(*counts[file][:2], tuple(repairing[number] for number in counts[file][2][:5]))
-        for file, path in paths.items()
-    }
-    return FixStatistics(usual, evidence)
+        return 0.0, {}
+    usual = sum(rate.followed for rate in rates.values()) / changes
+    prone = [file for file, rate in rates.items() if is_prone(rate.changes, rate.followed, usual)]
+    prone.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))
+    return usual, {path: rates[file] for file, path in view.paths(prone[:KEPT]).items()}
 
 
-def count_fixes(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int, int, list[int]]:
-    """Of a history, newest first: how many changes have their next commits in it, how many of these were followed by
-    a fix, and the numbers of the fixes."""
+def fix_rate(history: Sequence[Commit], repairing: Mapping[int, str]) -> FixRate:
+    """Of a history, newest first: how many changes have their next commits in it, and how many of these were followed
+    by a fix."""
     fixes = [commit.number in repairing for commit in history]
-    followed = sum(any(fixes[place - NEXT : place]) for place in range(NEXT, len(history)))
-    return (
-        max(0, len(history) - NEXT),
-        followed,
-        [commit.number for commit, fix in zip(history, fixes, strict=True) if fix],
-    )
+    followed = sum(any(fixes[at - NEXT : at]) for at in range(NEXT, len(history)))
+    newest = [repairing[commit.number] for commit in history if commit.number in repairing][:5]
+    return FixRate(max(0, len(history) - NEXT), followed, tuple(newest))
 
 
 def is_prone(changes: int, followed: int, usual: float) -> bool:
@@ -125,36 +111,34 @@ def wilson_lower(hits: int, of: int) -> float:
 
 def find_fix_prone(context: HistoryContext) -> list[Finding]:
     """At most three fix-prone files of the change, the most prone first."""
-    from repoagent.review.checks.context import evidence_of
-
     if context.habits is None:
         return []
     prone = context.habits.prone
-    found = [
-        (file, prone[os.fsencode(file.old_path)])
+    rates = {
+        file: prone[os.fsencode(file.old_path)]
         for file in context.change.files
         if os.fsencode(file.old_path) in prone and file.status not in ("added", "deleted")
-    ]
-    if not found:
+    }
+    if not rates:
         return []
+    from repoagent.review.checks.context import evidence_of
     from repoagent.review.checks.missing_partner import only_comments
 
-    found = [each for each in found if not only_comments(context.change, each[0])]
-    found.sort(key=lambda each: -wilson_lower(each[1].followed, each[1].changes))
-    return [
-        Finding(
-            RULE,
-            context.levels[RULE],
-            f"changes to {path} are followed by fixes more often than usual here",
-            Location(path),
-            f"{one.followed} of its last {one.changes} changes ({one.followed / one.changes:.0%}) had a fix, judging "
-            f"by the subject, among the next {NEXT} commits of this file; the average of all recently changed files is "
-            f"{context.habits.fixing:.0%}. Consider a second look or a test.",
-            key=path,
-            evidence=evidence_of(context.top, one.fixes),
+    files = [file for file in rates if not only_comments(context.change, file)]
+    files.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))
+    findings = []
+    for file in files[:3]:
+        rate = rates[file]
+        share = rate.followed / rate.changes
+        body = (
+            f"{rate.followed} of its last {rate.changes} changes ({share:.0%}) had a fix, judging by the subject, "
+            f"among the next {NEXT} commits of this file; the average of all recently changed files is "
+            f"{context.habits.fixing:.0%}. Consider a second look or a test."
         )
-        for path, one in ((file.path, one) for file, one in found[:3])
-    ]
+        title = f"changes to {file.path} are followed by fixes more often than usual here"
+        evidence = evidence_of(context.top, rate.fixes)
+        findings.append(context.finding(RULE, title, Location(file.path), body, file.path, evidence=evidence))
+    return findings
 
 
 SIZE, WIDTH = "unusual-size", "unusual-width"
@@ -171,62 +155,44 @@ def quantile(values: Sequence[int], share: float = QUANTILE) -> int:
 
 def find_unusual_width(context: HistoryContext) -> list[Finding]:
     """One finding for the change as a whole."""
-    if context.habits is None or not context.habits.files or context.change.kind == "range":
+    habits, files = context.habits, context.change.files
+    if habits is None or not habits.files or context.change.kind == "range":
         return []
-    files = [file.path for file in context.change.files]
-    if len(files) <= max(context.habits.files, LEAST_FILES):
+    if len(files) <= max(habits.files, LEAST_FILES):
         return []
-    return [
-        Finding(
-            WIDTH,
-            context.levels[WIDTH],
-            f"the change touches {len(files):,} files: 99 of 100 commits here touch {context.habits.files:,} or fewer",
-            Location(_first(files)),
-            f"Compared with the last {context.habits.commits:,} commits, without merges. A change that does one thing "
-            "is easier to review, to revert and to find with git bisect.",
-            key="width",
-        )
-    ]
+    title = f"the change touches {len(files):,} files: 99 of 100 commits here touch {habits.files:,} or fewer"
+    body = (
+        f"Compared with the last {habits.commits:,} commits, without merges. A change that does one thing is easier to "
+        "review, to revert and to find with git bisect."
+    )
+    return [context.finding(WIDTH, title, Location(min(file.path for file in files)), body, "width")]
 
 
 def find_unusual_size(context: HistoryContext) -> list[Finding]:
     """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
-    from repoagent.review.checks.file_origin import is_counted
-
-    if context.habits is None or not context.habits.lines or context.change.kind == "range":
+    habits, change = context.habits, context.change
+    if habits is None or not habits.lines or change.kind == "range" or len(change.files) > _COUNTED:
         return []
-    if len(context.change.files) > _COUNTED:
-        return []
-    counts: dict[str, int] = {}
-    for file in context.change.files:
-        if is_counted(file.path):
-            counts[file.path] = sum(
-                len(lines.removed) + len(lines.added) for lines in context.change.read_lines(file)
-            )
+    counts = {
+        file.path: sum(len(lines.removed) + len(lines.added) for lines in change.read_lines(file))
+        for file in change.files
+        if is_counted(file.path)
+    }
     total = sum(counts.values())
-    if total <= max(context.habits.lines, LEAST_LINES):
+    if total <= max(habits.lines, LEAST_LINES):
         return []
     largest = max(counts, key=lambda path: (counts[path], path))
-    return [
-        Finding(
-            SIZE,
-            context.levels[SIZE],
-            f"the change has {total:,} changed lines: 99 of 100 commits here have {context.habits.lines:,} or fewer",
-            Location(largest),
-            f"{counts[largest]:,} of them are in {largest}. Compared with the last {context.habits.sampled:,} commits, "
-            "without merges, lock files and vendored files.",
-            key="size",
-        )
-    ]
-
-
-def _first(paths: Sequence[str]) -> str:
-    return min(paths)
+    title = f"the change has {total:,} changed lines: 99 of 100 commits here have {habits.lines:,} or fewer"
+    body = (
+        f"{counts[largest]:,} of them are in {largest}. Compared with the last {habits.sampled:,} commits, without "
+        "merges, lock files and vendored files."
+    )
+    return [context.finding(SIZE, title, Location(largest), body, "size")]
 
 
 VERSION = 1
 _NO_FILES: Mapping[bytes, FixRate] = MappingProxyType({})
-EVERY = 20  # new commits after which they are learned anew
+EVERY = 20  # new commits after which they are learned again
 
 
 class Habits(NamedTuple):
@@ -254,23 +220,9 @@ def habits_path(layout: Layout) -> Path:
 
 def save(layout: Layout, habits: Habits) -> None:
     """Raises Refused where nothing can be written."""
-    from repoagent.storage.layout import ensure
-
     ensure(layout)
-    value: dict[str, Any] = {
-        "newest": habits.newest,
-        "mined": habits.mined,
-        "threshold": habits.threshold,
-        "files": habits.files,
-        "commits": habits.commits,
-        "lines": habits.lines,
-        "sampled": habits.sampled,
-        "fixing": habits.fixing,
-        "prone": {
-            os.fsdecode(path): [one.changes, one.followed, list(one.fixes)] for path, one in habits.prone.items()
-        },
-    }  # fmt: skip
-    jsonl.write_document(habits_path(layout), value, version=VERSION)
+    prone = {os.fsdecode(path): list(rate) for path, rate in habits.prone.items()}
+    jsonl.write_document(habits_path(layout), {**habits._asdict(), "prone": prone}, version=VERSION)
 
 
 def read(layout: Layout, warn: Warn) -> Habits | None:
@@ -283,14 +235,15 @@ def read(layout: Layout, warn: Warn) -> Habits | None:
         return None
     try:
         prone = {
-            os.fsencode(path): FixRate(int(one[0]), int(one[1]), tuple(str(each) for each in one[2]))
-            for path, one in value["prone"].items()
+            os.fsencode(path): FixRate(int(changes), int(followed), tuple(map(str, fixes)))
+            for path, (changes, followed, fixes) in value["prone"].items()
         }
-        return Habits(
-            str(value["newest"]), int(value["mined"]), float(value["threshold"]), int(value["files"]),
-            int(value["commits"]), int(value["lines"]), int(value["sampled"]), float(value["fixing"]), prone,
-        )  # fmt: skip
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        files, commits, lines, sampled = (
+            int(value[name]) for name in ("files", "commits", "lines", "sampled")
+        )
+        mined, threshold, fixing = int(value["mined"]), float(value["threshold"]), float(value["fixing"])
+        return Habits(str(value["newest"]), mined, threshold, files, commits, lines, sampled, fixing, prone)
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
@@ -313,7 +266,7 @@ def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Ha
         ensure(layout)
         with (
             locked(layout.root / LOCK, timeout=0, what="what is usual here"),
-            open_index(worktree, warn=_silent) as index,
+            open_index(worktree, warn=lambda _: None) as index,
         ):
             tip = index.resolve("HEAD").decode("ascii")
             state = index.update("HEAD")
@@ -331,17 +284,16 @@ def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: in
     """What is usual in the history `view` of the commit `tip`. `seconds` bounds the reading of lines."""
 
     def repairing(numbers: Iterable[int]) -> dict[int, str]:
-        ids = {number: found[0].decode("ascii") for number, found in view.describe(list(numbers)).items()}
-        wanted = fix_commits(top, ids.values())
-        return {number: commit for number, commit in ids.items() if commit in wanted}
+        ids = {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
+        fixes = fix_commits(top, ids.values())
+        return {number: commit for number, commit in ids.items() if commit in fixes}
+
+    from repoagent.history.cochange.missing import calibrate
 
     sizes = [commit.size for commit in view.latest(COMMITS) if commit.size]
-    lines = list(changed_lines(top, tip, seconds))
-    fixing = learn_fixes(view, repairing)
-    return Habits(
-        tip, mined, calibrate(view), quantile(sizes), len(sizes), quantile(lines), len(lines), fixing.usual,
-        fixing.files,
-    )  # fmt: skip
+    lines = changed_lines(top, tip, seconds)
+    counts = (quantile(sizes), len(sizes), quantile(lines), len(lines))
+    return Habits(tip, mined, calibrate(view), *counts, *learn_fixes(view, repairing))
 
 
 def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
@@ -355,9 +307,11 @@ def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
     return {commit.decode("ascii") for commit, _, subject in entries if is_fix(subject)}
 
 
-def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) -> Iterator[int]:
+def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) -> list[int]:
     """The number of changed lines that count of each of the newest commits without merges, as many as are read in
     time; nothing in a partial clone that lacks their texts."""
+    from repoagent.history.log import TimedGit
+
     walk = TimedGit(
         top, "log", "--numstat", "-z", "--format=%x01", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv",
         "--no-color", f"--max-count={commits}", tip, "--", deadline=time.monotonic() + seconds,
@@ -365,18 +319,15 @@ def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) ->
     try:
         data, late = walk.read()
     except GitError:
-        return
+        return []
     entries = data.split(b"\x01")[1:]
+    sizes = []
     for entry in entries[:-1] if late else entries:
-        yield sum(_lines(row) for row in entry.split(b"\0") if row.strip())
-
-
-def _lines(row: bytes) -> int:
-    """Of a row of --numstat: a binary file has dashes for numbers."""
-    added, removed, path = row.strip(b"\n").split(b"\t", 2)
-    if added == b"-" or not is_counted(os.fsdecode(path)):
-        return 0
-    return int(added) + int(removed)
+        rows = [row.strip(b"\n").split(b"\t", 2) for row in entry.split(b"\0") if row.strip()]
+        # a binary file has dashes for numbers
+        counted = (row for row in rows if row[0] != b"-" and is_counted(os.fsdecode(row[2])))
+        sizes.append(sum(int(added) + int(removed) for added, removed, _ in counted))
+    return sizes
 
 
 def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
@@ -398,7 +349,3 @@ def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
     command = ["-C", str(worktree.top), "review", "--learn", "--background"]
     spawn_apart(command, {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"})
     return True
-
-
-def _silent(_: str) -> None:
-    """Ignore a warning: in the background there is no terminal."""

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from repoagent.review.finding import Level, Location, Report, Suggestion
 from repoagent.review.output import sarif
 from repoagent.review.output.formats import render
-from repoagent.review.output.sarif import line_hashes
 from repoagent.review.rules import RULES
 from tests.review.output.samples import HOSTILE, finding, report, reports
 
@@ -74,17 +73,13 @@ def test_a_whole_file_has_no_region_and_is_known_again_all_the_same() -> None:
     assert len({result["partialFingerprints"]["primaryLocationLineHash"] for result in results}) == 2
 
 
-def test_a_line_is_known_again_as_code_scanning_knows_it_and_two_findings_there_are_two_alerts() -> None:
+def test_a_second_finding_of_a_rule_at_a_line_is_an_alert_of_its_own() -> None:
+    """The upload computes the hash of the line for the first one."""
     one, two = finding(), finding(key="another")
-    results = run(report(one, two))["results"]
-    known = line_hashes(report().by_file["src/find.py"], [4])[4]
-    assert [result["partialFingerprints"]["primaryLocationLineHash"] for result in results] == [
-        known,
-        f"{two.id}:1",
-    ]
-    assert [result["partialFingerprints"]["repoagentFinding/v1"] for result in results] == [
-        f"{one.id}:1",
-        f"{two.id}:1",
+    prints = [result["partialFingerprints"] for result in run(report(one, two))["results"]]
+    assert prints == [
+        {"repoagentFinding/v1": f"{one.id}:1"},
+        {"repoagentFinding/v1": f"{two.id}:1", "primaryLocationLineHash": f"{two.id}:1"},
     ]
 
 
@@ -92,31 +87,6 @@ def test_equal_findings_are_numbered() -> None:
     results = run(report(finding(), finding()))["results"]
     prints = [result["partialFingerprints"]["repoagentFinding/v1"] for result in results]
     assert prints == [f"{finding().id}:1", f"{finding().id}:2"]
-
-
-# The hashes that GitHub's own action has for these texts.
-@pytest.mark.parametrize(
-    ("text", "hashes"),
-    [
-        (b"", "c129715d7a2bc9a3:1"),
-        (b" a\nb\n  \t\tc\n d", "271789c17abda88f:1 54703d4cd895b18:1 180aee12dab6264:1 a23a3dc5e078b07b:1"),
-        (
-            b" hello; \t\nworld!!!\r\n\n\r  \t\tGreetings\r End\r\n",
-            "e9496ae3ebfced30:1 fb7c023a8b9ccb3f:1 ce8ba1a563dcdaca:1 e20e36e16fcb0cc8:1 b3edc88f2938467e:1 "
-            "c8e28b0b4002a3a0:1 c129715d7a2bc9a3:1",
-        ),
-        (
-            b"Lorem ipsum dolor sit amet.\n" * 10,
-            "a7f2ff13bc495cf2:1 a7f2ff13bc495cf2:2 a7f2ff13bc495cf2:3 a7f2ff13bc495cf2:4 a7f2ff13bc495cf2:5 "
-            "a7f2ff13bc495cf2:6 a7f2ff1481e87703:1 a9cf91f7bbf1862b:1 55ec222b86bcae53:1 cc97dc7b1d7d8f7b:1 "
-            "c129715d7a2bc9a3:1",
-        ),
-    ],
-)  # fmt: skip
-def test_lines_have_the_hash_that_the_upload_computes(text: bytes, hashes: str) -> None:
-    expected = dict(enumerate(hashes.split(), 1))
-    assert line_hashes(text, [*expected, 99]) == expected
-    assert line_hashes(text, [len(expected)]) == {len(expected): expected[len(expected)]}
 
 
 def test_a_suggestion_is_a_fix_of_whole_lines() -> None:

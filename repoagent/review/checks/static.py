@@ -1,18 +1,17 @@
-"""conflict-marker, secret and debug-leftover: what an added line should not contain."""
+"""conflict-marker, secret, debug-leftover and parse-error: what a changed text should not contain."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
-from repoagent.review.change import ChangedFile
+from repoagent.review.change import Change, ChangedFile
 from repoagent.review.checks import file_origin
 from repoagent.review.checks.context import StaticContext
 from repoagent.review.checks.missing_partner import is_comment
-from repoagent.review.checks.parse_error import no_longer_parses
 from repoagent.review.finding import Finding, Location
-from repoagent.storage.secrets import MASK
 
 _SHOWN = 5  # lines that a finding names
 _LONGEST = 500  # characters of a line that may be a debugging call; a longer one is generated
@@ -45,23 +44,23 @@ _FENCE = re.compile(rb"[ ]{0,3}(?:```|~~~)")
 
 def find_conflict_markers(context: StaticContext) -> list[Finding]:
     """One finding for each file with a marker that git left in a conflict."""
-    found = []
+    findings = []
     for file in context.files:
-        markers = [one for one in _added(context, file) if _MARKER.match(one.line)]
-        ends = [one for one in markers if one.line[:7] in (_OPEN, _CLOSE)]
+        markers = [added for added in _added(context, file) if _MARKER.match(added.line)]
+        ends = [added for added in markers if added.line[:7] in (_OPEN, _CLOSE)]
         if not ends or not (texts := context.texts(file)) or not _is_conflict(file.path, *texts):
             continue
         number, line = ends[0]
-        found.append(
-            Finding(
-                "conflict-marker", context.levels["conflict-marker"],
-                f"{file.path} has the conflict marker {line[:7].decode()}", Location(file.path, number, number),
-                "The change contains the markers that git writes into a file with conflicts."
-                + _and_more([one.number for one in markers if one.number >= number]),
-                key="marker", quote=line.decode("utf-8", "replace").rstrip(),
+        title = f"{file.path} has the conflict marker {line[:7].decode()}"
+        body = "The change contains the markers that git writes into a file with conflicts."
+        body += _and_more([added.number for added in markers if added.number >= number])
+        location = Location(file.path, number, number)
+        findings.append(
+            context.finding(
+                "conflict-marker", title, location, body, key="marker", quote=_text(line).rstrip()
             )
-        )  # fmt: skip
-    return found
+        )
+    return findings
 
 
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
@@ -92,16 +91,13 @@ _EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a value that is m
 def find_secrets(context: StaticContext) -> list[Finding]:
     """One finding for each file to which a key, a token or a password is added; the value is never shown. Tests,
     examples and documents contain made-up ones and are skipped."""
-    found = []
+    findings = []
+    exempt = (file_origin.is_lock, file_origin.is_vendored_path, file_origin.is_test)
     for file in context.files:
-        if (
-            file_origin.is_lock(file.path)
-            or file_origin.is_vendored_path(file.path)
-            or file_origin.is_test(file.path)
-        ):
+        if any(is_exempt(file.path) for is_exempt in exempt):
             continue
-        lines = list(_added(context, file))
-        text = b"".join(line for _, line in lines).decode("utf-8", "replace")
+        added = list(_added(context, file))
+        text = _text(b"".join(line for _, line in added))
         if not text.strip():
             continue
         from repoagent.storage.secrets import secrets_in
@@ -110,26 +106,25 @@ def find_secrets(context: StaticContext) -> list[Finding]:
         texts = context.texts(file) if values else None
         if texts is None:
             continue
-        before = texts[0].decode("utf-8", "replace")
+        before = _text(texts[0])
         values = [value for value in values if value not in before and not _EXAMPLE.search(value)]
-        where = [(number, line) for number, line in lines if any(value in _text(line) for value in values)]
-        if not where:
+        lines = [(number, _text(line)) for number, line in added]
+        lines = [(number, line) for number, line in lines if any(value in line for value in values)]
+        if not lines:
             continue
         context.secrets.extend(values)
-        number, line = where[0]
-        value = next(value for value in values if value in _text(line))
-        shown = masked(_text(line), values).rstrip()
-        found.append(
-            Finding(
-                "secret", context.levels["secret"],
-                f"{file.path} adds what looks like a key, a token or a password", Location(file.path, number, number),
-                f"The value ({len(value)} characters) is not shown. Read it from the environment or from a file that "
-                "git ignores; if it was pushed, revoke it."
-                + _and_more([one for one, _ in where]),
-                key=shown.strip(), quote=shown,
-            )
-        )  # fmt: skip
-    return found
+        number, line = lines[0]
+        value = next(value for value in values if value in line)
+        shown = masked(line, values).rstrip()
+        title = f"{file.path} adds what looks like a key, a token or a password"
+        body = (
+            f"The value ({len(value)} characters) is not shown. Read it from the environment or from a file that "
+            "git ignores; if it was pushed, revoke it."
+        )
+        body += _and_more([number for number, _ in lines])
+        location = Location(file.path, number, number)
+        findings.append(context.finding("secret", title, location, body, key=shown.strip(), quote=shown))
+    return findings
 
 
 def _text(line: bytes) -> str:
@@ -138,6 +133,8 @@ def _text(line: bytes) -> str:
 
 def masked(text: str, values: list[str] | tuple[str, ...]) -> str:
     """`text` with stars for each of the values, the longest first."""
+    from repoagent.storage.secrets import MASK
+
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
@@ -174,7 +171,7 @@ _OUTPUT_PATH = (
 
 def find_debug_leftovers(context: StaticContext) -> list[Finding]:
     """One finding for each file with such a line."""
-    found = []
+    findings = []
     for file in context.files:
         if file_origin.is_vendored_path(file.path):
             continue
@@ -189,17 +186,12 @@ def find_debug_leftovers(context: StaticContext) -> list[Finding]:
         if not lines:
             continue
         number, line = lines[0]
-        code = line.decode("utf-8", "replace").strip()
-        found.append(
-            Finding(
-                "debug-leftover", context.levels["debug-leftover"],
-                f"{file.path} adds a line that looks left over from debugging: {code[:60]}",
-                Location(file.path, number, number),
-                "The file had no such line before." + _and_more([one.number for one in lines]),
-                quote=line.decode("utf-8", "replace").rstrip(),
-            )
-        )  # fmt: skip
-    return found
+        code = _text(line).rstrip()
+        title = f"{file.path} adds a line that looks left over from debugging: {code.strip()[:60]}"
+        body = "The file had no such line before." + _and_more([added.number for added in lines])
+        location = Location(file.path, number, number)
+        findings.append(context.finding("debug-leftover", title, location, body, quote=code))
+    return findings
 
 
 def _is_leftover(path: str, line: bytes, table: _Debugging | None) -> bool:
@@ -217,3 +209,101 @@ def _is_quiet(file: ChangedFile, old: bytes, output: bytes) -> bool:
     if file.status not in ("modified", "renamed") or re.search(_OUTPUT_PATH, file.path.lower()):
         return False
     return not re.search(output, old) and not old.startswith(b"#!") and b"__main__" not in old
+
+
+_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
+_LINE = re.compile(r"\bline (\d+)")
+
+
+def find_parse_errors(context: StaticContext) -> list[Finding]:
+    """One finding for each file that parsed before the change and does not after it."""
+    findings = []
+    conflicts = {finding.location.path for finding in context.findings}
+    for file in context.files:
+        if file.status not in ("modified", "renamed") or file.path in conflicts:
+            continue
+        if context.late():
+            context.unseen.append("whether all files still parse: the review took too long")
+            break
+        if file.path.endswith(_C) and not _may_break_c(context.change, file):
+            continue
+        texts = context.texts(file)
+        error = no_longer_parses(file.path, *texts) if texts else None
+        if texts is None or error is None:
+            continue
+        language, detail = error
+        lines = texts[1].split(b"\n")
+        number = min(int(match[1]), len(lines)) if (match := _LINE.search(detail)) else 0
+        title = f"{file.path} no longer parses as {language}: {detail}"
+        location = Location(file.path, number, number)
+        quote = _text(lines[number - 1]) if number else ""
+        body = "The version before this change parsed."
+        findings.append(context.finding("parse-error", title, location, body, key="parse", quote=quote))
+    return findings
+
+
+def _may_break_c(change: Change, file: ChangedFile) -> bool:
+    from repoagent.syntax.c_errors import may_add_faults
+
+    return any(
+        may_add_faults(b"".join(hunk.removed), b"".join(hunk.added)) for hunk in change.read_lines(file)
+    )
+
+
+@cache
+def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | None:
+    """The language, and what is wrong on which line, if the text before had no such error; None otherwise."""
+    from repoagent.syntax.languages import language_of
+
+    language = language_of(path, new)
+    if language is None or not old or (language == "python" and _is_python(new)):
+        return None
+    if language in ("c", "cpp"):
+        # Macros make the grammar useless, so both texts are read as tokens: the definitions around the change alone,
+        # each line at its number. A macro may end with its own `;`.
+        from repoagent.syntax.c_errors import new_c_faults
+
+        faults = [
+            one for one in new_c_faults(*_around_change(old, new)) if not one.message.startswith("a `;`")
+        ]
+        return (language, faults[0].message) if faults else None
+    from repoagent.syntax.parser import error_count
+    from repoagent.syntax.regressions import parses_worse
+
+    sentence = parses_worse(path, old, new)
+    if sentence is None or error_count(path, old):
+        return None
+    reason = sentence.partition(" would no longer parse as ")[2]
+    language, _, detail = reason.rstrip(".").partition(": ")
+    return language, detail
+
+
+def _is_python(text: bytes) -> bool:
+    import ast
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
+def _around_change(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """Both texts from the last `}` at the start of a line before the change to the first one after it; the lines before
+    are empty, so that their numbers hold."""
+    before, after = old.split(b"\n"), new.split(b"\n")
+    shorter = min(len(before), len(after))
+    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
+    while head and not before[head - 1].startswith(b"}"):
+        head -= 1
+    while tail and not before[len(before) - tail - 1].startswith(b"}"):
+        tail -= 1
+
+    def part(lines: list[bytes]) -> bytes:
+        return b"\n".join([*[b""] * head, *lines[head : len(lines) - tail]])
+
+    return part(before), part(after)
