@@ -118,22 +118,17 @@ def commit_suggestion(
     preflight(worktree, request)
     if not (request.commit.no_commit or request.dry_run):
         refuse_operation(worktree)
-    _refuse_off_limits(worktree, path, change.before or b"")
+    if reason := gate(worktree.top, (path,))(path):
+        raise Refused(reason)
+    if reason := why_content_is_off_limits(change.before or b""):
+        raise Refused(f"cannot edit {path}: {reason}")
     source = Source(path, change.before, change.old_mode, read_source(worktree, path).blob)
     draft = Draft({path: source}).with_changes([change])
     refuse_untracked(worktree, request, draft)
-    words = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
-    edit_id, landed = commit_change(
-        ApplySession(worktree, request, draft, []), settings, ui, lambda changes: words, kind="review"
-    )
+    message = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
+    session = ApplySession(worktree, request, draft, [])
+    edit_id, landed = commit_change(session, settings, ui, lambda changes: message, kind="review")
     return FixOutcome(finding, edit_id, landed)
-
-
-def _refuse_off_limits(worktree: WorkTree, path: str, data: bytes) -> None:
-    if reason := gate(worktree.top, (path,))(path):
-        raise Refused(reason)
-    if reason := why_content_is_off_limits(data):
-        raise Refused(f"cannot edit {path}: {reason}")
 
 
 def ask_for_edit(
@@ -145,7 +140,7 @@ def ask_for_edit(
     ui: UserInterface,
     ready: ModelSetup,
 ) -> FixOutcome:
-    """Have the model put it right, as `request_of` says. Raises as `repoagent.edit.edit.edit`."""
+    """Have the model fix it, as `fix_request` asks. Raises as `repoagent.edit.edit.edit`."""
     from repoagent.edit.edit import edit
 
     outcome = edit(worktree, request, settings, ui, ready)
@@ -155,13 +150,12 @@ def ask_for_edit(
 def as_data(fixed: FixOutcome) -> Mapping[str, object]:
     """The outcome as JSON data."""
     landed = fixed.landed
-    made = landed.commit if landed else None
-    kind = "answered" if landed is None else landed.kind
+    commit = landed.commit if landed else None
     return {
         "id": fixed.finding.id,
-        "outcome": kind,
+        "outcome": landed.kind if landed else "answered",
         "edit": fixed.edit_id,
-        "commit": made.commit if made else None,
+        "commit": commit.commit if commit else None,
         "answer": fixed.answer,
         "model": fixed.model,
     }

@@ -9,7 +9,6 @@ work tree.
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -23,14 +22,15 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.guards.scope import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused
 from repoagent.git.files import Source, blob_hash, check_path, read_source
-from repoagent.git.process import git, git_output
+from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import printable
 from repoagent.llm.usage import estimate_tokens
 from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.checks.file_origin import Attributes
+from repoagent.review.checks.file_origin import attributes as attributes_of
 from repoagent.review.finding import Level
 from repoagent.review.rules import RULES, level_of
-from repoagent.review.untrusted import is_foreign
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ def review_order(path: str) -> tuple[int, str]:
     return kind, path
 
 
-def why_skipped(file: ChangedFile, marks: Mapping[str, str], why_not: WhyNot) -> str | None:
+def why_skipped(file: ChangedFile, attributes: Attributes, why_not: WhyNot) -> str | None:
     """Why a file is not shown regardless of its content, as a phrase; None if it may be shown."""
     path = file.path
     name = path.rsplit("/", 1)[-1].lower()
@@ -334,8 +334,10 @@ def why_skipped(file: ChangedFile, marks: Mapping[str, str], why_not: WhyNot) ->
         return "deleted"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in LOCKS):
         return "a lock file"
-    if path in marks:
-        return marks[path]
+    if path in attributes.generated:
+        return "generated"
+    if path in attributes.vendored:
+        return "vendored"
     if VENDORED & set(path.lower().split("/")[:-1]):
         return "vendored"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in BUILT):
@@ -353,32 +355,6 @@ def why_content_skipped(data: bytes) -> str | None:
         if len(data) > LONG_LINES * lines and len(data) > 5_000
         else None
     )
-
-
-def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
-    """The files that .gitattributes marks as generated or vendored; for a foreign change, as it did before."""
-    paths = [file.path for file in change.files]
-    if not paths:
-        return {}
-    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    names = ("linguist-generated", "linguist-vendored")
-    before = (f"--source={change.base}",) if is_foreign(change) and change.base else ()
-    done = git_output(
-        worktree.top,
-        "check-attr",
-        *before,
-        "-z",
-        "--stdin",
-        *names,
-        stdin=stdin,
-        ok=(0, 128, 129) if before else (0,),
-    )  # --source is of git 2.40: without it nothing is passed over
-    out = os.fsdecode(done.stdout if done.returncode == 0 else b"").split("\0")
-    return {
-        path: name.removeprefix("linguist-")
-        for path, name, value in zip(out[::3], out[1::3], out[2::3], strict=False)
-        if value in ("set", "true")
-    }
 
 
 def skipped_phrases(skipped: Iterable[tuple[str, str]]) -> list[str]:
@@ -415,9 +391,9 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     """Cut the change into blocks, without what a model cannot use or must not see."""
     material = Material()
     skipped: list[tuple[str, str]] = []
-    marks = marks_of(worktree, change)
-    for file in sorted(change.files, key=lambda one: review_order(one.path)):
-        reason = why_skipped(file, marks, why_not)
+    attributes = attributes_of(worktree.top, change, [file.path for file in change.files])
+    for file in sorted(change.files, key=lambda file: review_order(file.path)):
+        reason = why_skipped(file, attributes, why_not)
         view = None if reason else view_of(change, file)
         if view is not None:
             reason = why_content_skipped(view.data or b"")

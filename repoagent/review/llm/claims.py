@@ -62,14 +62,14 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
     parts = _sections(body)
     if isinstance(parts, str):
         return parts
-    title, why = (" ".join(" ".join(parts[key]).split()) for key in ("title", "why"))
+    title, why = (" ".join(" ".join(parts.get(key, [])).split()) for key in ("title", "why"))
     title = title or why.partition(". ")[0]
-    quote = parts["quote"]
+    quote = parts.get("quote", [])
     if not title or not why:
         return "it does not say what goes wrong"
     if not any(line.strip() for line in quote):
         return "it quotes no code"
-    if max(len(quote), len(parts["replace"])) > CODE_LINES:
+    if max(len(quote), len(parts.get("replace", []))) > CODE_LINES:
         return f"it quotes or replaces more than {CODE_LINES} lines"
     return Claim(
         rule,
@@ -80,37 +80,30 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         why=_cut(_paragraphs(parts["why"]), WHY),
         old=old in _YES,
         level=level if isinstance(level, Level) else None,
-        replace=tuple(parts["replace"]) if "replace" in parts.given else None,
+        replace=tuple(parts["replace"]) if "replace" in parts else None,
     )
 
 
-class _Sections(dict[str, list[str]]):
-    """The lines of each section; `given` are the sections that the body has."""
-
-    given: frozenset[str] = frozenset()
-
-
-def _sections(body: str) -> _Sections | str:
-    raw: dict[str, list[str]] = {}
+def _sections(body: str) -> dict[str, list[str]] | str:
+    """The lines of each section that the body has, or else why it is invalid."""
+    sections: dict[str, list[str]] = {}
     key, fence = "", ""
     for line in body.replace("\r\n", "\n").split("\n"):
         mark = _FENCE.fullmatch(line)
-        found = None if fence else _KEY.fullmatch(line)
+        heading = None if fence else _KEY.fullmatch(line)
         if mark and key in _CODE and fence in ("", mark[1]):
             fence = "" if fence else mark[1]
-            raw[key].append(line)
-        elif found:
-            key = found[1].lower()
-            if key in raw:
+            sections[key].append(line)
+        elif heading:
+            key = heading[1].lower()
+            if key in sections:
                 return f"it has two sections {key}"
-            raw[key] = [found[2]] if found[2].strip() else []
+            sections[key] = [heading[2]] if heading[2].strip() else []
         elif key:
-            raw[key].append(line)
+            sections[key].append(line)
         elif line.strip():
             return "it does not begin with title, quote, why or replace"
-    sections = _Sections({name: raw.get(name, []) for name in ("title", "quote", "why", "replace")})
-    sections.given = frozenset(raw)
-    for name in _CODE:
+    for name in _CODE & sections.keys():
         code = _code(sections[name])
         if code is None:
             return f"some lines of its {name} begin with a bar and some do not"

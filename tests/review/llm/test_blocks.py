@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.review.change import ChangedFile
+from repoagent.review.checks.file_origin import Attributes
 from repoagent.review.llm.chunks import (
     FILES,
     MOST_CHARACTERS,
@@ -113,14 +114,16 @@ def test_blocks_are_packed_by_file_within_the_budget() -> None:
         ("vendor/x/y.go", "vendored"),
         ("static/app.min.js", "generated"),
         ("api.pb.go", "generated"),
-        ("kept.go", "marked"),
+        ("made.go", "generated"),
+        ("copied.go", "vendored"),
         (".env", "withheld"),
         ("src/vendor.py", None),
     ],
 )
 def test_what_is_skipped_by_name(path: str, reason: str | None) -> None:
     file = ChangedFile(path, "modified", path, "1", "2", "100644", "100644")
-    found = why_skipped(file, {"kept.go": "marked"}, lambda name: "no" if name == ".env" else None)
+    attributes = Attributes(frozenset({"made.go"}), frozenset({"copied.go"}))
+    found = why_skipped(file, attributes, lambda name: "no" if name == ".env" else None)
     assert (found or "").startswith(reason) if reason else found is None
 
 

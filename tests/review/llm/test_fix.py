@@ -50,7 +50,7 @@ def test_a_suggestion_is_taken_as_it_is(repo: GitRepo, run: Run, script: Script)
     repo.write("shop.py", SHOP)
     done = run("review", "--fix", name, "--yes")
     assert (done.code, repo.read("shop.py")) == (3, SHOP.encode())
-    assert "not in shop.py any more" in done.err
+    assert "are no longer in shop.py" in done.err
 
 
 @pytest.mark.soak
