@@ -15,11 +15,13 @@ import time
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
 from repoagent.review.checks.context import StaticContext
+from repoagent.review.diff.select import read_blob
 from repoagent.review.finding import Finding, Location
 
 RULE = "removed-symbol"
@@ -51,14 +53,18 @@ class _RemovedSymbol(NamedTuple):
     code: dict[str, str]
 
     def weight(self) -> tuple[int, int, int]:
-        every = [use for uses in self.uses.values() for use in uses]
-        return -sum(use.imported for use in every), -len(self.uses), self.line
+        imports = sum(use.imported for uses in self.uses.values() for use in uses)
+        return -imports, -len(self.uses), self.line
 
 
 def find_removed_symbols(context: StaticContext) -> list[Finding]:
     """One finding for each file, at the name that is used most."""
-    found = []
-    broken = {one.location.path for one in context.findings if one.rule in ("conflict-marker", "parse-error")}
+    findings = []
+    broken = {
+        finding.location.path
+        for finding in context.findings
+        if finding.rule in ("conflict-marker", "parse-error")
+    }
     for file in context.files:
         family = next((some for some in _FAMILIES if file.old_path.endswith(some)), None)
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
@@ -69,8 +75,8 @@ def find_removed_symbols(context: StaticContext) -> list[Finding]:
             context.unseen.append("whether all removed names are unused: the review took too long")
             break
         if (texts := context.texts(file)) and (gone := _gone(context, file, family, *texts)):
-            found.append(_finding(context, file, texts[0], sorted(gone, key=_RemovedSymbol.weight)))
-    return found
+            findings.append(_finding(context, file, texts[0], sorted(gone, key=_RemovedSymbol.weight)))
+    return findings
 
 
 def _may_remove(context: StaticContext, file: ChangedFile) -> bool:
@@ -87,35 +93,23 @@ def _gone(
     names = {name: line for name, line in names.items() if name not in added}
     if not names or len(names) > NAMES:
         return []
-    moved = file.old_path if file.status == "renamed" else file.path
-    uses: dict[str, dict[str, list[Use]]] = {name: {} for name in names}
-
-    def note(path: str, several: Sequence[Use]) -> None:
-        for use in several:
-            uses[use.name].setdefault(path, []).append(use)
-
-    texts = _holding(context, names, family)
+    module = file.old_path if file.status == "renamed" else file.path
+    texts = _texts_with(context, names, family)
     if family in (PYTHON, SCRIPT):
-        read: Callable[[str, bytes, str, Collection[str]], list[Use]] = (
-            python_uses if family is PYTHON else script_uses
-        )
-        for path, text in texts.items():
-            if path != file.path:
-                note(path, read(path, text, moved, names))
+        read = python_uses if family is PYTHON else script_uses
+        uses = {path: read(path, text, module, names) for path, text in texts.items() if path != file.path}
         if family is PYTHON and new:
-            note(file.path, python_own_uses(new, names))
+            uses[file.path] = python_own_uses(new, names)
     else:
-        _note_uses(file, texts, names, note)
-    return [
-        _RemovedSymbol(
-            name,
-            line,
-            uses[name],
-            {path: _line(texts.get(path, new), some[0].line) for path, some in uses[name].items()},
-        )
-        for name, line in names.items()
-        if uses[name]
-    ]
+        uses = _uses_of_globals(file, texts, names)
+    symbols = []
+    for name, line in names.items():
+        of_name = {path: [use for use in some if use.name == name] for path, some in uses.items()}
+        of_name = {path: some for path, some in of_name.items() if some}
+        code = {path: _line(texts.get(path, new), some[0].line) for path, some in of_name.items()}
+        if of_name:
+            symbols.append(_RemovedSymbol(name, line, of_name, code))
+    return symbols
 
 
 def _line(text: bytes, number: int) -> str:
@@ -172,7 +166,7 @@ def _added_words(context: StaticContext, own: ChangedFile) -> set[str]:
     }
 
 
-def _holding(context: StaticContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
+def _texts_with(context: StaticContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
     """The texts after the change of the files of the same language that contain one of the names."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
@@ -198,64 +192,43 @@ def _holding(context: StaticContext, names: Collection[str], family: tuple[str, 
     changed = {file.path: file for file in change.files}
     gone = {file.old_path for file in change.files} - changed.keys()
     gone |= {file.path for file in change.files if file.status == "deleted"}
-    texts: dict[str, bytes] = {}
-    others = [path for path in paths if path not in changed and path not in gone]
+    texts: dict[str, bytes | None] = {}
     for path in paths:
-        if path in changed and path not in gone and (text := change.read_new(changed[path])) is not None:
-            texts[path] = text
-    return texts | _read(context, others, tree)
-
-
-def _read(context: StaticContext, paths: Sequence[str], tree: Sequence[str]) -> dict[str, bytes]:
-    """The texts of files that the change does not touch."""
-    from repoagent.git.process import OFFLINE, git_output
-
-    if not tree:
-        found = {}
-        for path in paths:
-            try:
-                found[path] = (context.top / path).read_bytes()
-            except OSError:
-                continue
-        return found
-    side = "" if tree[0] == "--cached" else tree[0]
-    found = {}
+        if path in changed and path not in gone:
+            texts[path] = change.read_new(changed[path])
+    side = "" if tree[:1] == ["--cached"] else "".join(tree)
     for path in paths:
-        done = git_output(context.top, "cat-file", "blob", f"{side}:{path}", env=OFFLINE, ok=(0, 1, 128))
-        if done.returncode == 0:
-            found[path] = done.stdout
-    return found
+        if path in changed or path in gone:
+            continue
+        if tree:
+            texts[path] = read_blob(context.top, f"{side}:{path}")
+        else:
+            with suppress(OSError):
+                texts[path] = (context.top / path).read_bytes()
+    return {path: text for path, text in texts.items() if text is not None}
 
 
-def _note_uses(
-    file: ChangedFile,
-    texts: dict[str, bytes],
-    names: Collection[str],
-    note: Callable[[str, Sequence[Use]], None],
-) -> None:
-    """Pass on the uses of names that are no longer defined in the package (Go) or in any file (C)."""
+def _uses_of_globals(
+    file: ChangedFile, texts: dict[str, bytes], names: Collection[str]
+) -> dict[str, list[Use]]:
+    """The uses of names that are no longer defined in the package (Go) or in any file (C), by path."""
     from repoagent.syntax.occurrences import occurrences
 
     folder = file.path.rpartition("/")[0]
     if file.path.endswith(GO):
         texts = {path: text for path, text in texts.items() if path.rpartition("/")[0] == folder}
-    used: dict[str, dict[str, list[Use]]] = {}
-    known: set[str] = set()
+    uses: dict[str, list[Use]] = {}
+    defined: set[str] = set()
     for path, text in texts.items():
-        there = occurrences(path, text, names)
-        if not there.parsed:
-            return
-        for one in there.found:
-            if one.role == "name":
-                used.setdefault(one.name, {}).setdefault(path, []).append(
-                    Use(one.name, one.line, imported=False)
-                )
-            elif one.role in ("definition", "field", "local", "text"):
-                known.add(one.name)
-    for name, by_path in used.items():
-        if name not in known:
-            for path, uses in by_path.items():
-                note(path, uses)
+        result = occurrences(path, text, names)
+        if not result.parsed:
+            return {}
+        for each in result.found:
+            if each.role == "name":
+                uses.setdefault(path, []).append(Use(each.name, each.line, imported=False))
+            elif each.role in ("definition", "field", "local", "text"):
+                defined.add(each.name)
+    return {path: [use for use in some if use.name not in defined] for path, some in uses.items()}
 
 
 def _finding(
@@ -279,10 +252,8 @@ def _finding(
         body += (
             f"\n\nThe same holds for {len(gone) - 1} more name{'s' * (len(gone) > 2)} of this file: {others}."
         )
-    return Finding(
-        RULE, context.levels[RULE], title, Location(file.path, worst.line, worst.line, old=True), body,
-        key=worst.name, quote=_line(old, worst.line),
-    )  # fmt: skip
+    location = Location(file.path, worst.line, worst.line, old=True)
+    return context.finding(RULE, title, location, body, key=worst.name, quote=_line(old, worst.line))
 
 
 ANY = "*"
