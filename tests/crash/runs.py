@@ -125,7 +125,7 @@ class Stage:
         worktree = open_worktree(self.repo.top)
         for run_dir in sorted(layout(worktree).runs.iterdir()):
             change_set = open_change_set(worktree, run_dir / "changes")
-            if change_set.changes or change_set.coming:
+            if change_set.changes or change_set.pending:
                 found[f"ledger of {run_dir.name}"] = [change.name for change in change_set.changes]
         told = read(self.repo.top / ".repoagent/conversations/work.md")
         messages = [turn.meta["message"] for turn in (told.turns if told else ()) if "message" in turn.meta]
