@@ -93,7 +93,7 @@ class EditResult:
 
 def of_edit(outcome: EditOutcome, top: Path, remarks: Sequence[str] = ()) -> EditResult:
     """The result of an edit by a model; `remarks` come before those of the commit."""
-    result = _result(outcome.kind, outcome.edit_id, outcome.landed, outcome.seconds, top=top, remarks=remarks)
+    result = _result(outcome.kind, outcome.edit_id, outcome.result, outcome.seconds, top=top, remarks=remarks)
     return replace(
         result,
         model=outcome.model,
@@ -209,9 +209,9 @@ def patched(
     )
     outcome = apply(worktree, parsed, request, settings, ui, bindings=bindings)
     return _result(
-        outcome.landed.kind,
+        outcome.result.kind,
         outcome.edit_id,
-        outcome.landed,
+        outcome.result,
         outcome.seconds,
         top=worktree.top,
         remarks=ui.said,

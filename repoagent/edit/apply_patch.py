@@ -12,23 +12,28 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_files import Tree, from_here, is_there, reader, spelled, tracked, untracked
 from repoagent.edit.apply_input import (
     PatchInput,
+    Tree,
     bound_source,
+    from_here,
+    is_there,
     place_patches,
     plain_message,
     read_patches,
+    reader,
     rebase_changes,
+    spelled,
+    tracked,
+    untracked,
     with_names,
 )
-from repoagent.edit.checks import preflight, refuse_untracked
+from repoagent.edit.checks import preflight, refuse_untracked, run_check
 from repoagent.edit.commit import (
     CommitOutcome,
     SentBack,
     check_failure,
     new_edit_id,
-    run_proposal_check,
     trailers_of,
     with_trailers,
 )
@@ -77,12 +82,12 @@ class ApplyOutcome:
     """How it ended; `seconds` is wall time without the time spent waiting for the user."""
 
     edit_id: str
-    landed: CommitOutcome
+    result: CommitOutcome
     seconds: float
 
     @property
     def kind(self) -> str:
-        return self.landed.kind
+        return self.result.kind
 
 
 def apply(
@@ -110,14 +115,14 @@ def apply(
     touched = tuple(Target(path) for path in dict.fromkeys(c.old_path or c.name for c in changes))
     refuse_untracked(worktree, replace(request, targets=touched), session.draft)
     words = request.instruction or patch_input.message
-    edit_id, landed = commit_change(
+    edit_id, result = commit_change(
         session,
         settings,
         ui,
         lambda changes: words or plain_message(patch_input.name, changes),
         remarks=remarks,
     )
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
+    return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)
 
 
 def commit_change(
@@ -129,8 +134,10 @@ def commit_change(
     kind: str = "apply",
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
-    """Land a change that no model has made, with the message `words` and our trailers, and have it remembered as one of
-    the `kind`; its id, and what was committed. Raises as `review_and_commit`, a failed check or hook as CheckFailed."""
+    """Commit a change that no model has made, with the message `words` and our trailers, and remember it as a `kind`.
+
+    Returns its id and the outcome. Raises as `review_and_commit`, a failed check or hook as CheckFailed.
+    """
     edit_id = new_edit_id()
     worktree = session.worktree
 
@@ -148,18 +155,18 @@ def commit_change(
     story, memories = _story(session, edit_id, words(session.draft.edits).strip(), kind), _memories(session)
     with pending(worktree, edit_id, "edit") as record:
         record.keep(memories, to_remember(story, session.draft.edits, session.placements))
-        landed = _commit(session, edit_id, message, ui, remarks)
+        result = _commit(session, edit_id, message, ui, remarks)
         with uninterrupted():  # the change is made: neither ^C nor a memory that cannot be written undoes it
             try:
                 ensure(layout(worktree))
-                remember(worktree, replace(story, landed=landed), before, memories, ())
+                remember(worktree, story, before, memories, (), result=result)
             except (RepoagentError, OSError) as error:
                 ui.say(
                     f"warning: could not record this change in memory ({error}); the next command will retry"
                 )
             else:
                 record.drop()
-    return edit_id, landed
+    return edit_id, result
 
 
 def _commit(
@@ -185,7 +192,7 @@ def _story(session: ApplySession, edit_id: str, words: str, kind: str) -> Story:
     meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
     return Story(
         edit_id=edit_id, request=words, turns=(Turn("user", words, meta),), notes=(), ended="applied", answer="",
-        landed=None, model="", usage=Usage(), cost=None,
+        model="", usage=Usage(), cost=None,
     )  # fmt: skip
 
 
@@ -216,9 +223,7 @@ def _placed(
         return there(name) or there(prefix + name) or known_path([name], known) is not None
 
     patches = from_here(
-        with_names(read_patches(patch_input, known), patch_input, request.paths, meant),
-        there,
-        prefix,
+        with_names(read_patches(patch_input, known), patch_input, request.paths, meant), there, prefix
     )
     read = reader(worktree, request, known, spelled(patches))
     present = Tree(known | untracked(worktree.top, patches, known), read)
@@ -295,12 +300,12 @@ def apply_outside(
     edit_id = new_edit_id()
     try:
         proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "")
-        landed = (
+        result = (
             CommitOutcome(proposal) if request.dry_run else write_files(top, proposal, request, edit_id, ui)
         )
     except SentBack as setback:
         raise user_error(setback) from setback
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
+    return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)
 
 
 def _read(top: Path, path: str, request: EditRequest) -> Source:
@@ -340,9 +345,8 @@ def write_files(
         for step in steps:
             write_step(top, step)
         if request.check:
-            result = run_proposal_check(
-                request.check, WorkTree(top, top / ".git", top / ".git"), proposal, ui
-            )
+            nowhere = WorkTree(top, top / ".git", top / ".git")
+            result = run_check(request.check, nowhere, accepted=proposal.accepted, running=ui.running)
             if not result.passed:
                 raise check_failure(result, top)
     except BaseException as error:

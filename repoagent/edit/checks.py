@@ -166,27 +166,24 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
     refuse_no_branch(worktree)
     if request.commit.branch is not None:
         refuse_invalid_branch(worktree, request.commit.branch)
-    if request.commit.fixup is not None:
-        _refuse_unknown(worktree, request.commit.fixup)
-    _refuse_nobody(worktree)
-    _refuse_locked(worktree)
-
-
-def _refuse_unknown(worktree: WorkTree, revision: str) -> None:
-    name = f"{revision}^{{commit}}"
-    found = git_output(
-        worktree.top, "rev-parse", "--quiet", "--verify", "--end-of-options", name, ok=(0, 1, 128)
-    )
-    if found.returncode:
-        raise UsageError(f"--fixup: there is no commit {revision}")
-
-
-def _refuse_nobody(worktree: WorkTree) -> None:
+    if (revision := request.commit.fixup) is not None:
+        name = f"{revision}^{{commit}}"
+        parse = ("rev-parse", "--quiet", "--verify", "--end-of-options", name)
+        if git_output(worktree.top, *parse, ok=(0, 1, 128)).returncode:
+            raise UsageError(f"--fixup: there is no commit {revision}")
     if git_output(worktree.top, "var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128)).returncode:
         raise UsageError(
             "git does not know your identity: set it with `git config --global user.name NAME` and "
             "`git config --global user.email ADDRESS`"
         )
+    path, deadline = lock_path(worktree), time.monotonic() + LOCK_SECONDS
+    while path.exists() and not _is_of_an_edit(path):  # one of ours will be done when we come to it
+        if time.monotonic() > deadline:
+            raise Busy(
+                f"{path} exists: another git command is running in this work tree. Try again when it is done; "
+                "if none is running, remove that file"
+            )
+        time.sleep(LOCK_POLL_SECONDS)
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> None:
@@ -216,22 +213,9 @@ def _missing(worktree: WorkTree, path: str) -> str:
     )
 
 
-def _refuse_locked(worktree: WorkTree) -> None:
-    """Refuse when the index stays locked by another program; an edit of ours will be done when we come to it."""
-    path = lock_path(worktree)
-    deadline = time.monotonic() + LOCK_SECONDS
-    while path.exists() and not _is_of_an_edit(worktree):
-        if time.monotonic() > deadline:
-            raise Busy(
-                f"{path} exists: another git command is running in this work tree. Try again when it is done; "
-                "if none is running, remove that file"
-            )
-        time.sleep(LOCK_POLL_SECONDS)
-
-
-def _is_of_an_edit(worktree: WorkTree) -> bool:
+def _is_of_an_edit(path: Path) -> bool:
     try:
-        with lock_path(worktree).open("rb") as file:
+        with path.open("rb") as file:
             return file.read(10) == b"repoagent "
     except OSError:
         return False

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.checks import Check, CheckResult, run_check
+from repoagent.edit.checks import CheckResult, run_check
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.ui import Proposal, UserInterface
 from repoagent.errors import Busy, CheckFailed, Refused
@@ -132,10 +132,17 @@ def commit(
     try:
         with _begun(session, proposal, edit_id, ui, in_place=in_place) as transaction:
             if request.check:
-                proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(session)))
+                others = sorted(read_status(session.worktree).changed)
+                if others:
+                    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+                    names = ", ".join(others[:NAMED]) + more
+                    remark = f"the check also saw your uncommitted changes in {names}"
+                    proposal = replace(proposal, remarks=(*proposal.remarks, remark))
             transaction.write()
             if request.check:
-                result = run_proposal_check(request.check, session.worktree, proposal, ui)
+                result = run_check(
+                    request.check, session.worktree, accepted=proposal.accepted, running=ui.running
+                )
                 if not result.passed:
                     raise check_failure(result, session.worktree.top)
             ui.quiet()  # an editor, a hook or a passphrase may need the terminal
@@ -158,22 +165,6 @@ def commit(
             raise Refused(str(setback)) from setback
         raise
     return CommitOutcome(proposal, True, made, result)
-
-
-def run_proposal_check(
-    check: Check, worktree: WorkTree, proposal: Proposal, ui: UserInterface
-) -> CheckResult:
-    """Run the check on the current files."""
-    return run_check(check, worktree, accepted=proposal.accepted, running=ui.running)
-
-
-def _seen_by_check(session: EditSession) -> tuple[str, ...]:
-    """Note that the check also saw other work, which is not in the commit."""
-    others = sorted(read_status(session.worktree).changed)
-    if not others:
-        return ()
-    names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
-    return (f"the check also saw your uncommitted changes in {names}",)
 
 
 @contextmanager

@@ -17,7 +17,9 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, NoCommit, NotNow, SentBack, new_edit_id
 from repoagent.edit.edit_log import EditLog
-from repoagent.edit.guards.scope_question import (
+from repoagent.edit.model_calls import PART, ModelCalls
+from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
+from repoagent.edit.patch_tool import (
     OutOfScope,
     add_to_scope,
     allow_files,
@@ -26,8 +28,6 @@ from repoagent.edit.guards.scope_question import (
     files_named_in,
     scope_observation,
 )
-from repoagent.edit.model_calls import PART, ModelCalls
-from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
 from repoagent.edit.pending import Pending, pending
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import Prepared
@@ -72,7 +72,7 @@ class EditOutcome:
 
     kind: Kind
     edit_id: str
-    landed: CommitOutcome | None
+    result: CommitOutcome | None
     answer: str
     model: str
     usage: Usage
@@ -112,7 +112,7 @@ def edit(
     before = find_unfinished(dirs, key)
     if before and (
         request.fresh or edit_folder(worktree, before).exists()
-    ):  # that one was landed, then killed
+    ):  # that one was committed, then killed
         set_aside(dirs, before)
         before = None
     edit_id = before or new_edit_id()
@@ -122,18 +122,18 @@ def edit(
         run = _Run(prepared, setup, ui, record, open_state(conversation_file(dirs, edit_id)))
         try:
             run.begin(key)
-            landed, outcome = run.go()
+            result, outcome = run.go()
         except KeyboardInterrupt:
             ui.interrupted(_interrupted(run))
             raise
         finally:
             forget_unanswered(dirs, edit_id)
-    said = [outcome.words, outcome.text if landed is not None else ""]
+    said = [outcome.words, outcome.text if result is not None else ""]
     return EditOutcome(
-        kind="answered" if landed is None else landed.kind,
+        kind="answered" if result is None else result.kind,
         edit_id=edit_id,
-        landed=landed,
-        answer="" if landed is not None else outcome.text,
+        result=result,
+        answer="" if result is not None else outcome.text,
         model=display_name(setup.model.spec),
         usage=meter.usage,
         attempts=meter.attempts,
@@ -167,7 +167,7 @@ class _Run:
     ui: UserInterface
     pending: Pending  # the record of this edit until it is in the memory of its files
     state: State
-    landed: CommitOutcome | None = None
+    result: CommitOutcome | None = None
     setback: SentBack | None = None
     tried: tuple[FileChange, ...] = ()  # what that was of
     refused: str = ""  # why the last edit was
@@ -272,23 +272,23 @@ class _Run:
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
                 raise
-            self.log.remember(self.landed, "failed", str(self.setback))
+            self.log.remember(self.result, "failed", str(self.setback))
             raise self.setback.failure(f"Nothing was changed ({error}).") from error
         except CheckFailed as error:
-            self.log.remember(self.landed, "failed", str(error))
+            self.log.remember(self.result, "failed", str(error))
             raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error
         except NothingDone as error:
-            self.log.remember(self.landed, "declined", str(error))
+            self.log.remember(self.result, "declined", str(error))
             raise
         except RepoagentError as error:
-            self.log.remember(self.landed, "refused", str(error))
+            self.log.remember(self.result, "refused", str(error))
             raise
         if outcome.kind == "rejected":
-            self.log.remember(self.landed, "rejected", outcome.text)
+            self.log.remember(self.result, "rejected", outcome.text)
             raise NothingDone(f"the model declined: {outcome.text}")
-        answer = "" if self.landed else outcome.text
-        self.log.remember(self.landed, "answered", answer)
-        return self.landed, outcome
+        answer = "" if self.result else outcome.text
+        self.log.remember(self.result, "answered", answer)
+        return self.result, outcome
 
     def event(self, event: LoopEvent) -> None:
         seen = event.observation
@@ -397,7 +397,7 @@ class _Run:
         if not self.prepared.tool_context.request.dry_run:
             self.log.save_pending(state)
         try:
-            self.landed = review_and_commit(
+            self.result = review_and_commit(
                 self.prepared.tool_context, self.edit_id, self.message, self.ui, self.explain
             )
         except SentBack as setback:

@@ -178,7 +178,7 @@ class JoinOutcome:
     whether the folder was refreshed; `seconds` is wall time without the user's."""
 
     edit_id: str
-    landed: CommitOutcome
+    result: CommitOutcome
     source: str
     index: Path
     segments: tuple[JoinedSegment, ...]
@@ -189,7 +189,7 @@ class JoinOutcome:
 
     @property
     def kind(self) -> str:
-        return self.landed.kind
+        return self.result.kind
 
 
 # (path, what clashes, the diff of what is discarded) -> whether to go on
@@ -220,7 +220,7 @@ def join(
         ):  # a command was killed while it brought the folder up to date
             index = finish(index)
         job = _job(read_segment_edits(index, cwd), cwd, request, discards)
-        done = _landed(job, request, settings, ui) if job.changes else None
+        done = _commit(job, request, settings, ui) if job.changes else None
     segment_edits, fresh = job.segment_edits, False
     if not request.dry_run:
         with uninterrupted():
@@ -228,10 +228,13 @@ def join(
     if done is None:
         said = f", and {display_path(segment_edits.index.folder, cwd)} is up to date" if fresh else ""
         raise NothingDone(f"nothing to join: {segment_edits.index.source.path} already has your edits{said}")
-    edit_id, landed, diff = done
-    segments = tuple(_segment(edit, job.merged) for edit in segment_edits.edits)
+    edit_id, result, diff = done
+    segments = tuple(
+        JoinedSegment(edit.file, *edit.counts(), job.merged.how[edit.file], edit.notes)
+        for edit in segment_edits.edits
+    )
     return JoinOutcome(
-        edit_id, landed, segment_edits.index.source.path, segment_edits.index.path, segments,
+        edit_id, result, segment_edits.index.source.path, segment_edits.index.path, segments,
         segment_edits.other_files, diff, fresh, time.monotonic() - started - ui.waited,
     )  # fmt: skip
 
@@ -295,7 +298,7 @@ def _job(segment_edits: SegmentEdits, cwd: Path, request: EditRequest, discards:
     return _Job(segment_edits, worktree, source, found)
 
 
-def _landed(
+def _commit(
     job: _Job, request: EditRequest, settings: Settings, ui: UserInterface
 ) -> tuple[str, CommitOutcome, Path | None]:
     """The edit's id, what was committed, and the file with its diff."""
@@ -306,19 +309,19 @@ def _landed(
     words = request.instruction or default_subject(job.segment_edits)
     remarks = (*job.segment_edits.notes, *_remarks(job))
     if job.worktree is None:
-        edit_id, landed = new_edit_id(), _outside(session, remarks, ui)
+        edit_id, result = new_edit_id(), _outside(session, remarks, ui)
     else:
-        edit_id, landed = commit_change(
+        edit_id, result = commit_change(
             session, settings, ui, lambda changes: words, kind="join", remarks=remarks
         )
-    if not landed.written:
-        return edit_id, landed, None
+    if not result.written:
+        return edit_id, result, None
     with uninterrupted():
         try:
-            return edit_id, landed, save_diff(job.segment_edits.index.folder, landed.proposal.diff)
+            return edit_id, result, save_diff(job.segment_edits.index.folder, result.proposal.diff)
         except (RepoagentError, OSError) as error:
             ui.say(f"warning: could not save the diff ({error})")
-            return edit_id, landed, None
+            return edit_id, result, None
 
 
 def _outside(session: ApplySession, remarks: tuple[str, ...], ui: UserInterface) -> CommitOutcome:
@@ -348,14 +351,7 @@ def _remarks(job: _Job) -> tuple[str, ...]:
     if already:
         remarks.append(f"already in {path}: {', '.join(already)}")
     if job.merged.discarded:
+        files = ", ".join(dict.fromkeys(file for conflict in job.merged.conflicts for file in conflict.files))
         back = "`repoagent undo` restores them" if job.worktree else "the diff of the join contains them"
-        remarks.append(f"changes of {path} were discarded for {', '.join(_conflicting(job))}; {back}")
+        remarks.append(f"changes of {path} were discarded for {files}; {back}")
     return tuple(remarks)
-
-
-def _conflicting(job: _Job) -> list[str]:
-    return list(dict.fromkeys(file for conflict in job.merged.conflicts for file in conflict.files))
-
-
-def _segment(edit: SegmentEdit, found: MergeResult) -> JoinedSegment:
-    return JoinedSegment(edit.file, *edit.counts(), found.how[edit.file], edit.notes)

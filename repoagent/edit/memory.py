@@ -76,10 +76,10 @@ def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
 def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model: str) -> Iterator[Lesson]:
     """Notes on what happened on the way to `state` (as in `EditRecord`); `answer` as in `Story`."""
     asked = f'"{cut(request, _ASKED)}"'
-    landed = state in ("committed", "written")
+    changed = state in ("committed", "written")
     reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
     for reason in reasons:
-        after = "; later accepted another version" if landed else ""
+        after = "; later accepted another version" if changed else ""
         yield Lesson(shorten_note(f"rejected a proposed change: {reason} (request: {asked}{after})"), USER)
     failures = [failure for turn in turns if (failure := failure_of(turn))]
     if state == "failed":
@@ -87,7 +87,7 @@ def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model:
         yield Lesson(
             shorten_note(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
         )
-    elif failures and landed:
+    elif failures and changed:
         yield Lesson(shorten_note(f"the first attempt at {asked} failed its check: {failures[0]}"), PROGRAM)
     if state == "refused":
         # what `is_overtaken` knows again
@@ -139,7 +139,6 @@ class Story:
     notes: tuple[str, ...]
     ended: str
     answer: str
-    landed: CommitOutcome | None
     model: str
     usage: Usage
     cost: float | None
@@ -153,14 +152,14 @@ def remember(
     memories: Mapping[str, Memory],
     targets: Iterable[str],
     *,
+    result: CommitOutcome | None,
     limit: int = 0,
 ) -> None:
     """Write `story` to the memory of every file that it changed or, if none, that it was to change.
 
     Conversations of more than `limit` bytes are compacted; 0 is no limit.
     """
-    landed = story.landed
-    done = None if landed is None else recorded_changes(landed)
+    done = None if result is None else recorded_changes(result)
     told = remember_changes(worktree, story, done, memories, limit=limit)
     for path in targets:
         source = sources.get(path)
@@ -172,12 +171,12 @@ def remember(
         compact_above(memory, limit)
 
 
-def recorded_changes(landed: CommitOutcome) -> RecordedChanges:
+def recorded_changes(result: CommitOutcome) -> RecordedChanges:
     levels: dict[str, tuple[str, ...]] = {}
-    for place in landed.proposal.placements:
+    for place in result.proposal.placements:
         levels[place.path] = (*levels.get(place.path, ()), place.level)
     return RecordedChanges(
-        landed.changes, landed.commit.commit if landed.commit else None, levels, written=landed.written
+        result.changes, result.commit.commit if result.commit else None, levels, written=result.written
     )
 
 

@@ -13,11 +13,11 @@ from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.checks import first_lines
 from repoagent.edit.commit import check_output
+from repoagent.edit.edit_log import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.prompt.blocks import Prompt, check_fits, request_key, retry_temperature
 from repoagent.edit.prompt.build import Prepared, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
-from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.small_models.excerpts import Window, fence_mark, rows_now, shown_text
 from repoagent.edit.ui import UserInterface
 from repoagent.git.files import Source

@@ -1,25 +1,31 @@
-"""The tool `edit`: fold the patches of a reply into the draft, or explain why they do not fit."""
+"""The tool `edit`: fold the patches of a reply into the draft, or explain why they do not fit.
+
+The second half offers files outside the scope that have to change too, and adds them."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
 from repoagent.edit.guards.deletions import Part, unasked_losses
-from repoagent.edit.guards.scope_question import allow_files, can_be_offered, exists, with_shown
+from repoagent.edit.guards.scope import why_content_is_off_limits
+from repoagent.edit.guards.sensitive import concerns
 from repoagent.edit.prompt.formats import form_text, short_refusal
 from repoagent.edit.prompt.relevance import guessed
 from repoagent.edit.request import Draft, names_file
 from repoagent.edit.small_models.excerpts import rows_now
-from repoagent.edit.tools import ToolContext, is_ignored_here
+from repoagent.edit.tools import ToolContext, is_ignored_here, read_tool
 from repoagent.edit.ui import tolerances_text
-from repoagent.errors import NothingDone, Refused
-from repoagent.git.files import read_source
+from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.git.files import FileChange, Source, read_source
+from repoagent.llm.conversation import Turn
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
 from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused, Problem
-from repoagent.patch.files import Outcome
+from repoagent.patch.files import Outcome, bad_path
 from repoagent.patch.model import FilePatch, decode
 
 NAMES = {  # an edit that cannot be made as it was meant: nothing of it is kept
@@ -85,7 +91,7 @@ def _folded(tool_context: ToolContext, answer: str) -> Observation:
         applied,
         tool_context.request.instruction,
         words,
-        _originals(draft),
+        {path: source.data for path, source in draft.sources.items() if source.data is not None},
         parts=parts,
         loose=tool_context.loose,
     ):
@@ -186,10 +192,15 @@ def _read(tool_context: ToolContext, draft: Draft, answer: str) -> list[FilePatc
     files = {}
     for path in tool_context.editable & set(texts):
         if text := decode(texts[path].data):
-            source = _source_lines(draft, path)
-            parts = _shown_parts(tool_context, source, path, text.lines)
+            source = draft.sources.get(path)
+            before = decode(source.data) if source is not None and source.data is not None else None
+            lines = () if before is None else before.lines
+            parts = tuple(  # that the model was shown, where they are now
+                (rows_now(window, lines, text.lines), window.names)
+                for window in tool_context.windows.get(path, ())
+            )
             words = frozenset(re.findall(r"\w+", tool_context.request.instruction))
-            files[path] = ShownFile(path, text.lines, parts, source, words)
+            files[path] = ShownFile(path, text.lines, parts, lines, words)
     missing = [path for path in tool_context.request.paths if path not in texts]
     return read_reply(
         patches,
@@ -198,25 +209,6 @@ def _read(tool_context: ToolContext, draft: Draft, answer: str) -> list[FilePatc
         lambda path: _may_create(tool_context, path),
         missing,
     )
-
-
-def _source_lines(draft: Draft, path: str) -> tuple[str, ...]:
-    source = draft.sources.get(path)
-    before = decode(source.data) if source is not None and source.data is not None else None
-    return () if before is None else before.lines
-
-
-def _shown_parts(
-    tool_context: ToolContext, before: tuple[str, ...], path: str, now: tuple[str, ...]
-) -> tuple[tuple[tuple[int, int], tuple[str, ...]], ...]:
-    """The parts of a file that the model was shown, where they are now."""
-    return tuple(
-        (rows_now(window, before, now), window.names) for window in tool_context.windows.get(path, ())
-    )
-
-
-def _originals(draft: Draft) -> dict[str, bytes]:
-    return {path: source.data for path, source in draft.sources.items() if source.data is not None}
 
 
 def _parts(draft: Draft, patches: Sequence[FilePatch]) -> list[Part]:
@@ -261,3 +253,110 @@ def _applied_text(applied: Applied) -> str:
     if applied.unclosed:
         said.append("The fence of the diff was not closed; the diff was read to the end of the answer.")
     return "\n".join(said)
+
+
+_PATH = re.compile(r"[^\s`'\"()<>\[\]{},;:*|]+")
+MOST = 8  # files
+
+
+class OutOfScope(Refused):
+    """Other files have to change too, and there is no user to ask. The model's answer is kept."""
+
+    def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
+        has = "has" if len(paths) == 1 else "have"
+        super().__init__(
+            f"{', '.join(paths)} {has} to change too, but this edit may change only {', '.join(scope)}: run the same "
+            "command with --scope repo (edit.scope) to allow it; the model's answer is kept and reused"
+        )
+
+
+def exists(tool_context: ToolContext, path: str) -> bool:
+    """Whether the file exists and the model may know it."""
+    return _source(tool_context, path) is not None
+
+
+def can_be_offered(tool_context: ToolContext, paths: Iterable[str]) -> list[str]:
+    """The paths that are text files of the repository, out of scope, and not withheld, ignored, sensitive or
+    generated."""
+    found = []
+    for path in dict.fromkeys(paths):
+        source = (
+            _source(tool_context, path)
+            if path not in tool_context.editable | set(tool_context.request.read)
+            else None
+        )
+        if source is None or source.binary or why_content_is_off_limits(source.data or b""):
+            continue
+        change = FileChange(path, path, source.data, source.data, source.mode, source.mode)
+        if concerns([change], (), tool_context.worktree, tool_context.request.sensitive) or is_ignored_here(
+            tool_context, path
+        ):
+            continue
+        found.append(path)
+    return found
+
+
+def files_named_in(tool_context: ToolContext, text: str) -> list[str]:
+    """The files that a text names and that can be offered."""
+    names = (word.rstrip(".!?").removeprefix("./") for word in _PATH.findall(text))
+    return can_be_offered(tool_context, (name for name in names if "." in name or "/" in name))[:MOST]
+
+
+def allow_files(tool_context: ToolContext, paths: Sequence[str]) -> bool:
+    """Ask whether these files may be changed too and add them to the scope on a yes; a no holds for the whole edit.
+
+    Raises OutOfScope where there is no user to ask.
+    """
+    if tool_context.allow is None or not paths:
+        return False
+    answer = tool_context.allow(paths)
+    if answer is None:
+        raise OutOfScope(paths, sorted(tool_context.editable))
+    if not answer:
+        tool_context.allow = None
+        return False
+    for path in paths:
+        add_to_scope(tool_context, path)
+    return True
+
+
+def add_to_scope(tool_context: ToolContext, path: str) -> None:
+    """Let the model change this file; it must quote lines that it has not seen exactly."""
+    if path not in tool_context.draft.sources:
+        tool_context.draft = tool_context.draft.with_source(read_source(tool_context.worktree, path))
+        tool_context.seen.setdefault(path, [])
+    tool_context.editable.add(path)
+
+
+def scope_observation(tool_context: ToolContext, paths: Sequence[str]) -> Observation:
+    """Tell the model which files it may change from now on, with their text."""
+    texts = [f"You may change {', '.join(paths)} too."]
+    texts += [read_tool(tool_context).perform(Action("read", {"path": path})).text for path in paths]
+    blobs = {path: tool_context.draft.sources[path].blob for path in paths}
+    return Observation("scope", "\n\n".join(texts), ok=False, data={"allowed": blobs})
+
+
+def allowed_files(turn: Turn) -> dict[str, str]:
+    """The files that an observation adds to the scope, with their blobs; none if its record is broken."""
+    try:
+        blobs = json.loads(turn.meta.get("allowed", "{}"))
+    except ValueError:
+        return {}
+    return blobs if isinstance(blobs, dict) and all(isinstance(blob, str) for blob in blobs.values()) else {}
+
+
+def with_shown(tool_context: ToolContext, seen: Observation, paths: Sequence[str]) -> Observation:
+    """`seen` with the text of the files added to the scope."""
+    more = scope_observation(tool_context, paths)
+    text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
+    return replace(seen, text=text, data={**seen.data, **more.data})
+
+
+def _source(tool_context: ToolContext, path: str) -> Source | None:
+    if bad_path(path) is not None or tool_context.why_not(path):
+        return None
+    try:
+        source = read_source(tool_context.worktree, path)
+    except RepoagentError:  # a folder, a link, a submodule
+        return None
+    return None if source.data is None else source

@@ -86,7 +86,7 @@ def to_remember(
     for dirs in placements:
         levels.setdefault(dirs.path, []).append(dirs.level)
     return {
-        "story": {**asdict(story), "landed": None},
+        "story": asdict(story),
         "renames": {change.path: change.old_path for change in changes if change.is_rename},
         "levels": levels,
     }
@@ -168,7 +168,8 @@ def _memories(worktree: WorkTree, folders: Mapping[str, str]) -> Iterator[tuple[
 
 def _story(value: Mapping[str, Any]) -> Story:
     turns = tuple(Turn(**turn) for turn in value["turns"])
-    fields = {**value, "turns": turns, "notes": tuple(value["notes"]), "usage": Usage(**value["usage"])}
+    fields = {name: field for name, field in value.items() if name != "landed"}  # of earlier versions
+    fields |= {"turns": turns, "notes": tuple(value["notes"]), "usage": Usage(**value["usage"])}
     return Story(**fields)
 
 

@@ -137,14 +137,6 @@ def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
     return no_such_file(path, worktree.top, remedy=remedy)
 
 
-def names_existing_file(text: str, cwd: Path) -> bool:
-    """Whether an argument is a file: its path part exists."""
-    try:
-        return _exists(cwd / parse_target(text, cwd).path)
-    except UsageError:
-        return False
-
-
 def split_arguments(
     arguments: Sequence[str], *, instruction_elsewhere: bool, cwd: Path, create: bool = False
 ) -> tuple[list[str], str | None]:
@@ -156,7 +148,11 @@ def split_arguments(
     if instruction_elsewhere or not arguments:
         return list(arguments), None
     *files, last = arguments
-    if last != "-" and names_existing_file(last, cwd):
+    try:
+        exists = last != "-" and _exists(cwd / parse_target(last, cwd).path)
+    except UsageError:
+        exists = False
+    if exists:
         return list(arguments), None
     if _LIKE_A_PATH.fullmatch(last):
         if create:
@@ -208,7 +204,7 @@ class Draft:
         edits = list(self.edits)
         for change in changes:
             _fold(edits, change)
-        return replace(self, edits=tuple(edit for edit in edits if not _is_nothing(edit)))
+        return replace(self, edits=tuple(edit for edit in edits if _changes(edit)))
 
     def blobs(self) -> dict[str, str]:
         """The blob id of each file as it was read; "" for one that did not exist."""
@@ -228,5 +224,5 @@ def _fold(edits: list[FileChange], change: FileChange) -> None:
     edits.append(change)
 
 
-def _is_nothing(change: FileChange) -> bool:
-    return change.old_path == change.path and change.before == change.after and change.old_mode == change.mode
+def _changes(change: FileChange) -> bool:
+    return (change.old_path, change.before, change.old_mode) != (change.path, change.after, change.mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.edit.commit import CommitOutcome, EditSession, SentBack, commit
@@ -12,7 +12,7 @@ from repoagent.edit.request import Draft
 from repoagent.edit.ui import CANCELLED, Decision, Proposal, UserInterface
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
-from repoagent.git.files import REGULAR, FileChange, Source, read_source
+from repoagent.git.files import REGULAR, FileChange, read_source
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
@@ -62,8 +62,13 @@ def review_and_commit(
         except Moved:
             ui.note("a file has changed; applying the edit to its new text")
             session.draft = Draft(session.draft.sources, proposal.changes)
-            moved = rebind(session, edit_id)
-            proposal = _placed_anew(session, proposal, moved)
+            remarks = rebind(session, edit_id)
+            changes = session.draft.edits
+            diff, stat = _shown(session, changes)
+            proposal = replace(
+                proposal, changes=changes, diff=diff, stat=stat, placements=tuple(session.placements),
+                remarks=(*proposal.remarks, *remarks),
+            )  # fmt: skip
     raise Refused(
         f"the files keep changing while repoagent writes them; {_keep(session, proposal.diff, edit_id)}"
     )
@@ -107,7 +112,8 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     stale = [
         path
         for path, source in fresh.items()
-        if path in session.draft.sources and _differs(session, path, source)
+        if (known := session.draft.sources.get(path)) is not None
+        and (known.data, known.mode) != (source.data, source.mode)
     ]
     appeared = [
         c.path
@@ -136,25 +142,29 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     return (f"{names} has changed; the edit was applied to its new text",)
 
 
-def _differs(session: EditSession, path: str, source: Source) -> bool:
-    known = session.draft.sources[path]
-    return (known.data, known.mode) != (source.data, source.mode)
-
-
 def _propose(
     session: EditSession,
     changes: tuple[FileChange, ...],
     message: Callable[[tuple[FileChange, ...]], str],
     remarks: tuple[str, ...],
 ) -> Proposal:
+    from repoagent.syntax.regressions import parse_doubt
+
     diff, stat = _shown(session, changes)
     names = {change.name for change in changes}
+    doubts = [
+        doubt
+        for change in changes
+        if change.path is not None
+        and change.after is not None
+        and (doubt := parse_doubt(change.path, change.before, change.after))
+    ]
     request = session.request
     found = concerns(changes, request.paths, session.worktree, request.sensitive)
     return Proposal(
         changes, diff, stat, message(changes),
         placements=tuple(place for place in session.placements if place.path in names),
-        remarks=(*remarks, *(concern.sentence for concern in found), *hidden_changes(changes), *_doubts(changes)),
+        remarks=(*remarks, *(concern.sentence for concern in found), *hidden_changes(changes), *doubts),
         concerns=found,
     )  # fmt: skip
 
@@ -170,30 +180,10 @@ def _parses_worse(session: EditSession, changes: Sequence[FileChange]) -> str:
     return ""
 
 
-def _doubts(changes: Sequence[FileChange]) -> Iterator[str]:
-    """What the grammars do not understand of a change that is no reason to refuse it."""
-    from repoagent.syntax.regressions import parse_doubt
-
-    for change in changes:
-        if change.path is not None and change.after is not None:
-            doubt = parse_doubt(change.path, change.before, change.after)
-            if doubt:
-                yield doubt
-
-
 def _shown(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
     """The diff that says exactly what `changes` would write: a second parser has read the one in the other."""
     diff = canonical_diff(changes, hash_name=session.worktree.object_format)
     return diff, read_back(diff, changes)
-
-
-def _placed_anew(session: EditSession, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
-    changes = session.draft.edits
-    diff, stat = _shown(session, changes)
-    return replace(
-        proposal, changes=changes, diff=diff, stat=stat, placements=tuple(session.placements),
-        remarks=(*proposal.remarks, *remarks),
-    )  # fmt: skip
 
 
 def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -> Decision:

@@ -119,14 +119,7 @@ def clean_up(worktree: WorkTree) -> list[str]:
     from repoagent.memory.identity.store import clear_unborn
 
     said = complete(worktree)
-    for folder in (
-        dirs.root,
-        dirs.private,
-        dirs.pending,
-        dirs.proposals,
-        dirs.conversations,
-        dirs.sent,
-    ):
+    for folder in (dirs.root, dirs.private, dirs.pending, dirs.proposals, dirs.conversations, dirs.sent):
         sweep(folder)
     clear_unborn(dirs)
     for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
@@ -157,8 +150,6 @@ def _size(path: Path) -> int:
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back changes from the journal. `say` gets a sentence for each, `warn` one for what could not
     be done. Raises Busy and Refused as `git.transaction.finish.recover`."""
-    from repoagent.errors import Busy, Refused
-    from repoagent.git.worktree import layout
     from repoagent.storage.layout import has_leftovers
 
     dirs = layout(worktree)

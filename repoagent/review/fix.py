@@ -27,12 +27,12 @@ from repoagent.review.llm.claims import apply_suggestion
 
 @dataclass(frozen=True)
 class FixOutcome:
-    """The fix of one finding. `landed` is None if the model answered in words (`answer`) without an edit; `model` is ""
+    """The fix of one finding. `result` is None if the model answered in words (`answer`) without an edit; `model` is ""
     if none was asked."""
 
     finding: Finding
     edit_id: str
-    landed: CommitOutcome | None
+    result: CommitOutcome | None
     answer: str = ""
     model: str = ""
 
@@ -127,8 +127,8 @@ def commit_suggestion(
     refuse_untracked(worktree, request, draft)
     message = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
     session = ApplySession(worktree, request, draft, [])
-    edit_id, landed = commit_change(session, settings, ui, lambda changes: message, kind="review")
-    return FixOutcome(finding, edit_id, landed)
+    edit_id, result = commit_change(session, settings, ui, lambda changes: message, kind="review")
+    return FixOutcome(finding, edit_id, result)
 
 
 def ask_for_edit(
@@ -144,16 +144,16 @@ def ask_for_edit(
     from repoagent.edit.edit import edit
 
     outcome = edit(worktree, request, settings, ui, ready)
-    return FixOutcome(finding, outcome.edit_id, outcome.landed, outcome.answer, outcome.model)
+    return FixOutcome(finding, outcome.edit_id, outcome.result, outcome.answer, outcome.model)
 
 
 def as_data(fixed: FixOutcome) -> Mapping[str, object]:
     """The outcome as JSON data."""
-    landed = fixed.landed
-    commit = landed.commit if landed else None
+    result = fixed.result
+    commit = result.commit if result else None
     return {
         "id": fixed.finding.id,
-        "outcome": landed.kind if landed else "answered",
+        "outcome": result.kind if result else "answered",
         "edit": fixed.edit_id,
         "commit": commit.commit if commit else None,
         "answer": fixed.answer,

@@ -75,7 +75,7 @@ def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: Answ
 def _kept(request: Request, ready: ModelSetup, place: Layout, hearing: AnswerCallbacks) -> str:
     """Keep the prompt. The reply is paid for by now: what goes wrong here is said, and no more."""
     # loading it takes longer than all else that is needed, and by now the reply is there
-    from repoagent.edit.sent_requests import forget_sent, keep_sent
+    from repoagent.edit.edit_log import forget_sent, keep_sent
 
     try:
         ensure(place)

@@ -297,7 +297,7 @@ def _story(context: RunContext, edit_id: str, summary: str, outcome: CommitOutco
     )
     meter = context.model_setup.meter
     usage = replace(meter.usage) if outcome is not None else Usage()
-    return Story(edit_id, prompt, turns, notes, "answered", answer, outcome, model, usage, meter.cost)
+    return Story(edit_id, prompt, turns, notes, "answered", answer, model, usage, meter.cost)
 
 
 def _last_prompt(turns: Sequence[Turn]) -> str:

@@ -13,8 +13,8 @@ from repoagent.agent.plan.file import read_plan
 from repoagent.agent.plan.tool import short
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
+from repoagent.edit.edit_log import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.apply_files import Tree, from_here, tracked
-from repoagent.edit.apply_input import bound_source, parse_bindings, plain_message, read_patch_input
+from repoagent.edit.apply_input import (
+    Tree,
+    bound_source,
+    from_here,
+    parse_bindings,
+    plain_message,
+    read_patch_input,
+    tracked,
+)
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree

@@ -252,7 +252,7 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, a
     from repoagent.cli.ui.outcome import VERSION, commit_object, show_commit, show_json
     from repoagent.edit.ui import summary, tolerated
 
-    landed = outcome.landed
+    landed = outcome.result
     if as_json:
         content = {
             "version": VERSION,

@@ -473,7 +473,7 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
         rest = [{"id": finding.id, "outcome": "failed", "reason": str(error)} for finding, error in failed]
         content = {"version": 1, "fixes": [*map(dict, map(as_data, done)), *rest]}
         fixing.terminal.done(json.dumps(content, indent=2) + "\n")
-    landed = [fixed for fixed in done if fixed.landed is not None]
+    landed = [fixed for fixed in done if fixed.result is not None]
     if landed and not fixing.committed:
         fixing.terminal.note("the fixes are in the work tree; review them, then `git add` them")
     if failed and not landed:
@@ -508,8 +508,8 @@ def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
             fixed = ask_for_edit(worktree, finding, request, settings, ui=ui, ready=fixing.ready)
     if fixing.options.as_json:
         return fixed
-    if fixed.landed is not None:
-        show_commit(fixed.landed, terminal, fixed.model or "as suggested", ui.said)
+    if fixed.result is not None:
+        show_commit(fixed.result, terminal, fixed.model or "as suggested", ui.said)
     elif not ui.answered:
         terminal.note(fixed.answer.strip())
     return fixed

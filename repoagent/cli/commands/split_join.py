@@ -174,7 +174,7 @@ def _show(outcome: JoinOutcome, terminal: Terminal, said: set[str]) -> None:
     width = max(len(segment.file) for segment in outcome.segments)
     for segment in outcome.segments:
         terminal.note(_line(segment, width))
-    show_commit(outcome.landed, terminal, f"{outcome.seconds:.1f} s", said)
+    show_commit(outcome.result, terminal, f"{outcome.seconds:.1f} s", said)
     if outcome.diff is not None:
         terminal.note(f"diff: {display_path(outcome.diff, Path.cwd())}")
 
@@ -191,7 +191,7 @@ def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
         "version": VERSION,
         "outcome": outcome.kind,
         "edit": outcome.edit_id,
-        **commit_object(outcome.landed),
+        **commit_object(outcome.result),
         "source": outcome.source,
         "index": str(outcome.index),
         "segments": [
@@ -209,4 +209,4 @@ def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
         "refreshed": outcome.fresh,
         "seconds": round(outcome.seconds, 3),
     }
-    show_json(content, outcome.landed, terminal)
+    show_json(content, outcome.result, terminal)

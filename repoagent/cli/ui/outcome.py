@@ -37,9 +37,9 @@ def show_outcome(
     (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
     """
     if as_json:
-        show_json(as_object(outcome), outcome.landed, terminal)
+        show_json(as_object(outcome), outcome.result, terminal)
         return
-    result = outcome.landed
+    result = outcome.result
     if outcome.words and not terminal.tells:  # a terminal shows them as they stream
         terminal.note(outcome.words)
     if result is None:
@@ -116,7 +116,7 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
         "version": VERSION,
         "outcome": outcome.kind,
         "edit": outcome.edit_id,
-        **commit_object(outcome.landed),
+        **commit_object(outcome.result),
         "answer": outcome.answer,
         "words": outcome.words,
         "messages": list(outcome.messages),

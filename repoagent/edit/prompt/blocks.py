@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.checks import first_lines
@@ -19,9 +18,6 @@ from repoagent.llm.model import Message, Part, Request, Schema, fence
 from repoagent.llm.usage import estimate, estimate_tokens
 from repoagent.patch.model import decode
 from repoagent.storage.secrets import mask, without_secrets
-
-if TYPE_CHECKING:
-    pass
 
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
@@ -112,67 +108,8 @@ def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
     )
 
 
-def build(
-    *,
-    protocol: str,
-    repository: Sequence[Part],
-    facts: str,
-    history: str,
-    neighbors: str,
-    memory: str,
-    sources: Iterable[Source],
-    subjects: str,
-    rules: str,
-    request: EditRequest,
-    reminder: str,
-    excerpts: Mapping[str, str],
-    afresh: bool,
-    grammar: str,
-    note: str = "",
-    about_files: str = "",
-    earlier: str = "",
-    uses: str = "",
-) -> Prompt:
-    """Order the blocks, what changes least first: the repository, files for reading, what belongs to the edited files,
-    these files, then what each commit or request changes. Empty blocks are omitted; cache breakpoints are where the
-    next edit may share the beginning.
-
-    A file in `excerpts` is shown as that text; `about_files` follows all files.
-    """
-    known = list(sources)
-    files = [
-        Part(excerpts.get(source.path) or file_block(source, role), f"{name} {source.path}")
-        for paths, role, name in (
-            (set(request.read) - set(request.paths), "for reading only", "read"),
-            (set(request.paths), "file to edit", "file"),
-        )
-        for source in known
-        if source.path in paths
-    ]
-    read = sum(part.name.startswith("read ") for part in files)
-    system = _cached([Part(protocol, "protocol"), *repository])
-    blocks = [
-        *_cached([Part(_headed("The repository", facts), "facts"), *files[:read]], read),
-        *_cached(
-            [
-                Part(_quoted("History", history), "history"),
-                Part(_quoted(NEIGHBORS, neighbors, "neighbors"), "neighbors"),
-                Part(_quoted("Memory", memory), "memory"),
-                *files[read:],
-                Part(about_files, "long files"),
-            ]
-        ),
-        Part(subjects, "subjects"),
-        Part(_quoted("Earlier", earlier), "earlier"),
-        Part(_quoted("Uses", uses), "uses"),
-        Part(rules, "rules"),
-        Part(request_block(request) + note + reminder, "request"),
-    ]
-    return Prompt(tuple(system), tuple(part for part in blocks if part.text), reminder, afresh, grammar)
-
-
-def _cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
-    """Those of `parts` that say something, with a breakpoint after the last, unless it is not `worth` one."""
+def cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
+    """The non-empty `parts`, with a cache breakpoint after the last, unless it is not `worth` one."""
     said = [part for part in parts if part.text]
     if said and worth:
         said[-1] = replace(said[-1], cache=True)
@@ -299,10 +236,10 @@ def _place(target: Target) -> str:
     return ""
 
 
-def _headed(title: str, text: str) -> str:
+def headed(title: str, text: str) -> str:
     return f"{title}:\n{text.strip()}\n\n" if text.strip() else ""
 
 
-def _quoted(title: str, text: str, tag: str = "") -> str:
+def quoted_block(title: str, text: str, tag: str = "") -> str:
     """A block of other people's words, so fenced that nothing in it can pass for the protocol or a turn."""
-    return _headed(title, fence(text.strip() + "\n", tag or title.lower())) if text.strip() else ""
+    return headed(title, fence(text.strip() + "\n", tag or title.lower())) if text.strip() else ""

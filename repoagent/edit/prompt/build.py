@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.native_tools import schemas
@@ -18,6 +17,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.guards.scope import WhyNot
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt import blocks
+from repoagent.edit.prompt.blocks import Prompt
 from repoagent.edit.prompt.context_files import ContextFiles, context_parts
 from repoagent.edit.prompt.formats import (
     ASKED_LINES,
@@ -65,9 +65,6 @@ from repoagent.llm.model import Part
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.identity.record import Memory
 from repoagent.storage.secrets import mask, unknown_in, unmask
-
-if TYPE_CHECKING:
-    from repoagent.edit.prompt.blocks import Prompt
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:
@@ -135,37 +132,35 @@ def prompt_for(
     *,
     note: str = "",
     plain: bool = False,
-) -> blocks.Prompt:
+) -> Prompt:
     """The prompt for `paths`, all of the request's or one of them; `note` follows the request. `plain` is another
-    wording, for a model that repeated a bad answer."""
+    wording, for a model that repeated a bad answer.
+
+    What changes least comes first: the repository, files for reading, what belongs to the edited files, these files,
+    then what each commit or request changes. Cache breakpoints are where the next edit may share the beginning.
+    """
     request, sources, form, short = context.request, context.sources, tool_context.form, tool_context.short
     native = context.answer_format.native and not short
     windows = {path: tool_context.windows[path] for path in paths if path in tool_context.windows}
-    others = {path for path in request.paths if path not in paths}
     last = reminder(form, paths, windows, marks, plain=plain) if short else ""
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
-    protocol = blocks.prompt_text("plain") if plain else _protocol(tools, form, short=short, native=native)
+    if plain or (short and form in LOOSE):
+        protocol = blocks.prompt_text("plain" if plain else form)
+    elif short:
+        protocol = blocks.prompt_text("short") + "\n" + blocks.prompt_text(form)
+    else:
+        protocol = blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
     repository = () if short else context_parts(context.context_files)
     facts = "" if short else blocks.repository_line(context.facts)
     subjects = "" if short else blocks.subjects_block(context.facts)
     rules = "" if short else blocks.rules_block(request, context.editable)
-    history = "" if short else context.history
-    neighbors = "" if short else context.neighbors
+    history, neighbors = ("", "") if short else (context.history, context.neighbors)
     excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
-    beside = (
-        facts,
-        history,
-        neighbors,
-        context.remembered,
-        subjects,
-        context.earlier,
-        context.uses,
-        rules,
-        request.instruction,
-        note,
-        last,
-    )
-    texts = (protocol, *beside, *excerpts.values(), *(part.text for part in repository))
+    texts = (
+        protocol, facts, history, neighbors, context.remembered, subjects, context.earlier, context.uses, rules,
+        request.instruction, note, last, *excerpts.values(), *(part.text for part in repository),
+    )  # fmt: skip
+    others = {path for path in request.paths if path not in paths}
     shown = [source for source in sources.values() if source.path not in others]
     long = long_files(
         [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
@@ -181,27 +176,45 @@ def prompt_for(
     )
     for path, block in long.items():
         tool_context.seen[path] = [*tool_context.seen.get(path, ()), *block.lines]
-    prompt = blocks.build(
-        protocol=protocol,
-        repository=repository,
-        facts=facts,
-        history=history,
-        neighbors=neighbors,
-        memory=context.remembered,
-        sources=sorted(shown, key=lambda source: source.path in long),
-        subjects=subjects,
-        rules=rules,
-        request=request,
-        reminder=last,
-        afresh=short,
-        excerpts={**excerpts, **{path: block.text for path, block in long.items()}},
-        about_files=blocks.prompt_text("large") + "\n" if long and not short else "",
-        grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
-        note=note,
-        earlier=context.earlier,
-        uses=context.uses,
+    excerpts |= {path: block.text for path, block in long.items()}
+    shown.sort(key=lambda source: source.path in long)
+    read, edited = (
+        [
+            Part(excerpts.get(source.path) or blocks.file_block(source, role), f"{name} {source.path}")
+            for source in shown
+            if source.path in group
+        ]
+        for group, role, name in (
+            (set(request.read) - set(request.paths), "for reading only", "read"),
+            (set(request.paths), "file to edit", "file"),
+        )
     )
-    return masked_prompt(replace(prompt, tools=schemas(tools) if native else ()))
+    opening = [
+        *blocks.cached([Part(blocks.headed("The repository", facts), "facts"), *read], len(read)),
+        *blocks.cached(
+            [
+                Part(blocks.quoted_block("History", history), "history"),
+                Part(blocks.quoted_block(blocks.NEIGHBORS, neighbors, "neighbors"), "neighbors"),
+                Part(blocks.quoted_block("Memory", context.remembered), "memory"),
+                *edited,
+                Part(blocks.prompt_text("large") + "\n" if long and not short else "", "long files"),
+            ]
+        ),
+        Part(subjects, "subjects"),
+        Part(blocks.quoted_block("Earlier", context.earlier), "earlier"),
+        Part(blocks.quoted_block("Uses", context.uses), "uses"),
+        Part(rules, "rules"),
+        Part(blocks.request_block(request) + note + last, "request"),
+    ]
+    prompt = Prompt(
+        tuple(blocks.cached([Part(protocol, "protocol"), *repository])),
+        tuple(part for part in opening if part.text),
+        last,
+        short,
+        fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
+        schemas(tools) if native else (),
+    )
+    return masked_prompt(prompt)
 
 
 def _excerpts(
@@ -221,16 +234,6 @@ def _excerpts(
     return found
 
 
-def _protocol(tools: Sequence[Tool], form: Form, *, short: bool, native: bool) -> str:
-    if not short:
-        return blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
-    return (
-        blocks.prompt_text(form)
-        if form in LOOSE
-        else blocks.prompt_text("short") + "\n" + blocks.prompt_text(form)
-    )
-
-
 @dataclass(frozen=True)
 class Prepared:
     """An edit that is ready for the model.
@@ -242,7 +245,7 @@ class Prepared:
 
     tool_context: ToolContext
     tools: tuple[Tool, ...]
-    prompts: tuple[blocks.Prompt, ...]
+    prompts: tuple[Prompt, ...]
     memories: dict[str, Memory]
     context: PromptContext
     answer_format: AnswerFormat
@@ -307,6 +310,9 @@ def assemble(context: PromptContext, answer_format: AnswerFormat, answer: str | 
         for tool in ((edit_tool(tool_context),) if short else _tools(tool_context))
     )
     asks = answer is None and answer_format.form in LOOSE and form == "search"
+    questions = [
+        question(path, edited[path], request.instruction) for path, fits in whole.items() if asks and not fits
+    ]
     return Prepared(
         tool_context,
         tools,
@@ -317,7 +323,7 @@ def assemble(context: PromptContext, answer_format: AnswerFormat, answer: str | 
         context.memories,
         context,
         answer_format,
-        mask(_question(request, edited, whole)) if asks else "",
+        mask("\n\n".join(filter(None, questions))),
         _reply_tokens(sources, request.paths, windows)
         if form in LOOSE and len(edited) == len(request.paths)
         else None,
@@ -357,13 +363,6 @@ def _windows(
         if parts:
             found[path] = parts
     return found
-
-
-def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[str, bool]) -> str:
-    answer_format = [
-        question(path, edited[path], request.instruction) for path, fits in whole.items() if not fits
-    ]
-    return "\n\n".join(filter(None, answer_format))
 
 
 def _tools(tool_context: ToolContext) -> tuple[Tool, ...]:

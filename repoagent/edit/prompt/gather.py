@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings, user_file
 from repoagent.edit.guards.scope import WhyNot, gate, why_content_is_off_limits
@@ -31,9 +30,6 @@ from repoagent.memory.notes import older_texts
 from repoagent.memory.prompt import block, exchanges_block, notes_block
 from repoagent.storage.secrets import mask
 from repoagent.uses.request_symbols import uses_block
-
-if TYPE_CHECKING:
-    from repoagent.history.cochange.score import Neighbor
 
 
 def summary_of(worktree: WorkTree, source: Source) -> str:
@@ -120,7 +116,9 @@ def prepare(
         editable |= {path for path in sure if not why_not(path)} - set(request.read)
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
-    beside = _beside(rows, why_not)
+    # those that changed with the files more than once, or are named like them, and may be read
+    likely = (os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons)
+    beside = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
     context = PromptContext(
         worktree,
         settings,
@@ -137,22 +135,19 @@ def prepare(
         uses=used,
         recent=recent,
         answer_format=answer_format or AnswerFormat(),
-        context_files=ContextFiles() if short else _context(worktree, request, settings, why_not),
+        context_files=ContextFiles()
+        if short
+        else collect(
+            worktree.top,
+            layout(worktree).root,
+            settings.texts("context"),
+            request.paths,
+            why_not,
+            user=user_file(os.environ).with_name(USER_FILE),
+            budget=settings.whole("context_limit"),
+        ),
     )
     return assemble(context, answer_format or AnswerFormat())
-
-
-def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_not: WhyNot) -> ContextFiles:
-    """What the user and the repository say to every assistant."""
-    return collect(
-        worktree.top,
-        layout(worktree).root,
-        settings.texts("context"),
-        request.paths,
-        why_not,
-        user=user_file(os.environ).with_name(USER_FILE),
-        budget=settings.whole("context_limit"),
-    )
 
 
 def _around(
@@ -163,13 +158,6 @@ def _around(
     if not paths or (short and request.scope != "neighbors"):
         return None
     return recent_neighborhood(worktree, paths, limit=NEIGHBORS_IN_SCOPE, since=since.result())
-
-
-def _beside(rows: Sequence[Neighbor], why_not: WhyNot) -> list[str]:
-    """The first of the neighbors that changed with the files more than once, or are named like them, and may be
-    read."""
-    paths = [os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons]
-    return [path for path in paths if not why_not(path)][:NEIGHBORS_SHOWN]
 
 
 def _uses(
@@ -217,27 +205,22 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
 
 def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditRequest:
     """The request with each `FILE::symbol` resolved to lines, and each range checked against its file."""
-    placed = (place for target in request.targets for place in _with_places_of(target, sources[target.path]))
-    return replace(request, targets=tuple(dict.fromkeys(placed)))
+    placed: dict[Target, None] = {}
+    for target in request.targets:
+        data = sources[target.path].data or b""
+        if target.symbol is not None:
+            from repoagent.syntax.outline.outline import find_symbols
 
-
-def _with_places_of(target: Target, source: Source) -> Iterator[Target]:
-    if target.symbol is None:
-        yield _with_place(target, source)
-        return
-    from repoagent.syntax.outline.outline import find_symbols
-
-    for symbol in find_symbols(target.path, source.data or b"", target.symbol):
-        yield replace(target, first=symbol.first_line, last=symbol.last_line)
-
-
-def _with_place(target: Target, source: Source) -> Target:
-    if target.first is not None:
-        count = max(1, len(blocks.shown(source.data or b"").splitlines()))
-        if target.first > count:
-            raise UsageError(f"{target.path} has {count} lines; there is no line {target.first}.")
-        return replace(target, last=min(target.last or target.first, count))
-    return target
+            for symbol in find_symbols(target.path, data, target.symbol):
+                placed[replace(target, first=symbol.first_line, last=symbol.last_line)] = None
+            continue
+        if target.first is not None:
+            count = max(1, len(blocks.shown(data).splitlines()))
+            if target.first > count:
+                raise UsageError(f"{target.path} has {count} lines; there is no line {target.first}.")
+            target = replace(target, last=min(target.last or target.first, count))
+        placed[target] = None
+    return replace(request, targets=tuple(placed))
 
 
 def _memories(

@@ -124,10 +124,7 @@ QUOTE = 12.0  # of a quotation that only one segment holds
 
 
 def scores(
-    texts: Sequence[str],
-    spans: Sequence[tuple[int, int]],
-    symbols: Sequence[Symbol],
-    query: Query,
+    texts: Sequence[str], spans: Sequence[tuple[int, int]], symbols: Sequence[Symbol], query: Query
 ) -> list[float]:
     """A score >= 0 for each segment: its text, and its first and last line in `spans`."""
     words = [Counter(WORD.findall(text)) for text in texts]

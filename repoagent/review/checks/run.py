@@ -131,7 +131,7 @@ def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
     data = texts[0] if texts else read_regular(worktree.top / IGNORE_FILE, most=LARGEST)
     if not data:
         return lambda path: False
-    from repoagent.edit.guards.ignore_file import IgnoreFile
+    from repoagent.edit.guards.scope import IgnoreFile
 
     return IgnoreFile(data).match_file
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.ignore_file import IgnoreFile
-from repoagent.edit.guards.scope import LARGEST, gate
+from repoagent.edit.guards.scope import LARGEST, IgnoreFile, gate
 from repoagent.errors import Refused
 from tests.conftest import GitRepo
 

@@ -68,10 +68,7 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
         (lambda data: data[:40], "looks truncated in line 3"),
         (lambda data: data + b"\0\0", "NUL bytes"),
         (lambda data: data.replace(b"value", b"v\xe4lue"), "is no longer valid UTF-8 (line 1)"),
-        (
-            lambda data: data.replace(b"return third", b"return ((third"),
-            "; fix 003.py and join again",
-        ),
+        (lambda data: data.replace(b"return third", b"return ((third"), "; fix 003.py and join again"),
     ],
 )
 def test_a_segment_that_can_not_be_taken_over(
