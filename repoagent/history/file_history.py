@@ -17,7 +17,7 @@ from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.history.commit_details import Step, steps
 from repoagent.history.log import COUNTS, LOG_FORMAT, RAW, FileCommit, number, offline, parse_log, renamed
-from repoagent.history.recent_commits import ALL, RENAMES, FileHistory, at_boundary, is_shallow, start
+from repoagent.history.recent_commits import ALL, RENAMES, FileHistory, FileLog, at_boundary, is_shallow
 
 INDEX_SECONDS = 0.5  # that the index gets to take in new commits
 _ALL = 1_000_000
@@ -252,8 +252,8 @@ def read_history(
         found, everything = known
     else:
         with (
-            start(top, path, limit, seconds=seconds, revision=commit) as recent,
-            start(top, path, ALL, seconds=seconds, revision=commit, counts=False) as whole,
+            FileLog(top, path, limit, seconds=seconds, revision=commit) as recent,
+            FileLog(top, path, ALL, seconds=seconds, revision=commit, counts=False) as whole,
         ):
             found, everything = recent.result(), whole.result()
     if not found.commits:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from repoagent.git.process import GitError, git_output
 from repoagent.history.commit_details import Step, did, steps
 from repoagent.history.file_history import Authors, authors_of, commits_of, counted, look_up
-from repoagent.history.recent_commits import ALL, SECONDS, FileHistory, Running, start
+from repoagent.history.recent_commits import ALL, SECONDS, FileHistory, FileLog
 from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class HistoryLookup:
         if self._walk is not None:
             self._walk.close()
 
-    def _start(self) -> Running:
-        return start(self._worktree.top, self._path, ALL, seconds=self._seconds, counts=False)
+    def _start(self) -> FileLog:
+        return FileLog(self._worktree.top, self._path, ALL, seconds=self._seconds, counts=False)
 
     def _has_index(self) -> bool:
         from repoagent.git.worktree import layout
@@ -133,7 +133,7 @@ def last_changes(
 ) -> str:
     """Date and subject of the last `commits` commits of a file, newest first, a line each, with a model's line where
     `summaries` has one; "" for a file that git does not know. `since` is what `walked_since` says."""
-    with start(worktree.top, path, commits, seconds=None, counts=False, since=since) as running:
+    with FileLog(worktree.top, path, commits, seconds=None, counts=False, since=since) as running:
         try:
             found = [Step(commit, was=commit.was) for commit in running.result().commits]
         except GitError:  # a prompt is whole without it

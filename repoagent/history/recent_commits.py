@@ -44,21 +44,28 @@ class FileHistory:
     partial: bool = False
 
 
-class Running:
-    """A look into a file's history that runs since it was made; a context manager that ends it."""
+class FileLog:
+    """A look for the last `limit` commits that changed a file, which runs since it was made; a context manager that
+    ends it.
+
+    `path` is relative to the top of the work tree, a file or a directory. Merges do not count (unless nothing else
+    has changed it), renames are followed, names are those of `.mailmap`. git gets `seconds` of wall time, then what
+    it has found is the result, marked as partial; None is no limit. Without `counts` no lines are counted, which is
+    much quicker. Commits made before `since` (seconds since 1970) are left out.
+    """
 
     def __init__(
         self,
-        worktree_top: Path,
+        top: Path,
         path: str,
-        limit: int,
-        seconds: float | None,
+        limit: int = 8,
         *,
+        seconds: float | None = SECONDS,
         revision: str = "HEAD",
         counts: bool = True,
         since: int | None = None,
     ) -> None:
-        self._top, self._path, self._limit, self._seconds = worktree_top, path, limit, seconds
+        self._top, self._path, self._limit, self._seconds = top, path, limit, seconds
         self._revision, self._counts = revision, counts
         self._bound = () if since is None else (f"--max-age={since}",)
         self._log = self._start(revision, path, limit)
@@ -76,7 +83,7 @@ class Running:
         """End git if it still runs."""
         self._log.close()
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> FileLog:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,42 +156,16 @@ class Running:
         return True
 
     def _is_commit(self) -> bool:
-        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._revision}^{{commit}}")
-        return git_output(self._top, *asked, ok=(0, 1)).returncode == 0
+        return _is_commit(self._top, self._revision)
 
     def _is_there(self) -> bool:
-        listed = git_output(
-            self._top,
-            "ls-tree",
-            "-z",
-            "--full-tree",
-            self._revision,
-            "--",
-            self._path,
-            ok=(0, 128),
-            env=OFFLINE,
-        )
-        return bool(listed.stdout)
+        listing = ("ls-tree", "-z", "--full-tree", self._revision, "--", self._path)
+        return bool(git_output(self._top, *listing, ok=(0, 128), env=OFFLINE).stdout)
 
 
-def start(
-    worktree_top: Path,
-    path: str,
-    limit: int = 8,
-    *,
-    seconds: float | None = SECONDS,
-    revision: str = "HEAD",
-    counts: bool = True,
-    since: int | None = None,
-) -> Running:
-    """Start to look for the last `limit` commits that changed `path`; collect them with `.result()`.
-
-    `path` is relative to the top of the work tree, a file or a directory. Merges do not count (unless nothing else
-    has changed it), renames are followed, names are those of `.mailmap`. git gets `seconds` of wall time, then what
-    it has found is the result, marked as partial; None is no limit. Without `counts` no lines are counted, which is
-    much quicker. Commits made before `since` (seconds since 1970) are left out.
-    """
-    return Running(worktree_top, path, limit, seconds, revision=revision, counts=counts, since=since)
+def _is_commit(top: Path, revision: str, ok: tuple[int, ...] = (0, 1)) -> bool:
+    peeled = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return git_output(top, "rev-parse", *peeled, ok=ok).returncode == 0
 
 
 def at_boundary(commit: FileCommit) -> FileCommit:
@@ -200,25 +181,9 @@ def is_shallow(top: Path) -> bool:
 def _moved(commit: FileCommit, origin: Origin) -> FileCommit:
     """The commit that seemed to add a file, as the rename that it is."""
     return replace(
-        commit,
-        status="R",
-        added=origin.added,
-        removed=origin.removed,
-        before=origin.blob,
-        old_mode=origin.mode,
+        commit, status="R", added=origin.added, removed=origin.removed, before=origin.blob, old_mode=origin.mode,
         was=origin.path,
-    )
-
-
-def recent_commits(
-    worktree_top: Path, path: str, limit: int = 8, *, seconds: float = SECONDS
-) -> list[FileCommit]:
-    """The last `limit` commits that changed `path`, newest first: `start` and `result` in one.
-
-    Empty for a file that git does not know and on an unborn branch. Raises GitError.
-    """
-    with start(worktree_top, path, limit, seconds=seconds) as running:
-        return list(running.result().commits)
+    )  # fmt: skip
 
 
 COMMITS = 100
@@ -263,8 +228,7 @@ class QuickLook:
         try:
             data, late = self._git.read()
         except GitError:  # no commit yet, or a partial clone without its trees
-            asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._revision}^{{commit}}")
-            late = git_output(self._top, *asked, ok=(0, 1, 128)).returncode == 0
+            late = _is_commit(self._top, self._revision, (0, 1, 128))
             return RecentView(self._top, self._revision, [], late=late, timed=self._timed)
         changes = _changes(data)[: -1 if late else None]
         return RecentView(self._top, self._revision, changes, late=late, timed=self._timed)
@@ -391,18 +355,18 @@ def _lister(revision: str) -> tuple[str, ...]:
 
 def _changes(data: bytes) -> list[Change]:
     """What `git log` printed, newest first."""
-    changes: list[tuple[bytes, list[bytes], list[bytes]]] = []
+    commits: list[tuple[bytes, list[bytes], list[bytes]]] = []
     tokens = iter(data.split(b"\0"))
     for token in tokens:
-        if token.startswith(_ENTRY) and changes:
+        if token.startswith(_ENTRY) and commits:
             path = next(tokens, b"")
-            changes[-1][1].append(path)
+            commits[-1][1].append(path)
             if token.endswith(_DELETED):
-                changes[-1][2].append(path)
+                commits[-1][2].append(path)
         elif token.lstrip(b"\n").startswith(_COMMIT):
-            changes.append((token.lstrip(b"\n")[1:], [], []))
-    found = []
-    for head, paths, deleted in changes:
-        commit, _, seconds = head.decode("ascii").partition(" ")
-        found.append(Change(commit, int(seconds), tuple(paths), tuple(deleted)))
-    return found
+            commits.append((token.lstrip(b"\n")[1:], [], []))
+    heads = (head.decode("ascii").partition(" ") for head, _, _ in commits)
+    return [
+        Change(commit, int(seconds), tuple(paths), tuple(deleted))
+        for (commit, _, seconds), (_, paths, deleted) in zip(heads, commits, strict=True)
+    ]

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.git.process import GitError
-from repoagent.history.recent_commits import recent_commits, start
+from repoagent.history.log import FileCommit
+from repoagent.history.recent_commits import FileLog
 from tests.conftest import GitRepo
+
+
+def recent_commits(top: Path, path: str, limit: int = 8, *, seconds: float) -> list[FileCommit]:
+    with FileLog(top, path, limit, seconds=seconds) as log:
+        return list(log.result().commits)
 
 
 def subjects(repo: GitRepo, path: str, limit: int = 8) -> list[str]:
@@ -47,7 +53,7 @@ def test_limit_and_order(repo: GitRepo) -> None:
 
 def test_nothing_to_tell(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
     repo.write("new.txt", "n\n")
-    history = start(repo.top, "new.txt", seconds=20).result()
+    history = FileLog(repo.top, "new.txt", seconds=20).result()
     assert history.commits == ()
     assert not history.partial
     unborn = make_repo("unborn")
@@ -80,7 +86,7 @@ def test_renames_are_followed(repo: GitRepo) -> None:
     repo.commit("rename two")
     repo.write("new.txt", repo.read("new.txt") + b"last\n")
     repo.commit("last")
-    history = start(repo.top, "new.txt", seconds=20).result()
+    history = FileLog(repo.top, "new.txt", seconds=20).result()
     assert [(c.subject, c.path, c.added, c.removed, c.status) for c in history.commits] == [
         ("last", "new.txt", 1, 0, "M"),
         ("rename two", "new.txt", 0, 0, "R"),
@@ -179,10 +185,10 @@ def test_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
 def test_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
     grow(repo, "g.txt", 4)
     subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), tmp_path / "shallow"], check=True)
-    history = start(tmp_path / "shallow", "g.txt", seconds=20).result()
+    history = FileLog(tmp_path / "shallow", "g.txt", seconds=20).result()
     assert [(c.subject, c.added) for c in history.commits] == [("grow 3", 1), ("grow 2", None)]
     assert history.partial
-    assert not start(tmp_path / "shallow", "g.txt", 1, seconds=20).result().partial
+    assert not FileLog(tmp_path / "shallow", "g.txt", 1, seconds=20).result().partial
 
 
 def test_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
@@ -211,11 +217,11 @@ def test_detached_and_linked_work_trees(repo: GitRepo, tmp_path: Path) -> None:
 
 
 def test_result_is_kept_and_close_is_harmless(repo: GitRepo) -> None:
-    running = start(repo.top, "a.txt", seconds=20)
+    running = FileLog(repo.top, "a.txt", seconds=20)
     assert running.result() is running.result()
     running.close()
     running.close()
-    with start(repo.top, "a.txt", seconds=20):
+    with FileLog(repo.top, "a.txt", seconds=20):
         pass  # given up before it was asked
 
 
@@ -236,7 +242,7 @@ def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_time_is_bounded_and_what_was_found_is_kept(repo: GitRepo, slow_git: Path) -> None:
     grow(repo, "g.txt", 2)
     started = time.monotonic()
-    history = start(repo.top, "g.txt", seconds=1.0).result()
+    history = FileLog(repo.top, "g.txt", seconds=1.0).result()
     assert time.monotonic() - started < 5
     assert [c.subject for c in history.commits] == ["grow 1", "grow 0"]
     assert history.partial
@@ -244,7 +250,7 @@ def test_time_is_bounded_and_what_was_found_is_kept(repo: GitRepo, slow_git: Pat
 
 @pytest.mark.soak
 def test_the_time_runs_from_the_start(repo: GitRepo, slow_git: Path) -> None:
-    running = start(repo.top, "a.txt", seconds=1.0)
+    running = FileLog(repo.top, "a.txt", seconds=1.0)
     time.sleep(1.2)
     asked = time.monotonic()
     assert [c.subject for c in running.result().commits] == ["first commit"]
