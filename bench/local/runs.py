@@ -24,7 +24,7 @@ from repoagent.errors import Exit, RepoagentError
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Message, Part, Request
-from repoagent.llm.registry import open_model
+from repoagent.llm.open_model import open_model
 from repoagent.llm.usage import Meter
 
 _FENCE = re.compile(r"^(`{3,})[^`\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)

@@ -22,9 +22,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from repoagent.agent.approvals.policy import May
+from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.output import drawn
 from repoagent.agent.exec.process import Command, Job
-from repoagent.agent.exec.runner import CommandRunner
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence

@@ -14,8 +14,8 @@ from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.loop_detection import repetition
-from repoagent.agent.protocol import Parsed, parse
-from repoagent.agent.reply_parser import advice
+from repoagent.agent.parse_reply import Parsed, parse
+from repoagent.agent.reply_pieces import advice
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from repoagent.agent.actions import Action, render
-from repoagent.agent.protocol import parse
+from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import EDIT, OWN, TAGGED, Tool
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Blocks, Message, Schema

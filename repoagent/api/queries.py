@@ -154,8 +154,8 @@ def open_model(
     """The model and its meter; appends to `notes` what the user must know of it. Raises ModelError (also where one is
     `needed` and none is configured), UsageError for an impossible limit and for `manual`, which needs a terminal."""
     from repoagent.edit.model_setup import model_setup
-    from repoagent.llm.provider import provider_of
-    from repoagent.llm.registry import NoModel, choose_model
+    from repoagent.llm.open_model import NoModel, choose_model
+    from repoagent.llm.registry import provider_of
 
     own = None if model is None or isinstance(model, str) else model
     try:

@@ -189,7 +189,7 @@ class Repository(Queries):
 
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and the changes
         are kept, and the same `name` resumes it."""
-        from repoagent.tasks.context import NonInteractiveRun, RunRequest, run_limits
+        from repoagent.tasks.run_context import NonInteractiveRun, RunRequest, run_limits
         from repoagent.tasks.worktree import run_in_worktree
 
         merged = self._settings(settings, {"run.mode": mode, **model_override(model)})

@@ -440,7 +440,7 @@ def uses_of(
 ) -> Answer:
     """The uses of `what`: a name, `Class.method`, `FILE:NAME`, or a FILE, for all that it defines. Raises what
     `uses.report.answer` does."""
-    from repoagent.edit.guards.scope import gate
+    from repoagent.edit.guards.off_limits import gate
     from repoagent.uses.report import answer
 
     return answer(worktree, what, gate(worktree.top, ()), limit=limit, path_of=path_of)

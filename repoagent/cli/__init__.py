@@ -1,8 +1,8 @@
 """The command line: a module for each command; it parses arguments, calls one function, shows the answer.
 
-Read app.py (the table of commands) first, then exit.py (errors and exit codes), session.py (the global options) and
-one of commands/. chat/ is `repoagent chat`, ui/ what all commands print and ask with. This module is imported by all of
-them, so it holds only what must work before anything else is loaded: `main` and the signals that end it.
+Read app.py (the table of commands) first, then run_program.py (errors and exit codes), session.py (the global options)
+and one of commands/. chat/ is `repoagent chat`, ui/ has output and questions. All of them import this module, so it has
+only what must work before anything else is loaded: `main` and the signals that end it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     try:
         listen()
         from repoagent.cli.app import cli
-        from repoagent.cli.exit import run
+        from repoagent.cli.run_program import run
 
         program, *arguments = sys.argv if argv is None else argv
         code = run(cli, program, arguments)

@@ -158,7 +158,7 @@ def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list
 
     name, program = args[0], ctx.command_path
     if ctx.parent is None and " " in name.strip():
-        from repoagent.cli.typos import Task
+        from repoagent.cli.command_correction import Task
 
         return Task(f"unknown command '{name}'", name)
     near = get_close_matches(name, table, n=1, cutoff=0.65)

@@ -100,7 +100,7 @@ def models(incomplete: str) -> Candidates:
     """Aliases, configured and known models, and prefixes such as `command:`."""
     from repoagent.config.layers import load
     from repoagent.llm.catalog import names
-    from repoagent.llm.provider import PROVIDERS, parse_spec
+    from repoagent.llm.registry import PROVIDERS, parse_spec
 
     provider, name, path = parse_spec(incomplete)
     if provider.argument == "file":

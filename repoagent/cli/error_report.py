@@ -15,7 +15,7 @@ from pathlib import Path
 from repoagent import __version__
 from repoagent.display_text import redact
 from repoagent.errors import RepoagentError
-from repoagent.llm.provider import SDKS
+from repoagent.llm.registry import SDKS
 
 LIBRARIES = (*SDKS, "click", "rich", "tree-sitter", "unidiff")
 

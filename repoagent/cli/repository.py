@@ -56,11 +56,14 @@ def open_repository(session: Session, flags: Mapping[str, object] | None = None)
     return Repository(worktree, place, *session.open(place, flags), cwd)
 
 
-def find_worktree() -> WorkTree | None:
-    """The work tree of the current folder, None outside one."""
+def find_worktree(*, refused_ok: bool = False) -> WorkTree | None:
+    """The work tree of the current folder, None outside one. `refused_ok`: None also for a repository that cannot be
+    trusted or read; else UsageError is raised for it."""
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:
         return open_worktree(Path.cwd())
-    except NoWorkTree:
-        return None
+    except UsageError as error:
+        if refused_ok or isinstance(error, NoWorkTree):
+            return None
+        raise

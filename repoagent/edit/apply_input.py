@@ -15,7 +15,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import capitalised, compose, without_claims
-from repoagent.edit.guards.scope import gate, holds_secrets, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is_off_limits
 from repoagent.edit.request import EditRequest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.files import REGULAR, Content, FileChange, Source, blob_hash, is_ignored, read_source
@@ -506,7 +506,7 @@ def place_patches(
             raise NothingDone(f"no changes: {patch_input.name} is already applied") from error
         raise
     if any(place.level == "whole-file" for place in applied.placements):
-        from repoagent.edit.guards.deletions import left_out
+        from repoagent.edit.guards.unrequested_losses import left_out
 
         if lost := left_out(applied, f"{patch_input.message} {request.instruction}", patch_input.text):
             raise Refused(lost)

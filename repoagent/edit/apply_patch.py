@@ -37,7 +37,7 @@ from repoagent.edit.commit import (
     trailers_of,
     with_trailers,
 )
-from repoagent.edit.guards.scope import holds_secrets, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import holds_secrets, why_content_is_off_limits
 from repoagent.edit.request import Draft, EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import agreed, review_and_commit
 from repoagent.edit.ui import Proposal, UserInterface
@@ -58,7 +58,7 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.memory.identity.store import resolve
 from repoagent.patch.files import known_path
 from repoagent.patch.locate.exact import Placement
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def commit_change(
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return edit_id, _commit(session, edit_id, message, ui, remarks)
     from repoagent.edit.memory import remember
-    from repoagent.edit.pending import pending, to_remember
+    from repoagent.edit.pending_memory import pending, to_remember
 
     before = dict(session.draft.sources)
     story, memories = _story(session, edit_id, words(session.draft.edits).strip(), kind), _memories(session)

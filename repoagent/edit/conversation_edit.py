@@ -8,8 +8,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.edit_log import keep_sent
 from repoagent.edit.prompt.blocks import check_fits
+from repoagent.edit.recorder import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.llm.client import complete

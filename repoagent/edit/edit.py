@@ -16,7 +16,6 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, NoCommit, NotNow, SentBack, new_edit_id
-from repoagent.edit.edit_log import EditLog
 from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
 from repoagent.edit.patch_tool import (
@@ -28,10 +27,11 @@ from repoagent.edit.patch_tool import (
     files_named_in,
     scope_observation,
 )
-from repoagent.edit.pending import Pending, pending
+from repoagent.edit.pending_memory import Pending, pending
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import Prepared
 from repoagent.edit.prompt.gather import copies, prepare
+from repoagent.edit.recorder import EditLog
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
@@ -54,7 +54,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage, display_name
 from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure
 from repoagent.storage.secrets import mask
 

@@ -13,7 +13,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.apply_patch import ApplySession, commit_change, user_error, write_files
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, SentBack, compose, new_edit_id
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.review_and_commit import agreed
 from repoagent.edit.ui import UserInterface

@@ -37,7 +37,7 @@ from repoagent.memory.notes import (
     staleness,
 )
 from repoagent.memory.prompt import cut, failing_line, failure_of, reason_of
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
 
 MOST = 5  # notes that a model may add with one edit

@@ -13,11 +13,11 @@ from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.checks import first_lines
 from repoagent.edit.commit import check_output
-from repoagent.edit.edit_log import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.prompt.blocks import Prompt, check_fits, request_key, retry_temperature
 from repoagent.edit.prompt.build import Prepared, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
+from repoagent.edit.recorder import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.small_models.excerpts import Window, fence_mark, rows_now, shown_text
 from repoagent.edit.ui import UserInterface
 from repoagent.git.files import Source
@@ -25,10 +25,10 @@ from repoagent.git.worktree import layout
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
-from repoagent.llm.provider import provider_of
+from repoagent.llm.registry import provider_of
 from repoagent.memory.search.search import search_memory
 from repoagent.patch.model import decode
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 
 
 def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Prompt, ...], bool, float | None]:

@@ -13,7 +13,7 @@ from repoagent.edit.prompt.formats import FORMS, AnswerFormat
 from repoagent.errors import UsageError
 from repoagent.llm.catalog import SMALL, ModelInfo
 from repoagent.llm.model import Model
-from repoagent.llm.registry import AbsentModel, NoModel, model_info, open_model
+from repoagent.llm.open_model import AbsentModel, NoModel, model_info, open_model
 from repoagent.llm.usage import Limits, Meter, Price, SpendLog, refuse_unpriced, state_folder
 
 if TYPE_CHECKING:

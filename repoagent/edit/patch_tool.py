@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
-from repoagent.edit.guards.deletions import Part, unasked_losses
-from repoagent.edit.guards.scope import why_content_is_off_limits
+from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.guards.sensitive import concerns
+from repoagent.edit.guards.unrequested_losses import Part, unasked_losses
 from repoagent.edit.prompt.formats import form_text, short_refusal
 from repoagent.edit.prompt.relevance import guessed
 from repoagent.edit.request import Draft, names_file

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.edit.commit import CommitOutcome, EditSession, SentBack, commit
-from repoagent.edit.diff_stat import DiffStat, read_back
+from repoagent.edit.diff_crosscheck import DiffStat, read_back
 from repoagent.edit.guards.sensitive import concerns, described, hidden_changes
 from repoagent.edit.request import Draft
 from repoagent.edit.ui import CANCELLED, Decision, Proposal, UserInterface

@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
 from repoagent.dataclass import dataclass
-from repoagent.edit.file_list import left_out_text, list_files, listing_text
-from repoagent.edit.guards.scope import WhyNot, why_content_is_off_limits
+from repoagent.edit.files_tool import left_out_text, list_files, listing_text
+from repoagent.edit.guards.off_limits import WhyNot, why_content_is_off_limits
 from repoagent.edit.prompt.blocks import quoted, shown
 from repoagent.edit.prompt.formats import LOOSE, Form, form_after, form_text, reminder
 from repoagent.edit.prompt.large_files import read_part

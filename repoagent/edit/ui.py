@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.diff_stat import DiffStat
+from repoagent.edit.diff_crosscheck import DiffStat
 from repoagent.edit.guards.sensitive import Concern
 from repoagent.git.files import FileChange
 from repoagent.patch.errors import SPACED, TOLERANCES

@@ -8,7 +8,7 @@ from itertools import chain
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.memory import content_of, record_undone
-from repoagent.edit.pending import STATES, pending
+from repoagent.edit.pending_memory import STATES, pending
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.process import uninterrupted

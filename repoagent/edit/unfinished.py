@@ -115,7 +115,7 @@ def clean_up(worktree: WorkTree) -> list[str]:
     dirs = layout(worktree)
     if not (_release_dead(dirs) or any(dirs.pending.glob("*")) or _size(dirs.memory_lock)):
         return []
-    from repoagent.edit.pending import complete
+    from repoagent.edit.pending_memory import complete
     from repoagent.memory.identity.store import clear_unborn
 
     said = complete(worktree)

@@ -16,7 +16,7 @@ from repoagent.git.process import git, git_output
 from repoagent.git.transaction.finish import edit_folder
 from repoagent.git.transaction.journal import Record, load
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 
 _KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}
 
@@ -39,7 +39,7 @@ class Edit:
 def list_edits(worktree: WorkTree) -> list[Edit]:
     """All edits made in this work tree, by the time that each was last made, taken back or made again."""
     edits: dict[str, Edit] = {}
-    for line in jsonl.read_records(layout(worktree).edits):
+    for line in json_files.read_records(layout(worktree).edits):
         if not line.keys() >= _KEYS:
             continue  # not ours
         known = edits.pop(line["id"], None)

@@ -24,8 +24,8 @@ from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.process import GitError, git, git_output
 from repoagent.history.commit_details import Step
 from repoagent.history.log import offline
-from repoagent.storage import jsonl
-from repoagent.storage.jsonl import parse
+from repoagent.storage import json_files
+from repoagent.storage.json_files import parse
 from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
@@ -55,7 +55,7 @@ def line_of(summary: Summary, path: str) -> str:
 
 def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> Summary | None:
     """The summary of `commit`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
-    value = jsonl.read_document(_place(folder, commit), version=VERSION, warn=warn)
+    value = json_files.read_document(_place(folder, commit), version=VERSION, warn=warn)
     return None if value is None else from_dict(value, commit)
 
 
@@ -63,17 +63,17 @@ def read_by_patch(folder: Path, patch: str, warn: Warn = to_stderr) -> Summary |
     """The summary of a commit with this patch, or None."""
     if not _ID.fullmatch(patch):
         return None
-    value = jsonl.read_document(_place(folder / "patches", patch), version=VERSION, warn=warn)
+    value = json_files.read_document(_place(folder / "patches", patch), version=VERSION, warn=warn)
     named = str(value.get("commit", "")) if value is not None else ""
     return read_summary(folder, named, warn) if _ID.fullmatch(named) else None
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
     """Keep `summary`, found by its commit and its patch from now on. Raises Refused."""
-    jsonl.write_document(_place(folder, summary.commit), to_dict(summary), version=VERSION)
+    json_files.write_document(_place(folder, summary.commit), to_dict(summary), version=VERSION)
     if _ID.fullmatch(summary.patch):
         place = _place(folder / "patches", summary.patch)
-        jsonl.write_document(place, {"commit": summary.commit}, version=VERSION)
+        json_files.write_document(place, {"commit": summary.commit}, version=VERSION)
 
 
 def to_dict(summary: Summary) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.llm.catalog import ModelInfo, aliases
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import Message, Part, Request, display_name
-from repoagent.llm.provider import PROVIDERS, Status, parse_spec, provider_names, provider_of
-from repoagent.llm.registry import choose_model, file_alias, model_info, resolve
+from repoagent.llm.open_model import choose_model, file_alias, model_info, resolve
+from repoagent.llm.registry import PROVIDERS, Status, parse_spec, provider_names, provider_of
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.model import Model, OnText, Reply, Request, Stop, Usage, display_name, render
-from repoagent.llm.provider import Backend, ModelOptions, Status
+from repoagent.llm.registry import Backend, ModelOptions, Status
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -47,7 +47,7 @@ class Recorder:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. Attempts that fail are not recorded."""
-        from repoagent.storage import jsonl
+        from repoagent.storage import json_files
 
         reply = self.model.complete(request, on_text)
         sent = render(request)
@@ -62,7 +62,7 @@ class Recorder:
             "sha256": sha256(sent.encode()).hexdigest(),
             "request": sent,
         }
-        jsonl.append_record(self.path, record)
+        json_files.append_record(self.path, record)
         return reply
 
 

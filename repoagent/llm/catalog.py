@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.llm.provider import parse_spec, provider_of
+from repoagent.llm.registry import parse_spec, provider_of
 from repoagent.llm.usage import Price
 
 Format = Literal["diff", "search", "whole", "function"]

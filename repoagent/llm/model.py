@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.provider import parse_spec
+from repoagent.llm.registry import parse_spec
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media

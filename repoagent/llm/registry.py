@@ -1,217 +1,283 @@
-"""From what the user wrote after --model, or configured, to a model."""
+"""The providers of models: PROVIDERS has one entry for each, and `Backend` is what the module of an entry implements.
+
+A spec, as in `--model SPEC`, begins with the name of its provider: `anthropic/NAME`, `command:CMD`, `manual`. Any other
+`NAME/MODEL` is a server that speaks OpenAI's protocol, known from endpoints.toml or from `[providers.NAME]` of the
+configuration: SERVERS. No other module names a provider; docs/internals/providers.md says how to add one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from repoagent.config.options import DEFAULT_MODEL
-from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.errors import ModelError, UsageError
-from repoagent.llm import catalog
-from repoagent.llm.client import ignore
-from repoagent.llm.model import CountsTokens, Model, OnText, Reply, Request, Wishes
-from repoagent.llm.provider import (
-    PROVIDERS,
-    SERVERS,
-    ModelOptions,
-    Provider,
-    parse_spec,
-    provider_names,
-    provider_of,
-)
-from repoagent.llm.providers.errors import MODEL_ADVICE
+from repoagent.errors import install_extra
 
-
-class NoModel(ModelError):
-    """No model is configured, and there is no key for the default."""
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
+    from repoagent.llm.media import MediaLimits
+    from repoagent.llm.model import Model, Wishes
 
 
 @dataclass(frozen=True)
-class AbsentModel:
-    """In the place of a model where none is configured, for an agent that needs none."""
+class Provider:
+    """What is known of a provider without importing its module.
 
-    why: str
-    spec: str = "none"
-    context_tokens: int | None = None
-    takes: frozenset[str] = frozenset()
-
-    def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Raises NoModel."""
-        raise NoModel(self.why)
-
-
-@dataclass(frozen=True)
-class ModelChoice:
-    """A model as it was named, and what that name stands for. `origin` says where the choice is from, `why` what
-    was followed to the spec ("alias fast")."""
-
-    spec: str
-    origin: str
-    why: str = ""
-
-
-def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
-    """The model for edits, or for the role "summary". Raises NoModel when none is configured and there is no key
-    for the default; UsageError for aliases that lead nowhere."""
-    if role == "summary" and settings.text_or_none("summary.model"):
-        return _named(settings, settings.text("summary.model"), settings.origin("summary.model"))
-    origin = settings.origin("model")
-    if origin != "default":
-        return _named(settings, settings.text("model"), origin)
-    if _has_default():
-        return ModelChoice(DEFAULT_MODEL, "default")
-    raise NoModel(f"no model is configured. {MODEL_ADVICE}")
-
-
-def resolve(settings: Settings, name: str) -> str:
-    """The spec that `name` stands for: a spec itself, an alias, or a family (its newest model). Raises UsageError for
-    aliases in a circle."""
-    table = {**catalog.aliases(), **settings.names("alias")}
-    seen: list[str] = []
-    while name in table:
-        if name in seen:
-            raise UsageError(f"the alias {seen[0]} leads back to itself: set alias.{name} to a model")
-        seen.append(name)
-        name = table[name]
-    return catalog.named(name)
-
-
-def _named(settings: Settings, name: str, origin: str) -> ModelChoice:
-    spec = resolve(settings, name)
-    followed = name in settings.names("alias") or name in catalog.aliases()
-    return ModelChoice(spec, origin, f"{'alias' if followed else 'newest'} {name}" if spec != name else "")
-
-
-def open_model(
-    settings: Settings,
-    *,
-    spec: str | None = None,
-    role: str = "edit",
-    record: Path | None = None,
-    reply: Path | None = None,
-    say: Callable[[str], None] = ignore,
-    on_progress: Callable[[str, float], None] = ignore,
-) -> Model:
-    """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
-
-    `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
-    sentence where the repository has named the model, and for each wish that it has no use for; `on_progress` what a
-    model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent and no heavy module imported
-    yet. Raises ModelError for a model that is not known or a cassette that can't be used, UsageError for a wrong
-    setting.
+    separator: what follows its name in a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
+    usage, summary: how to name a model, and what answers then, for help and completion. argument: what the rest of a
+    spec is: a name, a path, or a command line, which may hold a key. answered_by: who writes the replies.
+    extra, requires: the extra of repoagent that it needs, and the modules that come with it. sdk: the package that it
+    is reached through, where repoagent depends on it. address_variables: environment variables that send its requests
+    elsewhere. listed_as: the provider under which models.toml has its models. free: a reply costs nothing.
+    text_only: it takes no images and no PDFs, and `Model.complete` says so. model_file: a model is a file on this
+    machine. reports_model: a reply says which model wrote it.
     """
-    if spec:
-        first = resolve(settings, spec)
-    else:
-        choice = choose_model(settings, role)
-        first = choice.spec
-        if choice.origin == settings.theirs:
-            say(f"using {first}, which {choice.origin.removeprefix('file:')} of this repository names")
-    wishes = wishes_of(settings)
-    others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
-    specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
-    options = ModelOptions(settings, wishes, reply, on_progress)
-    models = [_open(spec, options) for spec in specs]
-    for unused in _unused(wishes, models[0]):
-        say(f"{models[0].spec} does not support {unused}: ignored")
-    model = models[0]
-    if len(models) > 1:
-        from repoagent.llm.client import Fallback
 
-        model = Fallback(models)
-    if record is None:
+    name: str
+    separator: Literal["/", ":", ""]
+    backend: str
+    usage: str
+    summary: str = ""
+    argument: Literal["name", "file", "command", ""] = "name"
+    answered_by: Literal["model", "user", "recording"] = "model"
+    extra: str = ""
+    requires: tuple[str, ...] = ()
+    sdk: str = ""
+    address_variables: tuple[str, ...] = ()
+    listed_as: str = ""
+    free: bool = False
+    text_only: bool = False
+    model_file: bool = False
+    reports_model: bool = False
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the modules of its extra can be imported; none of them is."""
+        try:
+            return all(find_spec(module) for module in self.requires)
+        except (ModuleNotFoundError, ValueError):  # the package above is missing, or half loaded
+            return False
+
+
+_CLAUDE = "providers.anthropic:AnthropicBackend"
+
+PROVIDERS: dict[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            "anthropic",
+            "/",
+            _CLAUDE,
+            "anthropic/NAME",
+            sdk="anthropic",
+            address_variables=("ANTHROPIC_BASE_URL",),
+        ),
+        Provider(
+            "bedrock",
+            "/",
+            _CLAUDE,
+            "bedrock/NAME",
+            extra="bedrock",
+            requires=("boto3",),
+            sdk="anthropic",
+            listed_as="anthropic",
+        ),
+        Provider(
+            "vertex",
+            "/",
+            _CLAUDE,
+            "vertex/NAME",
+            extra="vertex",
+            requires=("google.auth", "requests"),
+            sdk="anthropic",
+            listed_as="anthropic",
+        ),
+        Provider(
+            "local",
+            "/",
+            "providers.llamacpp:LocalBackend",
+            "local/PATH.gguf",
+            "a file",
+            argument="file",
+            extra="local",
+            requires=("xllamacpp",),
+            free=True,
+            text_only=True,
+            model_file=True,
+        ),
+        Provider(
+            "command",
+            ":",
+            "providers.command:CommandBackend",
+            "command:CMD",
+            "a program",
+            argument="command",
+            text_only=True,
+            reports_model=True,
+        ),
+        Provider(
+            "manual",
+            "",
+            "providers.manual:ManualBackend",
+            "manual",
+            "any chat, by hand",
+            argument="",
+            answered_by="user",
+            free=True,
+            text_only=True,
+        ),
+        Provider(
+            "replay",
+            ":",
+            "cassettes:ReplayBackend",
+            "replay:FILE",
+            "a recording",
+            argument="file",
+            answered_by="recording",
+            free=True,
+            text_only=True,
+            reports_model=True,
+        ),
+    )
+}
+SERVERS = Provider(
+    "",
+    "/",
+    "providers.endpoints:ServerBackend",
+    "openai/NAME, ollama/NAME",
+)
+SDKS = tuple(dict.fromkeys(provider.sdk for provider in PROVIDERS.values() if provider.sdk))
+
+
+class Spec(NamedTuple):
+    """A spec in its parts: `name` is the provider's, also that of one of SERVERS; `model` the rest, which may be ""."""
+
+    provider: Provider
+    name: str
+    model: str
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the provider; imports its module."""
+        module, _, name = self.provider.backend.partition(":")
+        implementation: type[Backend] = getattr(import_module(f"repoagent.llm.{module}"), name)
+        return implementation(self.name)
+
+
+def parse_spec(spec: str) -> Spec:
+    """The parts of `spec`. What begins with no known name belongs to SERVERS, whether there is such a server or not."""
+    for provider in PROVIDERS.values():
+        begin = f"{provider.name}{provider.separator}"
+        if spec == begin or (provider.separator and spec.startswith(begin)):
+            return Spec(provider, provider.name, spec[len(begin) :])
+    name, _, model = spec.partition("/")
+    return Spec(SERVERS, name, model)
+
+
+def provider_of(spec: str) -> Provider:
+    """The provider that `spec` names."""
+    return parse_spec(spec).provider
+
+
+def provider_names(settings: Settings) -> list[str]:
+    """The names that may stand before the slash of `NAME/MODEL`, those of the user's configuration last."""
+    from repoagent.llm.providers.endpoints import endpoint_names
+
+    known = (provider.name for provider in PROVIDERS.values() if provider.argument == "name")
+    return list(dict.fromkeys([*known, *endpoint_names(), *settings.family("providers")]))
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model is opened with. `reply` is the file with the reply, for a provider that the user answers for;
+    `on_progress` gets what a model on this machine is doing, and how much of that is done, 0 to 1."""
+
+    settings: Settings
+    wishes: Wishes
+    reply: Path | None
+    on_progress: Callable[[str, float], None]
+
+    @property
+    def seconds(self) -> float:
+        """How long a server or a program may take."""
+        return self.settings.number("timeout")
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a model or a provider can be used.
+
+    key: where its key comes from, "" where it has or needs none; never the key. problem: why it cannot be used, ""
+    where no reason is known. tried: whether a server was asked or a file read. runs: the command that is run in the
+    end, where the spec says less. context: the window in tokens, where the server or the file tells.
+    """
+
+    key: str = ""
+    problem: str = ""
+    tried: bool = True
+    runs: str = ""
+    context: int | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `doctor` says of a model: `found`, and what to do where it cannot be used."""
+
+    found: str
+    advice: str = ""
+
+
+class Backend:
+    """How the models of one provider are opened and looked at; a subclass overrides what its provider has.
+
+    `name` is that of the provider, `model` in each method what follows it in the spec. Methods raise ModelError and
+    UsageError, for a file that cannot be read and for settings that are wrong.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open_model(self, model: str, options: ModelOptions) -> Model | None:
+        """The model; None where there is no such provider. Sends nothing, imports no SDK."""
+        raise NotImplementedError
+
+    def check(self, settings: Settings, model: str) -> Status:
+        """Whether the model can be used. May ask a server for some seconds, but for nothing that is paid for. Without
+        a `model` it is the provider that is checked."""
+        raise NotImplementedError
+
+    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
+        """The same without asking a server or a command that prints a key."""
+        problem = self.check(settings, model).problem
+        return Diagnosis(problem, "fix that, or use another model") if problem else Diagnosis("")
+
+    def preload(self, model: str) -> None:
+        """Start, in a thread, what takes long before the first request. Never fails."""
+
+    def has_credentials(self) -> bool:
+        """Whether there is a key, as far as that can be told without an SDK."""
+        return False
+
+    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
+        """How much media a request may hold, for a model with a window of `context` tokens; None for no limit."""
+        return None
+
+    def extracts_pdf_text(self, settings: Settings) -> bool:
+        """Whether the server makes text of a PDF for a model that takes none."""
+        return False
+
+    def parameters(self, model: str) -> float | None:
+        """Billions of parameters, where `Provider.model_file` and the file tells."""
+        return None
+
+    def display_name(self, model: str) -> str:
+        """`model` without keys, where `Provider.argument` is a command."""
         return model
-    from repoagent.llm.cassettes import Recorder
-
-    return Recorder(model, record)
 
 
-def count_tokens(model: Model, request: Request) -> int | None:
-    """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
-    to it for that. Raises ModelError when it can't be asked."""
-    return model.count_tokens(request) if isinstance(model, CountsTokens) else None
-
-
-def wishes_of(settings: Settings) -> Wishes:
-    """What the settings want of a model besides the text."""
-    return Wishes(
-        settings.text_or_none("effort"),
-        settings.number_or_none("temperature"),
-        settings.texts("stop"),
-        settings.text("cache"),
-    )
-
-
-def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
-    """What is known of the model `spec`, the user's own configuration first."""
-    return catalog.model_info(spec, settings.family("models"))
-
-
-def preload(spec: str | None) -> None:
-    """Start, in a thread, what takes long about `spec`; never fails, does nothing for what is quick."""
-    if spec is None and not _has_default():
-        return
-    parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
-    parsed.backend.preload(parsed.model)
-
-
-def _has_default() -> bool:
-    return parse_spec(DEFAULT_MODEL).backend.has_credentials()
-
-
-def _unused(wishes: Wishes, model: Model) -> list[str]:
-    default = Wishes()
-    return [
-        f"{name} = {_shown(getattr(wishes, name))}"
-        for name in ("effort", "temperature", "stop", "cache")
-        if getattr(wishes, name) != getattr(default, name) and name not in model.takes
-    ]
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
-
-
-def _open(spec: str, options: ModelOptions) -> Model:
-    parsed = parse_spec(spec)
-    model = None
-    if parsed.model.strip() or not parsed.provider.separator:
-        model = parsed.backend.open_model(parsed.model, options)
-    if model is None:
-        raise ModelError(_unknown(options.settings, spec))
-    return model
-
-
-def _unknown(settings: Settings, spec: str) -> str:
-    """The error for a spec that names no model, with what was probably meant."""
-    provider, slash, model = spec.partition("/")
-    providers = provider_names(settings)
-    usage = [entry.usage for entry in (*PROVIDERS.values(), SERVERS)]
-    if not slash and ":" not in spec:
-        if len(several := catalog.family(spec)) > 1:
-            return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: use one of these names"
-        if maker := catalog.maker(spec):
-            return f"no model or alias {spec!r}; if {maker} has it, use {maker}/{spec}"
-        if spec in PROVIDERS and PROVIDERS[spec].model_file:
-            return f"no model or alias {spec!r} yet: {file_alias(PROVIDERS[spec])}"
-        aliases = {**catalog.aliases(), **catalog.families(), **settings.names("alias")}
-        whole = [name for name, entry in PROVIDERS.items() if not entry.separator]
-        near = get_close_matches(spec, [*aliases, *providers, *whole], n=1, cutoff=0.7)
-        if near:
-            return f"no model or alias {spec!r}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
-        return f"no model or alias {spec!r}: use {', '.join(usage)}"
-    near = get_close_matches(provider, providers, n=1) if model else []
-    if near:
-        return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
-    return (
-        f"no model {spec!r}: use {', '.join(usage)}. To use a server that speaks OpenAI's protocol, set "
-        f"providers.{provider or 'NAME'}.base_url in your configuration"
-    )
-
-
-def file_alias(provider: Provider) -> str:
-    """How to make the name of `provider` an alias for one model file."""
-    return f"set it with `git config --global repoagent.alias.{provider.name} {provider.usage}`"
+def not_installed(provider: Provider) -> Diagnosis:
+    """What `doctor` says where the extra of `provider` is missing."""
+    return Diagnosis("its library is not installed", install_extra(provider.extra))

@@ -16,8 +16,8 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, RepoagentError, UsageError
 from repoagent.llm.model import Request, Usage, display_name
-from repoagent.llm.provider import provider_of
-from repoagent.storage import jsonl
+from repoagent.llm.registry import provider_of
+from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
 # Four bytes per token is the usual rule; current Claude tokenizers make about a third more, and more of code than of
@@ -252,7 +252,9 @@ class SpendLog:
             cost,
         )
         try:
-            jsonl.append_record(self.folder / f"{now.date()}.jsonl", {"version": VERSION, **asdict(entry)})
+            json_files.append_record(
+                self.folder / f"{now.date()}.jsonl", {"version": VERSION, **asdict(entry)}
+            )
         except (RepoagentError, OSError) as error:
             if self.must:
                 raise
@@ -282,7 +284,7 @@ def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
 
 def _entries(path: Path) -> Iterator[SpendEntry]:
     """The entries of a file, without those of a newer format and damaged ones."""
-    for record in jsonl.read_records(path):
+    for record in json_files.read_records(path):
         with suppress(KeyError, TypeError, ValueError):
             if record["version"] <= VERSION:
                 yield SpendEntry(

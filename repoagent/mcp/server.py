@@ -47,7 +47,7 @@ def perform(
 ) -> ToolResult:
     """Run a tool. Raises UsageError for arguments that do not match its schema and outside a work tree, and what the
     tool raises."""
-    from repoagent.edit.guards.scope import gate
+    from repoagent.edit.guards.off_limits import gate
     from repoagent.git.worktree import open_worktree
 
     arguments = _validated(tool.name, tool.arguments, arguments)

@@ -13,7 +13,7 @@ from repoagent.errors import Refused
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
-    from repoagent.edit.guards.scope import WhyNot
+    from repoagent.edit.guards.off_limits import WhyNot
     from repoagent.git.worktree import WorkTree
     from repoagent.llm.media import Media
 

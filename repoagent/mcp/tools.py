@@ -51,7 +51,7 @@ def clip(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def files(call: Call) -> ToolResult:
-    from repoagent.edit.file_list import left_out_text, list_files, listing_text
+    from repoagent.edit.files_tool import left_out_text, list_files, listing_text
 
     path, pattern, limit = (call.arguments[name] for name in ("path", "pattern", "limit"))
     listing = list_files(call.worktree.top, call.why_not, path, pattern, most=limit)

@@ -32,10 +32,10 @@ from repoagent.llm.conversation import (
 from repoagent.memory.conversation_names import ConversationRef, refuse_clash
 from repoagent.memory.conversations import StoredConversation, head_of, missing, with_about
 from repoagent.memory.identity.record import Memory
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
@@ -101,7 +101,7 @@ def load_text(layout: Layout, name: str) -> bytes | None:
 
 def record(layout: Layout, change: Change) -> None:
     """Write a change down, durably."""
-    jsonl.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(change)})
+    json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(change)})
 
 
 def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
@@ -124,7 +124,7 @@ def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
     """All changes by commands, oldest first. Raises Refused when a newer repoagent wrote some."""
     found = []
     path = log_folder(layout) / "changes.jsonl"
-    for value in jsonl.read_records(path, warn=warn):
+    for value in json_files.read_records(path, warn=warn):
         version = value.get("version")
         if isinstance(version, int) and version > VERSION:
             raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")

@@ -21,7 +21,7 @@ from repoagent.llm.usage import Meter, estimate
 from repoagent.memory.conversations import StoredConversation
 from repoagent.memory.file_summaries import parse_summary
 from repoagent.memory.file_summary_store import Summary, read_summary, write_summary
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.errors import Refused, UsageError
-from repoagent.storage.jsonl import set_aside_broken
+from repoagent.storage.json_files import set_aside_broken
 from repoagent.storage.layout import Warn
 
 _SIDECARS = ("-wal", "-shm", "-journal")

@@ -15,7 +15,7 @@ from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, read
 from repoagent.llm.model import Usage
 from repoagent.memory.identity.record import Memory
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
@@ -71,7 +71,7 @@ class EditRecord:
 
 def append_edit(path: Path, record: EditRecord) -> None:
     """Append `record` to the edits file `path` (of a memory, or of the work tree), durably."""
-    jsonl.append_record(path, record.to_dict())
+    json_files.append_record(path, record.to_dict())
 
 
 def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
@@ -79,7 +79,7 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
     counted."""
     edits: dict[str, EditRecord] = {}
     skipped = 0
-    for value in jsonl.read_records(path, warn=warn):
+    for value in json_files.read_records(path, warn=warn):
         record = EditRecord.from_dict(value)
         if record is None:
             skipped += 1

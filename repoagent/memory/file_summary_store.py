@@ -26,9 +26,9 @@ from zlib import crc32
 from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
 from repoagent.patch.model import decode
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.jsonl import NewerFormat, set_aside_broken
+from repoagent.storage.json_files import NewerFormat, set_aside_broken
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
@@ -237,7 +237,7 @@ def unchanged(known: SummaryRecord, data: bytes) -> dict[int, int]:
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
     """What is known of `path`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
-    value = jsonl.read_document(_place(folder, path), version=VERSION, warn=warn)
+    value = json_files.read_document(_place(folder, path), version=VERSION, warn=warn)
     try:
         return None if value is None else _record(value, path)
     except (KeyError, TypeError, ValueError):  # it says nothing that is not found out anew
@@ -253,7 +253,7 @@ def write_record(folder: Path, record: SummaryRecord) -> None:
         "words": record.words,
         "parts": [asdict(part) for part in record.parts],
     }
-    jsonl.write_document(_place(folder, record.path), value, version=VERSION)
+    json_files.write_document(_place(folder, record.path), value, version=VERSION)
 
 
 def _kept(known: SummaryRecord, data: bytes) -> list[int]:

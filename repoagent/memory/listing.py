@@ -26,7 +26,7 @@ from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, Hint, Iden
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at, key_of
 from repoagent.memory.notes import entries
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn
 
 State = Literal["live", "moved", "orphaned"]
@@ -113,7 +113,7 @@ class FileLocator:
 
     def _commit(self, name: str) -> str:
         """The commit of a memory, as quickly as it can be had."""
-        value = jsonl.parse(quick_read(f"{self.layout.memory}/{name}/{FILE}"))
+        value = json_files.parse(quick_read(f"{self.layout.memory}/{name}/{FILE}"))
         commit = value.get("commit") if value else None
         return commit if isinstance(commit, str) and is_full_id(commit) else ""
 

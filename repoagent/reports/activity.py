@@ -20,7 +20,7 @@ from repoagent.llm.usage import SpendEntry, read, state_folder
 from repoagent.memory.edit_records import EditRecord
 from repoagent.memory.identity.hints import folders
 from repoagent.review.finding import read_log
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 
@@ -105,7 +105,7 @@ def _work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
 def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
     """The edits of one file; an edit of several files is in the memory of each."""
     ids: set[str] = set()
-    for line in jsonl.read_records(path, warn=warn):
+    for line in json_files.read_records(path, warn=warn):
         record = EditRecord.from_dict(line)
         time = _time(line.get("time"))
         if record is None or time is None:
@@ -122,7 +122,7 @@ def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
 
 def _of_worktree(path: Path, warn: Warn) -> Iterator[Event]:
     """The edits of a work tree: without their requests, but also those made without memory."""
-    for line in jsonl.read_records(path, warn=warn):
+    for line in json_files.read_records(path, warn=warn):
         time, kind, paths = _time(line.get("time")), line.get("event"), line.get("paths")
         if time is None or kind not in ("edit", "undo", "redo") or not isinstance(paths, list):
             continue
@@ -151,7 +151,7 @@ def _runs(where: Layout, warn: Warn) -> Iterator[Event]:
     """The runs, at the time of their start; `repoagent runs` reports broken ones."""
     for file in sorted(where.runs.glob("*/run.json")) if not where.runs.is_symlink() else []:
         try:
-            record = jsonl.parse(read_regular(file) or b"") or {}
+            record = json_files.parse(read_regular(file) or b"") or {}
         except Refused as error:
             warn(str(error))
             continue

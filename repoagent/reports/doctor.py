@@ -26,8 +26,8 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, open_worktree
-from repoagent.llm.provider import PROVIDERS, SDKS, SERVERS
-from repoagent.storage import jsonl
+from repoagent.llm.registry import PROVIDERS, SDKS, SERVERS
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, has_leftovers
 from repoagent.storage.locks import held_by, trouble_with_locks
@@ -315,7 +315,7 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
         yield warning("interrupted", "some edits are not in memory yet", "the next repoagent edit adds them")
     killed = []
     for file in sorted(where.runs.glob("*/run.json"), reverse=True) if not where.runs.is_symlink() else []:
-        record = jsonl.parse(read_regular(file) or b"") or {}
+        record = json_files.parse(read_regular(file) or b"") or {}
         unfinished = record.get("version") == 1 and not record.get("ended")
         if unfinished and held_by(file.with_name("lock")) is None:
             killed.append(file.parent.name)
@@ -413,8 +413,8 @@ def check_models(where: Layout | None) -> Iterator[Check]:
     """The models of each role and the fallbacks: key and library. No model is called."""
     from repoagent.config.layers import load
     from repoagent.llm.model import display_name
-    from repoagent.llm.provider import Diagnosis, parse_spec
-    from repoagent.llm.registry import choose_model, resolve
+    from repoagent.llm.open_model import choose_model, resolve
+    from repoagent.llm.registry import Diagnosis, parse_spec
 
     settings = load(where)
     specs: dict[str, str] = {}

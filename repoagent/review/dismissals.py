@@ -11,7 +11,7 @@ from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Finding, Location, find_in, read_last, reviews_dir
 from repoagent.review.untrusted import DISMISSED, is_foreign, tree_of
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 
 if TYPE_CHECKING:
@@ -62,20 +62,20 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
         "path": finding.location.path,
         "title": finding.title,
         "reason": mask(" ".join(reason.split())[:REASON]),
-        "time": jsonl.now(),
+        "time": json_files.now(),
     }
-    jsonl.append_record(dismissed_path(layout), record)
+    json_files.append_record(dismissed_path(layout), record)
     return finding
 
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
     """The latest verdict on each finding by its id, the oldest first, without those of a newer version."""
-    return _latest(jsonl.read_records(dismissed_path(layout), warn=warn))
+    return _latest(json_files.read_records(dismissed_path(layout), warn=warn))
 
 
 def parse_verdicts(data: bytes) -> dict[str, Verdict]:
     """The same from the bytes of a dismissals file."""
-    return _latest(record for line in data.split(b"\n") if (record := jsonl.record_of(line)) is not None)
+    return _latest(record for line in data.split(b"\n") if (record := json_files.record_of(line)) is not None)
 
 
 def verdicts_on(

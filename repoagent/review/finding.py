@@ -144,25 +144,25 @@ def log_path(layout: Layout) -> Path:
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
     """A record of each past review, the oldest first, without those of a newer version."""
-    from repoagent.storage import jsonl
+    from repoagent.storage import json_files
 
-    records = jsonl.read_records(log_path(layout), warn=warn)
+    records = json_files.read_records(log_path(layout), warn=warn)
     return (record for record in records if record.get("version") == LOG_VERSION)
 
 
 def save_last(layout: Layout, report: Report) -> None:
     """Save `report` as the last one and append a record to the log. Raises Refused or Busy if it cannot be written."""
-    from repoagent.storage import jsonl
+    from repoagent.storage import json_files
 
     ensure(layout)
     findings = [*report.findings, *report.dismissed][:MOST]
     last = {"title": report.title, "base": report.base, "head": report.head}
     last_report = {**last, "findings": [as_data(finding) for finding in findings]}
-    jsonl.write_document(last_path(layout), last_report, version=VERSION)
+    json_files.write_document(last_path(layout), last_report, version=VERSION)
     levels = [finding.level for finding in report.findings]
     record = {
         "version": LOG_VERSION,
-        "time": jsonl.now(),
+        "time": json_files.now(),
         "title": report.title,
         "head": report.head,
         "files": report.files,
@@ -173,14 +173,14 @@ def save_last(layout: Layout, report: Report) -> None:
         "tokens": report.tokens,
         "cost": report.cost,
     }
-    jsonl.append_record(log_path(layout), record)
+    json_files.append_record(log_path(layout), record)
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
     """The last report; None if there is none or it cannot be read."""
-    from repoagent.storage import jsonl
+    from repoagent.storage import json_files
 
-    value = jsonl.read_document(last_path(layout), version=VERSION, warn=warn)
+    value = json_files.read_document(last_path(layout), version=VERSION, warn=warn)
     if value is None:
         return None
     raw = value.get("findings")

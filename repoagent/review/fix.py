@@ -11,7 +11,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.apply_patch import ApplySession, commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, compose
-from repoagent.edit.guards.scope import gate, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import gate, why_content_is_off_limits
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.ui import UserInterface

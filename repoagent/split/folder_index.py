@@ -21,7 +21,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import check_path
 from repoagent.split.pack import Boundary
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.jsonl import NewerFormat, parse
+from repoagent.storage.json_files import NewerFormat, parse
 from repoagent.storage.locks import locked
 from repoagent.syntax.outline.symbol import Symbol
 

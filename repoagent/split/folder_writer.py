@@ -21,7 +21,7 @@ from repoagent.split.folder import SplitPlan
 from repoagent.split.folder_index import BASE, NAME, STAGED, VERSION, Index, base_bytes, digest
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.jsonl import dumps
+from repoagent.storage.json_files import dumps
 
 _PENDING = "pending.json"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -17,7 +17,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.layout import Warn, to_stderr
@@ -58,7 +58,7 @@ class Journal:
 
     def save(self, record: Mapping[str, Any]) -> None:
         """Replace the record, durably."""
-        jsonl.write_document(self.path(_RECORD), record, version=VERSION)
+        json_files.write_document(self.path(_RECORD), record, version=VERSION)
 
     def retire(self, target: Path | None = None) -> None:
         """End the journal: the folder becomes `target`, or is removed. The lock is held until `close`."""
@@ -84,7 +84,7 @@ def read_kept(folder: Path, name: str) -> bytes:
 
 def record(folder: Path, *, warn: Warn = to_stderr) -> dict[str, Any] | None:
     """The record in a journal's folder; None when there is none. Raises document.Newer for a newer format."""
-    return jsonl.read_document(folder / _RECORD, version=VERSION, warn=warn)
+    return json_files.read_document(folder / _RECORD, version=VERSION, warn=warn)
 
 
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import LFS_POINTER, gate, holds_secrets
+from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.prompt.blocks import check_fits, quoted, shown
 from repoagent.errors import Refused, RepoagentError, UsageError
@@ -75,7 +75,7 @@ def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: Answ
 def _kept(request: Request, ready: ModelSetup, place: Layout, hearing: AnswerCallbacks) -> str:
     """Keep the prompt. The reply is paid for by now: what goes wrong here is said, and no more."""
     # loading it takes longer than all else that is needed, and by now the reply is there
-    from repoagent.edit.edit_log import forget_sent, keep_sent
+    from repoagent.edit.recorder import forget_sent, keep_sent
 
     try:
         ensure(place)

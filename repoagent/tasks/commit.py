@@ -23,7 +23,7 @@ from repoagent.edit.commit import (
     with_trailers,
 )
 from repoagent.edit.memory import Story, recorded_changes, remember_changes
-from repoagent.edit.pending import pending, to_remember
+from repoagent.edit.pending_memory import pending, to_remember
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
 from repoagent.errors import RepoagentError
@@ -43,7 +43,7 @@ from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.interrupted import committed, will_commit
 from repoagent.tasks.changes.revert import overlaps_text
-from repoagent.tasks.context import RunContext
+from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs.directory import resume_command
 
 TRIES = 3  # how often a file may be saved during the commit
@@ -270,7 +270,7 @@ def _with_memory(
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
-    from repoagent.edit.edit_log import model_of_record
+    from repoagent.edit.recorder import model_of_record
 
     state = context.state
     words, _ = account(context.tools, state)
@@ -283,7 +283,7 @@ def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, s
 
 def _story(context: RunContext, edit_id: str, summary: str, outcome: CommitOutcome | None) -> Story:
     """The run as the memory of each file has it: the prompt, and the result."""
-    from repoagent.edit.edit_log import model_of_record
+    from repoagent.edit.recorder import model_of_record
 
     state = context.state
     words, notes = account(context.tools, state)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
 from repoagent.edit.apply_input import spelled
-from repoagent.edit.guards.scope import why_content_is_off_limits
+from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.tools import is_ignored_here, known_or_read
@@ -24,7 +24,7 @@ from repoagent.patch.errors import PatchRefused
 from repoagent.patch.files import bad_path, spellings
 from repoagent.patch.model import FilePatch
 from repoagent.storage.folders import SystemFailed
-from repoagent.tasks.context import DROPPED, SEND_WHOLE, RunContext
+from repoagent.tasks.run_context import DROPPED, SEND_WHOLE, RunContext
 
 WRITE = "write"  # the journal's name for a write of a run, which `undo` would not undo alone
 

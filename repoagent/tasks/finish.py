@@ -17,11 +17,11 @@ from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
 from repoagent.storage.secrets import without_secrets
 from repoagent.tasks.changes.detect import names_of
-from repoagent.tasks.context import RunContext
+from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs.directory import resume_command
 from repoagent.tasks.runs.inbox import unread
 from repoagent.tasks.sandbox import Confinement
-from repoagent.tasks.uncommitted import remaining_changes
+from repoagent.tasks.uncommitted_by_run import remaining_changes
 from repoagent.tasks.user_hooks import UserHooks
 
 if TYPE_CHECKING:

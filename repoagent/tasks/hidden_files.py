@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from repoagent.agent.approvals.read_only_commands import Known
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import HARMLESS_NAMES, SECRET_NAMES, SECRET_PATHS, holds_secrets
+from repoagent.edit.guards.off_limits import HARMLESS_NAMES, SECRET_NAMES, SECRET_PATHS, holds_secrets
 from repoagent.git.files import is_ignored
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import WorkTree

@@ -13,15 +13,15 @@ from repoagent.agent.plan.file import read_plan
 from repoagent.agent.plan.tool import short
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
-from repoagent.edit.edit_log import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.prompt.blocks import request_key
+from repoagent.edit.recorder import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
-from repoagent.llm.provider import provider_of
-from repoagent.storage.jsonl import now
-from repoagent.tasks.context import RunContext
+from repoagent.llm.registry import provider_of
+from repoagent.storage.json_files import now
 from repoagent.tasks.prompt import ENVIRONMENT
+from repoagent.tasks.run_context import RunContext
 
 WINDOW = 128_000  # tokens, of a model whose context window is unknown
 

@@ -13,13 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import Gate
-from repoagent.agent.protocol import protocol_text
+from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.sandbox.bubblewrap import writable_roots
-from repoagent.agent.sandbox.launch.kernel import within
+from repoagent.agent.sandbox.launch.syscalls import within
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import user_file
 from repoagent.edit.prompt.blocks import facts_block, quoted
-from repoagent.edit.prompt.context_files import USER_FILE, collect, context_parts
+from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
 from repoagent.errors import RepoagentError
 from repoagent.git.facts import Facts
 from repoagent.git.files import is_ignored
@@ -27,7 +27,7 @@ from repoagent.llm.model import Part
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.detect import named
-from repoagent.tasks.context import RunContext
+from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.sandbox import Confinement
 
 

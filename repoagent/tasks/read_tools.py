@@ -28,7 +28,7 @@ from repoagent.edit.tools import (
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm.model import fence
 from repoagent.storage.atomic import read_regular
-from repoagent.tasks.context import RunContext
+from repoagent.tasks.run_context import RunContext
 
 OUTPUT = "@output/"  # prefix of the path of an output, for the model
 NOTES_TOKENS = 800

@@ -14,8 +14,8 @@ from repoagent.agent.sandbox.bubblewrap import unconfined, writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import KEY_SUFFIXES
-from repoagent.edit.guards.scope import gate as off_limits
+from repoagent.edit.guards.off_limits import KEY_SUFFIXES
+from repoagent.edit.guards.off_limits import gate as off_limits
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.git.worktree import layout as layout_of
@@ -23,8 +23,8 @@ from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.executed_files import files_obeyed_by_git, files_run_on_opening
-from repoagent.tasks.context import RunRequest
 from repoagent.tasks.hidden_files import HiddenFiles
+from repoagent.tasks.run_context import RunRequest
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,15 @@ from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import OnText, Reply, Request, Usage, display_name
-from repoagent.llm.registry import open_model
+from repoagent.llm.open_model import open_model
 from repoagent.llm.usage import Limits, Meter
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.secrets import mask
-from repoagent.tasks.context import (
+from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
+from repoagent.tasks.model_requests import ModelRequests
+from repoagent.tasks.prompt import system_parts
+from repoagent.tasks.run_context import (
     RunContext,
     RunInterface,
     RunRequest,
@@ -40,20 +43,17 @@ from repoagent.tasks.context import (
     shown_in,
     written_by,
 )
-from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
-from repoagent.tasks.model_requests import ModelRequests
-from repoagent.tasks.prompt import system_parts
 from repoagent.tasks.runs.control import remove_orphaned
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 from repoagent.tasks.runs.inbox import unread
 from repoagent.tasks.runs.list import read_run
-from repoagent.tasks.runs.live import LiveRun, live_run
+from repoagent.tasks.runs.live_run import LiveRun, live_run
 from repoagent.tasks.runs.record import ENDS, Record
 from repoagent.tasks.sandbox import Confinement, create_confinement
 from repoagent.tasks.start import check_can_commit, create_context, start_conversation
 from repoagent.tasks.subagents.tool import merge_changes
 from repoagent.tasks.toolset import Toolset, create_toolset
-from repoagent.tasks.uncommitted import remaining_changes
+from repoagent.tasks.uncommitted_by_run import remaining_changes
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
@@ -271,7 +271,7 @@ class RunSession:
         """Revert the uncommitted changes, after the model rejected the task."""
         from repoagent.tasks.changes.revert import revert
         from repoagent.tasks.edit_tool import write_reverse
-        from repoagent.tasks.uncommitted import conflict_message
+        from repoagent.tasks.uncommitted_by_run import conflict_message
 
         context, change_set, name = self.context, self.context.change_set, self.context.run_dir.name
         paths = [change.name for change in change_set.changes]

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import holds_secrets
+from repoagent.edit.guards.off_limits import holds_secrets
 from repoagent.errors import Refused
 from repoagent.llm.model import fence, printable
 from repoagent.storage.layout import Warn

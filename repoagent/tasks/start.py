@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repoagent.agent.loop import why_skipped
-from repoagent.agent.protocol import parse
+from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, beside, steps
 from repoagent.config.settings import Settings
 from repoagent.edit.checks import preflight
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, attachments
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.tools import ToolContext, read_limit
@@ -22,12 +22,12 @@ from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
-from repoagent.storage.jsonl import now
+from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.interrupted import settle_command, settle_commit
-from repoagent.tasks.context import RunContext, RunInterface, RunRequest
 from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
+from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement
 from repoagent.tasks.toolset import create_gate

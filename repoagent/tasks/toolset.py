@@ -14,11 +14,11 @@ from pathlib import Path
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Asker, Gate, kept_rules
 from repoagent.agent.approvals.rules import rules
-from repoagent.agent.context_window.truncate import spilling
-from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.context_window.shorten_text import spilling
+from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 from repoagent.agent.plan.file import task_tool
-from repoagent.agent.python_kernel import LOST_STATE, KernelSession, interpreter, python_tool
+from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter, python_tool
 from repoagent.agent.sandbox.backends import Landlock, why_none
 from repoagent.agent.sandbox.bubblewrap import why_ended
 from repoagent.agent.sandbox.policy import scrubbed
@@ -31,18 +31,18 @@ from repoagent.git.files import FileChange
 from repoagent.git.process import git
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Part
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.revert import change_tools
 from repoagent.tasks.changes.snapshot import Guard, watch
-from repoagent.tasks.context import DRAFT, RunContext, RunRequest
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
 from repoagent.tasks.hidden_files import are_blobs, hiding_variables
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.read_tools import output_name, reading_tools
+from repoagent.tasks.run_context import DRAFT, RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
@@ -71,7 +71,7 @@ def create_gate(
         reason = why_none()
 
     def audit(event: Mapping[str, object]) -> None:
-        jsonl.record(run_dir.layout, {"run": request.name, **event})
+        json_files.record(run_dir.layout, {"run": request.name, **event})
 
     return Gate(
         # without a sandbox nothing keeps a command of a plan from writing
@@ -253,7 +253,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         context.deletions.update(paths)
 
     def audit_all(events: Sequence[Mapping[str, object]]) -> None:
-        jsonl.record_all(context.layout, [{"run": context.run_dir.name, **event} for event in events])
+        json_files.record_all(context.layout, [{"run": context.run_dir.name, **event} for event in events])
 
     guard = Guard(
         change_set,

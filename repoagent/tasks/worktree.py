@@ -25,7 +25,7 @@ from repoagent.tasks.runs.record import Record
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.tasks.context import RunInterface, RunRequest
+    from repoagent.tasks.run_context import RunInterface, RunRequest
     from repoagent.tasks.session import RunOutcome
 
 

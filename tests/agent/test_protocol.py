@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.protocol import Parsed, parse, protocol_text
+from repoagent.agent.parse_reply import Parsed, parse, protocol_text
 from repoagent.agent.state import Tool
 
 TOOLS = ("read", "search", "run", "write", "think", "message", "finish", "reject", "edit")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action
 from repoagent.agent.loop_detection import AGAIN, NEAR, PATIENCE, Repetition, repetition
-from repoagent.agent.protocol import parse
+from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import Step
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation, render
-from repoagent.agent.protocol import parse
+from repoagent.agent.parse_reply import parse
 from repoagent.errors import Refused
 from repoagent.llm.model import fence
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run
+from repoagent.cli.run_program import run
 from tests.conftest import GitRepo
 from tests.program import run as run_program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.protocol import parse
+from repoagent.agent.parse_reply import parse
 from repoagent.config.layers import load
 from repoagent.edit.prompt.build import Prepared
 from repoagent.edit.prompt.formats import AnswerFormat, Form

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.edit.guards.scope import gate
-from repoagent.edit.prompt.context_files import (
+from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.prompt.instruction_files import (
     ContextFiles,
     collect,
     context_parts,

@@ -9,7 +9,7 @@ import pytest
 
 import repoagent
 from repoagent.config.options import find_or_refuse
-from repoagent.llm.provider import PROVIDERS, SERVERS, Backend, parse_spec, provider_of
+from repoagent.llm.registry import PROVIDERS, SERVERS, Backend, parse_spec, provider_of
 
 SOURCE = Path(repoagent.__file__).parent
 EXAMPLES = {

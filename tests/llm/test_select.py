@@ -14,7 +14,7 @@ from repoagent.llm import catalog
 from repoagent.llm.cassettes import Recorder
 from repoagent.llm.client import Fallback
 from repoagent.llm.model import Wishes
-from repoagent.llm.registry import choose_model, model_info, open_model, preload, resolve, wishes_of
+from repoagent.llm.open_model import choose_model, model_info, open_model, preload, resolve, wishes_of
 
 GGUF = "local/~/models/qwen.gguf"
 

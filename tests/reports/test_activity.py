@@ -16,7 +16,7 @@ from repoagent.cli.ui.terminal import write_to
 from repoagent.errors import UsageError
 from repoagent.reports.activity import Sum, spans
 from repoagent.reports.activity_html import Bar, bars
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from tests.browser import needs_browser, rendered
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -108,7 +108,7 @@ def test_broken_lines_and_hostile_names_do_no_harm(repo: GitRepo, run: Run) -> N
         "version": 1, "id": "a", "time": "2026-01-02T03:04:05+00:00", "path": "</table><script>x\x1b[2J", "request": "a\nb",
         "source_blob": "", "result_blob": "", "state": "</script>",
     }  # fmt: skip
-    jsonl.append_record(memory / "edits.jsonl", record)
+    json_files.append_record(memory / "edits.jsonl", record)
     done = run("activity", "--since", "ever")
     assert done.code == 0 and "\x1b[2J" not in done.out and "broken line" in done.err
     tags: list[str] = []
@@ -131,7 +131,7 @@ def test_reviews_are_listed(repo: GitRepo, run: Run) -> None:
         "warnings": 2,
         "errors": 1,
     }
-    jsonl.append_record(path, line)
+    json_files.append_record(path, line)
     (event,) = listed(run)["events"]
     assert (event["kind"], event["what"], event["findings"]) == ("review", "the staged change", 3)
 
@@ -148,7 +148,7 @@ def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: R
                 if late + number < 3 else "2026-01-02T03:05:01+00:00", "path": name, "request": "x", "source_blob": "a",
                 "result_blob": "b", "state": state, "usage": {"input": 7}, "cost": 0.1,
             }  # fmt: skip
-            jsonl.append_record(memory / "edits.jsonl", record)
+            json_files.append_record(memory / "edits.jsonl", record)
     found = listed(run)
     assert [event["kind"] for event in found["events"]] == ["edit", "undo", "redo", "undo"]
     assert [event["tokens"] for event in found["events"]] == [7, 0, 0, 0]
@@ -203,7 +203,7 @@ def test_names_that_no_file_can_have(repo: GitRepo, run: Run) -> None:
             "version": 1, "id": str(number), "time": "2026-01-02T03:04:05+00:00", "path": path, "request": "x",
             "source_blob": "a", "result_blob": "b",
         }  # fmt: skip
-        jsonl.append_record(memory / "edits.jsonl", record)
+        json_files.append_record(memory / "edits.jsonl", record)
     done = run("activity", "--since", "ever", "--html", "-")
     assert done.code == 0 and "<U+202E>".replace("<", "&lt;").replace(">", "&gt;") in done.out
 
@@ -216,7 +216,7 @@ def test_a_person_sees_colours_and_lines_that_fit(repo: GitRepo, run: Run) -> No
             "version": 1, "id": "a" if number < 3 else state, "time": f"2026-01-02T03:04:0{number}+00:00", "path": "a.txt",
             "request": "say it " * 20, "source_blob": "a", "result_blob": "b", "state": state,
         }  # fmt: skip
-        jsonl.append_record(memory / "edits.jsonl", record)
+        json_files.append_record(memory / "edits.jsonl", record)
     command = [*PROGRAM, "--no-pager", "activity", "--since", "ever"]
     with Screen(command, repo.top, width=60) as screen:
         assert screen.end() == 0

@@ -11,7 +11,7 @@ import pytest
 
 from repoagent.agent.actions import Action
 from repoagent.config.layers import load
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.tools import ToolContext, history_tool, outline_tool, read_tool, search_tool
 from repoagent.errors import UsageError

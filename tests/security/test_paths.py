@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.actions import Action
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.tools import ToolContext

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
 
 
@@ -20,7 +20,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def test_an_event_is_one_line_with_version_and_time(layout: Layout) -> None:
-    jsonl.record(
+    json_files.record(
         layout,
         {"kind": "command", "command": "echo 'a\nb'", "exit": 0, "at": Path("x"), "more": [1, {"a": None}]},
     )
@@ -32,7 +32,7 @@ def test_an_event_is_one_line_with_version_and_time(layout: Layout) -> None:
 
 def test_keys_are_masked_and_long_texts_shortened(layout: Layout) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    jsonl.record(layout, {"command": f"curl -H {key}", "what": "x" * 10_000})
+    json_files.record(layout, {"command": f"curl -H {key}", "what": "x" * 10_000})
     text = layout.audit.read_text()
     assert key not in text and "<<secret " in text and "(6000 characters more)" in text
 
@@ -40,18 +40,18 @@ def test_keys_are_masked_and_long_texts_shortened(layout: Layout) -> None:
 def test_a_full_file_is_turned_over_and_nothing_is_lost(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "LARGEST", 300)
+    monkeypatch.setattr(json_files, "LARGEST", 300)
     for number in range(60):
-        jsonl.record(layout, {"n": number})
-    assert [event["n"] for event in jsonl.read_events(layout)] == list(range(60))
-    names = [path.name for path in jsonl.files(layout)]
+        json_files.record(layout, {"n": number})
+    assert [event["n"] for event in json_files.read_events(layout)] == list(range(60))
+    names = [path.name for path in json_files.files(layout)]
     assert len(names) > 9 and names[:2] == ["audit-1.jsonl", "audit-2.jsonl"] and names[-1] == "audit.jsonl"
 
 
 def write(root: Path, git: Path, worker: int) -> None:
-    jsonl.LARGEST = 2_000
+    json_files.LARGEST = 2_000
     for number in range(25):
-        jsonl.record(Layout(root, git), {"worker": worker, "n": number})
+        json_files.record(Layout(root, git), {"worker": worker, "n": number})
 
 
 def test_several_processes_lose_nothing(layout: Layout) -> None:
@@ -61,7 +61,7 @@ def test_several_processes_lose_nothing(layout: Layout) -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    events = {(event["worker"], event["n"]) for event in jsonl.read_events(layout)}
+    events = {(event["worker"], event["n"]) for event in json_files.read_events(layout)}
     assert len(events) == 100 and [worker.exitcode for worker in workers] == [0] * 4
 
 
@@ -69,22 +69,22 @@ def test_what_is_none_of_ours_is_set_aside(layout: Layout) -> None:
     warnings: list[str] = []
     layout.root.mkdir()
     layout.audit.symlink_to("/etc/hostname")
-    jsonl.record(layout, {"n": 1}, warn=warnings.append)
+    json_files.record(layout, {"n": 1}, warn=warnings.append)
     assert (layout.root / "audit.jsonl.broken-1").is_symlink() and "kept as audit.jsonl.broken-1" in warnings[
         0
     ]
     layout.audit.unlink()
     layout.audit.mkdir()
-    jsonl.record(layout, {"n": 2}, warn=warnings.append)
+    json_files.record(layout, {"n": 2}, warn=warnings.append)
     assert (layout.root / "audit.jsonl.broken-2").is_dir() and len(warnings) == 2
     layout.audit.write_bytes(b"\xff\xfe nonsense")
-    jsonl.record(layout, {"n": 3}, warn=warnings.append)
-    assert [event["n"] for event in jsonl.read_events(layout, warn=warnings.append)] == [3]
+    json_files.record(layout, {"n": 3}, warn=warnings.append)
+    assert [event["n"] for event in json_files.read_events(layout, warn=warnings.append)] == [3]
 
 
 def test_a_folder_that_is_a_link_is_refused(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     layout.root.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Refused):
-        jsonl.record(layout, {"n": 1})
+        json_files.record(layout, {"n": 1})
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.storage import journal, jsonl
+from repoagent.storage import journal, json_files
 from repoagent.storage.journal import IncompleteJournal, abandoned, create_journal, read_kept, record
 
 
@@ -130,7 +130,7 @@ def test_a_broken_record_is_set_aside(root: Path) -> None:
 def test_a_newer_record_is_refused(root: Path) -> None:
     made = create_journal(root, "one", {}, {})
     (made.folder / "journal.json").write_text('{"version": 2}')
-    with pytest.raises(jsonl.NewerFormat):
+    with pytest.raises(json_files.NewerFormat):
         record(made.folder)
     assert (made.folder / "journal.json").read_text() == '{"version": 2}'
     made.close()

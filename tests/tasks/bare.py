@@ -16,7 +16,7 @@ from repoagent.edit.ui import Decision, Proposal
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
-from repoagent.tasks.context import RunRequest
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.session import RunOutcome, run
 from tests.conftest import GitRepo
 

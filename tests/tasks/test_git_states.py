@@ -16,7 +16,7 @@ from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.memory.identity.store import resolve
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.uncommitted import restore_changes, uncommitted_files
+from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
 from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
 from tests.program import run

@@ -20,11 +20,11 @@ from repoagent.tasks import commit, edit_tool
 from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.live import live_run
+from repoagent.tasks.runs.live_run import live_run
 from repoagent.tasks.runs.record import Record
 from repoagent.tasks.subagents.process import SubagentSpec, write_spec
 from repoagent.tasks.subagents.types import Budget
-from repoagent.tasks.uncommitted import restore_changes, uncommitted_files
+from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, diff, go
 

@@ -14,7 +14,7 @@ from repoagent.config.layers import load
 from repoagent.edit.model_setup import model_setup
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.usage import Limits
-from repoagent.tasks.context import RunRequest
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.session import run
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png

@@ -9,14 +9,14 @@ import pytest
 
 from repoagent.agent.approvals.policy import Asked, Verdict
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run as run_command
+from repoagent.cli.run_program import run as run_command
 from repoagent.edit.undo import undo
 from repoagent.errors import CheckFailed, Refused
 from repoagent.git.transaction.results import Inseparable, Options
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.uncommitted import restore_changes, uncommitted_diff, uncommitted_files
+from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_diff, uncommitted_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, Answer, Person, diff, go
 

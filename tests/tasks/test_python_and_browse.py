@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.python_kernel import LOST_STATE
+from repoagent.agent.python_tool import LOST_STATE
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import Model, Person, go
 
@@ -30,7 +30,9 @@ def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.Mo
     assert "\n42\n" in model.told and "f.txt" in person.seen[0].text
     assert [asked.kind for asked in person.asked] == ["python", "python"]
     runs = [
-        event for event in jsonl.read_events(layout(open_worktree(repo.top))) if event["kind"] == "python"
+        event
+        for event in json_files.read_events(layout(open_worktree(repo.top)))
+        if event["kind"] == "python"
     ]
     assert [event["how"] for event in runs] == ["done", "done"]
 

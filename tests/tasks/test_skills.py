@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.tasks.markdown_files import cut
 from repoagent.tasks.skills import Skill, find_skills, skill_folders, skill_tool, skills_block
 

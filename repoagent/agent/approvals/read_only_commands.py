@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from repoagent.agent.approvals.shell_ast import Simple, Word
+from repoagent.agent.approvals.shell_words import Simple, Word
 
 # Variables that may be set in front of a command, since programs only look at how to show what they do.
 HARMLESS = {

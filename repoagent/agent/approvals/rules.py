@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from repoagent.agent.approvals.read_only_commands import GIT_READS, HARMLESS, obeys
-from repoagent.agent.approvals.shell_ast import Reading, Simple, Word, quote
+from repoagent.agent.approvals.shell_words import Reading, Simple, Word, quote
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from repoagent.agent.approvals.shell_ast import Raw, Reading, Simple, Span, read_tree, simple
+from repoagent.agent.approvals.shell_words import Raw, Reading, Simple, Span, read_tree, simple
 from repoagent.agent.approvals.wrappers import inner
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from repoagent.agent.approvals.shell_ast import Role, Simple, Word
+from repoagent.agent.approvals.shell_words import Role, Simple, Word
 
 SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
 # Builtins after which the rest of the text may mean something else, or that run a text.

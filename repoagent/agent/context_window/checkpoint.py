@@ -8,8 +8,8 @@ from dataclasses import replace
 from importlib.resources import files
 
 from repoagent.agent.actions import Action
-from repoagent.agent.context_window.truncate import Quoted, pieces, size, trimmed
-from repoagent.agent.protocol import Parsed, parse
+from repoagent.agent.context_window.shorten_text import Quoted, pieces, size, trimmed
+from repoagent.agent.parse_reply import Parsed, parse
 from repoagent.agent.state import EDIT, QUIET
 from repoagent.dataclass import dataclass
 from repoagent.llm.attachments import reference

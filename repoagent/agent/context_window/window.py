@@ -23,7 +23,15 @@ from repoagent.agent.context_window.checkpoint import (
     tokens,
     without_attached,
 )
-from repoagent.agent.context_window.truncate import Quoted, pieces, share, size, spilled_to, trimmed, unquoted
+from repoagent.agent.context_window.shorten_text import (
+    Quoted,
+    pieces,
+    share,
+    size,
+    spilled_to,
+    trimmed,
+    unquoted,
+)
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError

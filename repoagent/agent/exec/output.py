@@ -12,11 +12,12 @@ from pathlib import Path
 
 from repoagent import display_text
 from repoagent.agent.approvals.read_only_commands import only_reads
-from repoagent.agent.approvals.shell_ast import Reading, Simple
 from repoagent.agent.approvals.shell_parser import read_command
+from repoagent.agent.approvals.shell_words import Reading, Simple
 from repoagent.dataclass import dataclass
 from repoagent.storage.secrets import mask
 
+SHOWN_BYTES = 8 * 1024  # of the output of a command that a model is shown
 _TOKEN = re.compile(
     r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"  # a control sequence
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # a title, a link

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.agent.parse_reply import parse
 from repoagent.agent.plan.document import EMPTY, Plan, Task
 from repoagent.agent.plan.tool import TEXT, answer, is_done, numbered, performed, short
-from repoagent.agent.protocol import parse
 from repoagent.agent.state import Needs, Step, Tool, beside
 from repoagent.errors import Busy, Refused, RepoagentError, UsageError
 from repoagent.llm.conversation import Turn

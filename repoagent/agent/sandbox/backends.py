@@ -31,7 +31,7 @@ from repoagent.agent.sandbox.bubblewrap import (
     shielded_names,
     writable_roots,
 )
-from repoagent.agent.sandbox.launch.kernel import (
+from repoagent.agent.sandbox.launch.syscalls import (
     DEVICE,
     READ,
     READ_DIR,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch.kernel import landlock_abi, paths_without, within
+from repoagent.agent.sandbox.launch.syscalls import landlock_abi, paths_without, within
 from repoagent.agent.sandbox.policy import Policy, environments
 from repoagent.dataclass import dataclass
 

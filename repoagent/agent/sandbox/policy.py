@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch.kernel import within
+from repoagent.agent.sandbox.launch.syscalls import within
 from repoagent.dataclass import dataclass
 from repoagent.display_text import redact
 from repoagent.errors import RepoagentError

@@ -27,17 +27,17 @@ from repoagent.cli.commands.run_output import (
 from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.echo import collect
 from repoagent.cli.ui.progress import Fold, Words, Working
-from repoagent.cli.ui.sanitize import clean, display_width, one_line
+from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, RepoagentError
 from repoagent.git.facts import current_branch
 from repoagent.git.worktree import layout as layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
-from repoagent.tasks.context import RunRequest
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.session import run
-from repoagent.tasks.uncommitted import uncommitted_files
+from repoagent.tasks.uncommitted_by_run import uncommitted_files
 from repoagent.tasks.worktree import resumed_worktree
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
     from repoagent.llm.usage import Meter
     from repoagent.storage.layout import Layout
-    from repoagent.tasks.context import RunInterface
+    from repoagent.tasks.run_context import RunInterface
     from repoagent.tasks.session import RunOutcome
 
 

@@ -60,7 +60,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     in a file of yours; resume it with --continue or --resume.
     """
     from repoagent.git.worktree import layout, open_worktree
-    from repoagent.llm.registry import preload
+    from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))
@@ -120,7 +120,7 @@ def _greet(chat: Chat) -> None:
     from repoagent.agent.state import open_state
     from repoagent.cli.chat.chat import recap, show_left
     from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.tasks.uncommitted import uncommitted_files
+    from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     turns = open_state(chat.run_dir.conversation).turns
     if turns:
@@ -198,7 +198,7 @@ def handle(chat: Chat, text: str) -> bool:
 def _stopped(chat: Chat) -> None:
     from repoagent.cli.chat.chat import show_left
     from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.tasks.uncommitted import uncommitted_files
+    from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     hint = "; write what to do differently, or use /continue" if unfinished(chat) else ""
     chat.terminal.note(f"\nstopped{hint}")
@@ -209,8 +209,8 @@ def _failed(chat: Chat, error: RepoagentError) -> None:
     from repoagent.cli.chat.chat import show_left
     from repoagent.cli.chat.slash_conversation import unfinished
     from repoagent.errors import Busy, NothingDone, UsageError
-    from repoagent.tasks.runs.live import Stopped
-    from repoagent.tasks.uncommitted import uncommitted_files
+    from repoagent.tasks.runs.live_run import Stopped
+    from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process

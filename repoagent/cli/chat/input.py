@@ -35,16 +35,16 @@ from prompt_toolkit.styles import Style
 
 from repoagent.cli import Ended
 from repoagent.cli.ui.echo import heard, typed
-from repoagent.cli.ui.sanitize import one_line
 from repoagent.cli.ui.terminal import Terminal
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.usage import state_folder
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.jsonl import dumps
+from repoagent.storage.json_files import dumps
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def history_file(worktree: WorkTree) -> Path:
 def entries(file: Path, warn: Warn) -> list[str]:
     """The entries, oldest first. Rewrites the file with the last MOST_ENTRIES when it holds twice as many."""
     texts = [
-        text for record in jsonl.read_records(file, warn=warn) if isinstance(text := record.get("text"), str)
+        text
+        for record in json_files.read_records(file, warn=warn)
+        if isinstance(text := record.get("text"), str)
     ]
     if len(texts) > 2 * MOST_ENTRIES:
         data = b"".join(dumps({"text": text}) + b"\n" for text in texts[-MOST_ENTRIES:])
@@ -74,7 +76,7 @@ def entries(file: Path, warn: Warn) -> list[str]:
 def add(file: Path, text: str) -> None:
     """Append an entry, with keys and tokens masked. Raises Busy, and Refused where the file is not writable."""
     if len(text) <= _LONGEST:
-        jsonl.append_record(file, {"text": mask(text)})
+        json_files.append_record(file, {"text": mask(text)})
 
 
 PROMPT = "> "

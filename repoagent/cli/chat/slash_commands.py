@@ -18,7 +18,7 @@ from repoagent.cli import completion
 from repoagent.cli.chat import slash_conversation
 from repoagent.cli.chat.chat import ENDS, Then, folded
 from repoagent.cli.ui.echo import heard
-from repoagent.cli.ui.sanitize import clean, display_width, one_line
+from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.errors import NothingDone, UsageError
 from repoagent.llm.model import fence
 
@@ -30,7 +30,7 @@ def files(chat: Chat, words: str) -> None:
     """List the files whose content is in the conversation, and which of them have changed since."""
     from repoagent.errors import RepoagentError
     from repoagent.git.files import read_source
-    from repoagent.tasks.context import shown_in
+    from repoagent.tasks.run_context import shown_in
 
     blobs = shown_in(open_state(chat.run_dir.conversation))
     if not blobs:

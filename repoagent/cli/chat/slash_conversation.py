@@ -15,7 +15,7 @@ from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import cost_text, dollars
 from repoagent.tasks.runs.directory import new_name
-from repoagent.tasks.uncommitted import (
+from repoagent.tasks.uncommitted_by_run import (
     Overlapping,
     RestoreResult,
     conflict_message,

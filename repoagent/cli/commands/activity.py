@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Column
+from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, NothingDone, UsageError
 from repoagent.reports.activity import landed, refusals, total, unapplied

@@ -134,8 +134,8 @@ def _applied(
     terminal: Terminal,
 ) -> tuple[ApplyOutcome, set[str]]:
     """Apply it: the outcome, and the sentences already shown."""
-    from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.terminal_interface import TerminalInterface
 
     cwd = Path.cwd()
     request = _request(options, worktree, settings)

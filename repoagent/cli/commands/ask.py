@@ -79,13 +79,13 @@ def command(session: Session, /, **values: Any) -> None:
     without arguments, it is the prompt. ask changes nothing and needs no repository.
     """
     from repoagent.git.worktree import layout
-    from repoagent.llm.registry import preload
+    from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
     if str(options.output) == "-":
         options.output = None
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
-    worktree = find_worktree()
+    worktree = find_worktree(refused_ok=True)  # a question needs no repository
     place = None if worktree is None else layout(worktree)
     settings, terminal = session.open(place, {key: getattr(options, key) for key in SETTINGS})
     if options.output is not None:

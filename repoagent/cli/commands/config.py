@@ -13,7 +13,7 @@ import click
 
 from repoagent.cli.click_commands import Command
 from repoagent.cli.session import Session, find_layout, json_option, pass_session
-from repoagent.cli.ui.sanitize import clean, display_width, paint
+from repoagent.cli.ui.terminal_text import clean, display_width, paint
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import click
 
 from repoagent.cli.repository import open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import clean
+from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Column, bar
+from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, ModelError, UsageError
 
@@ -200,7 +200,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.gather import prepare
     from repoagent.llm.model import Message, Part, Request, display_name, tools_text
-    from repoagent.llm.registry import count_tokens, open_model
+    from repoagent.llm.open_model import count_tokens, open_model
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
@@ -307,7 +307,7 @@ def _counted(prompt: ShownPrompt) -> str:
 def spec_of(settings: Settings) -> str:
     """The model whose prompt is shown; it needs no key, since nothing is sent."""
     from repoagent.config.options import DEFAULT_MODEL
-    from repoagent.llm.registry import choose_model
+    from repoagent.llm.open_model import choose_model
 
     try:
         return choose_model(settings).spec

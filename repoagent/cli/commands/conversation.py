@@ -18,9 +18,9 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, fold, one_line
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.cli.ui.terminal_text import clean, fold, one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def resolver(repo: Repository) -> ConversationResolver:
     from repoagent.memory.conversations import ConversationResolver
 
     def why_not(path: str) -> str:
-        from repoagent.edit.guards.scope import gate
+        from repoagent.edit.guards.off_limits import gate
 
         return gate(repo.worktree.top, [path])(path) or ""
 

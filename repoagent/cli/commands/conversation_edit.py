@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.commands.conversation import GROUP, examples, name_argument, resolver, undo_command
-from repoagent.cli.commands.summaries import (
+from repoagent.cli.commands.outline_summary import (
     FEW,
     open_for_summaries,
     spent_object,
@@ -26,7 +26,7 @@ from repoagent.cli.options import (
 )
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import plural
+from repoagent.cli.ui.output_style import plural
 from repoagent.errors import NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _ask_model(
     from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
     from repoagent.llm.model import display_name
-    from repoagent.llm.provider import provider_of
+    from repoagent.llm.registry import provider_of
 
     terminal, place = repo.terminal, request.original.place
     waiting = terminal.working(f"reading {place.name}")
@@ -287,7 +287,7 @@ def _summarize(repo: Repository, stored: StoredConversation, todo: Plan, options
 def _show_summary(
     repo: Repository, stored: StoredConversation, summary: Summary, ready: ModelSetup | None, *, as_json: bool
 ) -> None:
-    from repoagent.cli.ui.page import Page
+    from repoagent.cli.ui.output_style import Page
     from repoagent.memory.conversation_changes import digest
 
     terminal = repo.terminal

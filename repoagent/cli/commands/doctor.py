@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import display_width, one_line
+from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.terminal_text import display_width, one_line
 from repoagent.errors import Exit
 
 if TYPE_CHECKING:

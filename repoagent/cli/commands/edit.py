@@ -124,7 +124,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     it from standard input.
     """
     from repoagent.git.worktree import layout, open_worktree
-    from repoagent.llm.registry import preload
+    from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
     _refuse_conflicts(options)
@@ -144,8 +144,8 @@ def command(session: Session, /, **values: Any) -> Exit:
     if not options.show_prompt:
         hush(terminal)
     from repoagent.cli.commands.context import prompt_of, show_texts
-    from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.outcome import show_outcome
+    from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.edit import edit
     from repoagent.edit.model_setup import model_setup
 
@@ -199,7 +199,7 @@ def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
     """
     from dataclasses import replace
 
-    from repoagent.cli.typos import Task
+    from repoagent.cli.command_correction import Task
     from repoagent.edit.request import no_file, parse_target, split_arguments
     from repoagent.git.worktree import relative
 

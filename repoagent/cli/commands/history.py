@@ -11,9 +11,9 @@ import click
 from repoagent.cli.options import max_cost_option, record_option
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, display_width, one_line
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, ModelError, RepoagentError, UsageError
 from repoagent.git.process import GitError
@@ -76,7 +76,7 @@ def command(session: Session, /, **values: Any) -> None:
         raise UsageError("--budget cannot be combined with --json")
     repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
     if options.summarize:
-        from repoagent.cli.commands.summaries import open_for_summaries
+        from repoagent.cli.commands.outline_summary import open_for_summaries
 
         settings, terminal = open_for_summaries(session, repo.layout, options)
         repo = repo._replace(settings=settings, terminal=terminal)
@@ -262,9 +262,9 @@ class _Summaries:
         Raises UsageError if the cost cannot be confirmed, NothingDone if it is declined, and what the model and the
         limits raise.
         """
-        from repoagent.cli.commands.summaries import spent_object
+        from repoagent.cli.commands.outline_summary import spent_object
         from repoagent.cli.ui.progress import about, agree, ready_for
-        from repoagent.edit.guards.scope import gate
+        from repoagent.edit.guards.off_limits import gate
         from repoagent.history.commit_summaries import plan, summarize
         from repoagent.llm.model import display_name
 

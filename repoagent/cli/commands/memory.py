@@ -1,6 +1,6 @@
 """`repoagent memory`: the group, what its commands share, and `note`, `edit`, `clear`, `relink` and `status`.
 
-The other commands are in memory_show (list, show) and memory_archive (export, import, gc, compact).
+The other commands are in memory_list (list, show) and memory_archive (export, import, gc, compact).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import plural
-from repoagent.cli.ui.sanitize import one_line, paint
+from repoagent.cli.ui.output_style import plural
+from repoagent.cli.ui.terminal_text import one_line, paint
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ __all__ = ["command"]
 
 # name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.commands.memory_show:list_command", "List what is remembered, file by file."),
-    "show": ("repoagent.cli.commands.memory_show:show_command", "Show what is remembered about a file."),
+    "list": ("repoagent.cli.commands.memory_list:list_command", "List what is remembered, file by file."),
+    "show": ("repoagent.cli.commands.memory_list:show_command", "Show what is remembered about a file."),
     "edit": (
         "repoagent.cli.commands.memory:edit_command",
         "Change the notes or the conversation in an editor.",

@@ -18,9 +18,9 @@ from repoagent.cli.commands.memory import amount, complete, find_memory
 from repoagent.cli.options import max_cost_option, model_option, record_option
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import one_line
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Column
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import one_line
+from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column, ago, bar
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import UsageError
 from repoagent.history.neighbors import Neighborhood
 from repoagent.history.render import (

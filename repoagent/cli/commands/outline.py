@@ -17,8 +17,8 @@ import click
 from repoagent.cli.click_commands import Command
 from repoagent.cli.options import is_given, max_cost_option, model_option, record_option, reply_option
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import clean, paint
+from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.terminal_text import clean, paint
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(session: Session, /, **values: Any) -> int:
     options = SimpleNamespace(**values)
     _refuse_conflicts(options)
     if options.summary:
-        from repoagent.cli.commands.summaries import show_file_summaries
+        from repoagent.cli.commands.outline_summary import show_file_summaries
 
         options.words = options.words or 150
         show_file_summaries(session._replace(no_pager=True), options)

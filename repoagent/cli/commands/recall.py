@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import clean
+from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import columns
+from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:

@@ -482,8 +482,8 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
 
 
 def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
-    from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.outcome import show_commit
+    from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.request import EditRequest
     from repoagent.git.transaction.results import Options
     from repoagent.review.fix import ask_for_edit, commit_suggestion, fix_request, suggested_change

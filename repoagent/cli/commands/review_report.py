@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, one_line, width
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import ago, columns, front
+from repoagent.cli.ui.terminal_text import clean, one_line, width
 from repoagent.review.change import split_lines
 from repoagent.review.finding import Finding, Level, Report
 from repoagent.review.output.formats import before_and_after, shown, text_lines

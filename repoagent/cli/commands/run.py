@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
-    from repoagent.tasks.context import RunRequest
+    from repoagent.tasks.run_context import RunRequest
 
 EPILOG = """\b
 Examples:
@@ -90,7 +90,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     one with --resume.
     """
     from repoagent.git.worktree import layout, open_worktree
-    from repoagent.llm.registry import preload
+    from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
     refuse_conflicts(options, CONFLICTS)
@@ -123,7 +123,7 @@ def _show_prompt(
 ) -> Exit:
     from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts, spec_of
     from repoagent.llm.model import display_name
-    from repoagent.tasks.context import NonInteractiveRun
+    from repoagent.tasks.run_context import NonInteractiveRun
     from repoagent.tasks.session import first_request
 
     request, _ = request_of(options, worktree, settings)
@@ -202,7 +202,7 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
     none), which are added to `options`. Raises UsageError for invalid options."""
     from repoagent.agent.approvals.policy import MODES
     from repoagent.git.worktree import layout
-    from repoagent.tasks.context import RunRequest
+    from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
 
     prompt = _prompt(options)
@@ -239,7 +239,7 @@ def subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest
     from repoagent.git.transaction.results import Options
     from repoagent.git.worktree import layout
     from repoagent.llm.usage import Limits
-    from repoagent.tasks.context import RunRequest
+    from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.subagents.process import die_with_parent, read_spec
 

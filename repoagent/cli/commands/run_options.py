@@ -146,7 +146,7 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
     """The limits of the options, or else of the settings."""
     from dataclasses import replace
 
-    from repoagent.tasks.context import run_limits
+    from repoagent.tasks.run_context import run_limits
 
     said = {
         "turns": options.max_turns,
@@ -231,7 +231,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
     """Add to `options` those of the last process of the run that it inherits; return a sentence about these and the
     others, "" for none."""
     from repoagent.tasks.runs.list import Run, refreshed
-    from repoagent.tasks.runs.live import host
+    from repoagent.tasks.runs.live_run import host
     from repoagent.tasks.runs.record import Record
 
     if options.forget or not run_dir.folder.is_dir():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.cli.ui.outcome import ModelOutput, show_check, spending
-from repoagent.cli.ui.sanitize import clean
+from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
@@ -149,7 +149,7 @@ class EventStream:
         emit("end", as_object(outcome))
 
     def _ask(self, of: str, data: Mapping[str, object]) -> Verdict:
-        from repoagent.tasks.runs.live import Stopped
+        from repoagent.tasks.runs.live_run import Stopped
 
         self.asked += 1
         emit("ask", {"id": self.asked, "of": of, **data})
@@ -302,8 +302,8 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     further message."""
     from repoagent.git.worktree import layout
     from repoagent.tasks.runs.directory import RunDirectory
-    from repoagent.tasks.runs.live import Stopped
-    from repoagent.tasks.uncommitted import uncommitted_files
+    from repoagent.tasks.runs.live_run import Stopped
+    from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     run_dir = RunDirectory(layout(worktree), name)
     if isinstance(error, (Busy, NothingDone)) or not _can_resume(run_dir):

@@ -9,9 +9,9 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Asked, Asker, Verdict
-from repoagent.cli.ui.confirm import TerminalInterface, first_line
-from repoagent.cli.ui.sanitize import clean, display_width
 from repoagent.cli.ui.terminal import has_utf8
+from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
+from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal
 
@@ -58,7 +58,7 @@ def ask_user(terminal: Terminal) -> Asker:
             choices = {"y": choices["y"], **always, "n": choices["n"], "q": choices["q"]}
         answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
         if answer == "q":
-            from repoagent.tasks.runs.live import Stopped
+            from repoagent.tasks.runs.live_run import Stopped
 
             what = _QUESTIONS.get(asked.kind, "do this").lower()
             raise Stopped(
@@ -157,7 +157,7 @@ class RunTerminal(TerminalInterface):
 
     def decide(self, proposal: Proposal) -> Decision:
         """Show the diff and ask. A commit needs no diff: its edits were shown when they were written."""
-        from repoagent.tasks.runs.live import Stopped
+        from repoagent.tasks.runs.live_run import Stopped
 
         if proposal.message:
             return Decision("yes")

@@ -16,9 +16,9 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from repoagent.cli.commands.runs import and_below, find, find_ended, report, run_argument
 from repoagent.cli.repository import open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.sanitize import one_line
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, Refused, UsageError
 
 MESSAGE_EXAMPLES = """\b
@@ -190,7 +190,7 @@ Undo the commits of a run with `repoagent undo`."""
 @pass_session
 def diff(session: Session, /, *, run: str, as_json: bool) -> None:
     """Show the uncommitted changes of RUN as a diff."""
-    from repoagent.tasks.uncommitted import uncommitted_diff, uncommitted_files
+    from repoagent.tasks.uncommitted_by_run import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
     repo = open_repository(session)
@@ -223,7 +223,7 @@ def restore_command(
     Other changes of these files stay. A file whose changed lines were changed again is skipped and named, and the exit
     code is 3.
     """
-    from repoagent.tasks.uncommitted import conflict_message, restore_changes, uncommitted_files
+    from repoagent.tasks.uncommitted_by_run import conflict_message, restore_changes, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
     if let_go and whole:

@@ -9,12 +9,12 @@ import click
 
 from repoagent.cli.commands.split_join import join_options, join_segments, refuse_without_join
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column, bar
+from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Exit, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path
-from repoagent.storage.jsonl import dumps
+from repoagent.storage.json_files import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

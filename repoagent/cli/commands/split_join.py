@@ -71,9 +71,9 @@ def refuse_without_join(options: SimpleNamespace) -> None:
 def join_segments(session: Session, index: str, options: SimpleNamespace) -> Exit:
     """Join the split at `index` by `options` (those of `join_options`, and `as_json`), and show the outcome. Raises
     what joining raises."""
-    from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.echo import hush
     from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.join import join
     from repoagent.git.worktree import layout
     from repoagent.split.folder_index import read_index

@@ -59,9 +59,9 @@ def redo(session: Session, /, edit_id: str | None, as_json: bool) -> None:
 
 
 def _list(session: Session, *, as_json: bool) -> None:
-    from repoagent.cli.ui.page import Page
-    from repoagent.cli.ui.sanitize import one_line
+    from repoagent.cli.ui.output_style import Page
     from repoagent.cli.ui.table import columns
+    from repoagent.cli.ui.terminal_text import one_line
     from repoagent.git.undo_log import list_undoable
 
     repo = open_repository(session)
@@ -133,7 +133,7 @@ def _change(
     what = f'"{subject}" ' if (subject := _subject(worktree, result.edit.commit)) else ""
     where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commits"
     how = "" if result.moved else " (a new commit)"
-    from repoagent.cli.ui.sanitize import clean, fold
+    from repoagent.cli.ui.terminal_text import clean, fold
 
     said = f"{done} {what}({(result.edit.commit or '')[:7]}); {where}{how}\n"
     terminal.done(fold(clean(said), terminal.width) if terminal.shows else said)

@@ -10,9 +10,9 @@ import click
 
 from repoagent.cli.repository import open_repository
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import one_line
+from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, UsageError
 from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from repoagent.cli.ui.sanitize import clean, paint, width
+from repoagent.cli.ui.terminal_text import clean, paint, width
 from repoagent.edit.hunk_selection import HUNK, hunk_end
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles

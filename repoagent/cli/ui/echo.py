@@ -18,7 +18,7 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from repoagent.cli.exit import at_end
+from repoagent.cli.run_program import at_end
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING
 
-from repoagent.cli.ui.sanitize import clean, fold, one_line, paint
+from repoagent.cli.ui.terminal_text import clean, fold, one_line, paint
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.cli.exit import at_end
+from repoagent.cli.run_program import at_end
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repoagent import tracing
-from repoagent.cli.ui.sanitize import clean, display_width, one_line, paint
+from repoagent.cli.ui.terminal_text import clean, display_width, one_line, paint
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 

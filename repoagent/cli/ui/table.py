@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from repoagent.cli.ui.sanitize import display_width as any_columns
-from repoagent.cli.ui.sanitize import paint, width
+from repoagent.cli.ui.terminal_text import display_width as any_columns
+from repoagent.cli.ui.terminal_text import paint, width
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _NARROW = str.maketrans(dict.fromkeys(_EIGHTHS + "–…", "x"))

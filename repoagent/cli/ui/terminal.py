@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from repoagent.cli.ui.sanitize import clean, fold, paint
+from repoagent.cli.ui.terminal_text import clean, fold, paint
 from repoagent.errors import NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from dataclasses import field, replace
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.native_tools import schemas
-from repoagent.agent.protocol import protocol_text
+from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt import blocks
 from repoagent.edit.prompt.blocks import Prompt
-from repoagent.edit.prompt.context_files import ContextFiles, context_parts
 from repoagent.edit.prompt.formats import (
     ASKED_LINES,
     FUNCTION_LINES,
@@ -31,9 +30,11 @@ from repoagent.edit.prompt.formats import (
     fits_whole,
     reminder,
 )
+from repoagent.edit.prompt.instruction_files import ContextFiles, context_parts
 from repoagent.edit.prompt.large_files import FileContext, long_files
 from repoagent.edit.prompt.relevance import Touched
 from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.small_models.code_repairs import RENAMES
 from repoagent.edit.small_models.excerpts import (
     Window,
     answered_windows,
@@ -45,7 +46,6 @@ from repoagent.edit.small_models.excerpts import (
     shown_text,
     whole_text,
 )
-from repoagent.edit.small_models.repair import RENAMES
 from repoagent.edit.tools import (
     ToolContext,
     files_tool,

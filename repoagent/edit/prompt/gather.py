@@ -8,12 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from repoagent.config.settings import Settings, user_file
-from repoagent.edit.guards.scope import WhyNot, gate, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import WhyNot, gate, why_content_is_off_limits
 from repoagent.edit.prompt import blocks
 from repoagent.edit.prompt.blocks import named
 from repoagent.edit.prompt.build import Prepared, PromptContext, assemble
-from repoagent.edit.prompt.context_files import USER_FILE, ContextFiles, collect
 from repoagent.edit.prompt.formats import AnswerFormat
+from repoagent.edit.prompt.instruction_files import USER_FILE, ContextFiles, collect
 from repoagent.edit.prompt.large_files import limit_for
 from repoagent.edit.prompt.relevance import recently_touched
 from repoagent.edit.request import EditRequest, Target, no_file

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import named, shown
-from repoagent.edit.small_models.repair import frozen_words
+from repoagent.edit.small_models.code_repairs import frozen_words
 from repoagent.git.files import Source
 from repoagent.patch.model import decode
 from repoagent.patch.render import differing

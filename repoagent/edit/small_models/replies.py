@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.small_models.repair import (
+from repoagent.edit.small_models.code_repairs import (
     leading_imports,
     missing_imports,
     place_of_imports,

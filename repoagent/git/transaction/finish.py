@@ -48,7 +48,7 @@ from repoagent.git.transaction.results import (
     step_as_committed,
 )
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import Journal, abandoned, remove_folder
 
@@ -83,7 +83,7 @@ def folder_after(worktree: WorkTree, journal: Journal, record: Record, *, done: 
 def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
     """Write down what was done, durably, and end the journal. A failure after the first is left to the next
     command."""
-    jsonl.append_record(layout(worktree).edits, _line(record))
+    json_files.append_record(layout(worktree).edits, _line(record))
     _end(worktree, journal, record)
 
 
@@ -115,7 +115,7 @@ def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None)
 
 def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> bool:
     """Whether it was written down as done when a kill, or a failure, came; then its journal is ended as well."""
-    lines = [line for line in jsonl.read_records(layout(worktree).edits) if line.get("id") == record.id]
+    lines = [line for line in json_files.read_records(layout(worktree).edits) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
         return False
     done = replace(record, commit=lines[-1].get("commit"), commits=not lines[-1].get("no_commit"))

@@ -37,7 +37,6 @@ from repoagent.llm.model import (
     Wishes,
     wire_text,
 )
-from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 from repoagent.llm.providers import anthropic_clouds as clouds
 from repoagent.llm.providers.anthropic_clouds import Api, api_of
 from repoagent.llm.providers.anthropic_stream import StreamedReply, stop_when_silent
@@ -57,6 +56,7 @@ from repoagent.llm.providers.errors import (
     with_attached,
     without_gc,
 )
+from repoagent.llm.registry import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 
 if TYPE_CHECKING:
     import anthropic

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from repoagent.errors import ModelError, install_extra
 from repoagent.llm.model import Retryable, Usage
-from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers.errors import brief, unusable_key
+from repoagent.llm.registry import PROVIDERS
 
 if TYPE_CHECKING:
     import anthropic

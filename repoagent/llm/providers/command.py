@@ -24,7 +24,6 @@ from repoagent.errors import ModelError
 from repoagent.git.process import uninterrupted
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
-from repoagent.llm.provider import Backend, ModelOptions, Status
 from repoagent.llm.providers.command_agents import (
     EventReader,
     PlainReader,
@@ -39,6 +38,7 @@ from repoagent.llm.providers.command_agents import (
     simple_words,
     without_keys,
 )
+from repoagent.llm.registry import Backend, ModelOptions, Status
 from repoagent.llm.usage import estimate_tokens
 
 if TYPE_CHECKING:

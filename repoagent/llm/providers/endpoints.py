@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.provider import Backend, Diagnosis, ModelOptions, Status
+from repoagent.llm.registry import Backend, Diagnosis, ModelOptions, Status
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings

@@ -33,10 +33,10 @@ from repoagent.git.process import uninterrupted
 from repoagent.llm import catalog
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Wishes
-from repoagent.llm.provider import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 from repoagent.llm.providers.endpoints import Endpoint
 from repoagent.llm.providers.gguf import ModelFile, available_memory, cores, read_model_file, window_for
 from repoagent.llm.providers.openai import OpenAIModel
+from repoagent.llm.registry import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings

@@ -27,7 +27,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Usage, render
-from repoagent.llm.provider import Backend, ModelOptions, Status
+from repoagent.llm.registry import Backend, ModelOptions, Status
 from repoagent.llm.usage import estimate_tokens
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from repoagent.llm.conversation import Turn, loads
 from repoagent.memory.edit_records import EditRecord
 from repoagent.memory.identity.record import FILE, Identity, Memory, from_dict, to_dict
 from repoagent.memory.identity.store import memories, recognize
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
@@ -44,7 +44,7 @@ _USAGE = ("input", "output", "cache_read", "cache_write")
 
 def record_of(line: bytes) -> dict[str, Any] | None:
     """The edit in a line of `edits.jsonl`; None for what is none, or has a part of the wrong type."""
-    value = jsonl.parse(line)
+    value = json_files.parse(line)
     record = None if value is None else EditRecord.from_dict(value)
     if value is None or record is None:
         return None
@@ -134,7 +134,7 @@ def dumps(archive: Archive) -> bytes:
         "files": len(files),
         "memories": [{"name": parcel.name, "path": parcel.identity.path} for parcel in parcels],
     }
-    head = jsonl.dumps({"version": VERSION, **manifest}, indent=1) + b"\n"
+    head = json_files.dumps({"version": VERSION, **manifest}, indent=1) + b"\n"
     packed = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=0) as stream,
@@ -151,8 +151,8 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
     """The archive in `stream`, which is called `name` in messages. One of our `own` has what stood here, as it stood:
     of any other each file must be what it should be.
 
-    Raises NoArchive for what is none, is cut short, holds what no archive may hold or is too large, jsonl.Newer for
-    one of a newer format.
+    Raises NoArchive for a file that is not an archive, is truncated or too large, or has members that it must not have;
+    NewerFormat for a newer format.
     """
     try:
         files = dict(_members(stream))
@@ -162,11 +162,11 @@ def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
         ) from error
     except _Wrong as error:
         raise NoArchive(f"{name} {error}; imported nothing") from error
-    manifest = jsonl.parse(files.pop(MANIFEST, b""))
+    manifest = json_files.parse(files.pop(MANIFEST, b""))
     if manifest is None or manifest.get("kind") != KIND:
         raise NoArchive(f"{name} is not a memory archive; create one with `repoagent memory export`")
     if manifest["version"] > VERSION:
-        raise jsonl.NewerFormat(
+        raise json_files.NewerFormat(
             f"{name} has format version {manifest['version']}, newer than the supported {VERSION}; "
             "update repoagent"
         )
@@ -247,7 +247,7 @@ def _archive(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Archive
 
 
 def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
-    value = jsonl.parse(files.pop(FILE, b""))
+    value = json_files.parse(files.pop(FILE, b""))
     identity = None if value is None or value["version"] != 1 else from_dict(value)
     if identity is None:
         raise _Wrong(f"contains the memory {name!r}, which does not name its file")
@@ -283,7 +283,7 @@ def _identity(parcel: ArchivedMemory, whole: bool) -> bytes:
     if not whole:
         del value["keys"], value["places"]
         value["rekeyings"] = [{**one, "key": ""} for one in value["rekeyings"]]
-    return jsonl.dumps({"version": 1, **value}, indent=1) + b"\n"
+    return json_files.dumps({"version": 1, **value}, indent=1) + b"\n"
 
 
 def of_parcels(parcels: Iterable[ArchivedMemory], object_format: str, *, whole: bool = False) -> Archive:
@@ -420,7 +420,7 @@ def _edits(data: bytes) -> tuple[bytes, int, int]:
             for name, said in record.items()
         }
         masked += sum(clean[name] != said for name, said in record.items())
-        lines.append(jsonl.dumps(clean))
+        lines.append(json_files.dumps(clean))
     return b"".join(line + b"\n" for line in lines), skipped, masked
 
 

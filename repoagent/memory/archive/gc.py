@@ -41,7 +41,7 @@ from repoagent.memory.edit_records import exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
 from repoagent.memory.identity.record import FILE, Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import locked
@@ -160,7 +160,7 @@ def _waited_for(layout: Layout) -> set[str]:
     """The memories that an edit was about which was killed before it was remembered, or is at work."""
     names: set[str] = set()
     for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
-        value = jsonl.parse(path.read_bytes())
+        value = json_files.parse(path.read_bytes())
         memories = None if value is None else value.get("memories")
         if isinstance(memories, dict):
             names |= {str(name) for name in memories.values()}

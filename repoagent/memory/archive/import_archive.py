@@ -42,7 +42,7 @@ from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at
 from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import freed, memory_lock, rekeying
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.secrets import mask
@@ -297,7 +297,7 @@ def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], 
     }
     if edits:
         clean = ({**value, "request": mask(value["request"]), "imported": source} for value in edits.values())
-        files[EDITS] = b"".join(jsonl.dumps(value) + b"\n" for value in clean)
+        files[EDITS] = b"".join(json_files.dumps(value) + b"\n" for value in clean)
     exchanges = 0
     for path, data in parcel.conversations():
         turns = [

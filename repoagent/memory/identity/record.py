@@ -10,7 +10,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.git.process import GitError, git
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
@@ -172,17 +172,17 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
     Raises Refused for one of a newer format, or one that is no regular file.
     """
     path = identity_file(folder)
-    value = jsonl.read_document(path, version=VERSION, warn=warn)
+    value = json_files.read_document(path, version=VERSION, warn=warn)
     if value is None:
         return None
     identity = from_dict(value)
     if identity is None:
-        jsonl.set_aside_broken(path, "has invalid content", warn)
+        json_files.set_aside_broken(path, "has invalid content", warn)
     return identity
 
 
 def save(folder: Path, identity: Identity) -> None:
-    jsonl.write_document(identity_file(folder), to_dict(identity), version=VERSION)
+    json_files.write_document(identity_file(folder), to_dict(identity), version=VERSION)
 
 
 def to_dict(identity: Identity) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _levels(source: str, settings: Settings) -> dict[str, Level]:
 
 def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
     """Whether `.repoagentignore` names a path; for a foreign change, the file as it was before."""
-    from repoagent.edit.guards.scope import IGNORE_FILE
+    from repoagent.edit.guards.off_limits import IGNORE_FILE
     from repoagent.review.untrusted import is_foreign, tree_of
     from repoagent.storage.atomic import read_regular
 
@@ -131,7 +131,7 @@ def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
     data = texts[0] if texts else read_regular(worktree.top / IGNORE_FILE, most=LARGEST)
     if not data:
         return lambda path: False
-    from repoagent.edit.guards.scope import IgnoreFile
+    from repoagent.edit.guards.off_limits import IgnoreFile
 
     return IgnoreFile(data).match_file
 

@@ -26,7 +26,7 @@ from repoagent.git.process import GitError, git
 from repoagent.review.checks.context import HistoryContext
 from repoagent.review.checks.file_origin import is_code, is_counted
 from repoagent.review.finding import Finding, Location
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, ensure
 from repoagent.storage.locks import locked
 
@@ -222,13 +222,13 @@ def save(layout: Layout, habits: Habits) -> None:
     """Raises Refused where nothing can be written."""
     ensure(layout)
     prone = {os.fsdecode(path): list(rate) for path, rate in habits.prone.items()}
-    jsonl.write_document(habits_path(layout), {**habits._asdict(), "prone": prone}, version=VERSION)
+    json_files.write_document(habits_path(layout), {**habits._asdict(), "prone": prone}, version=VERSION)
 
 
 def read(layout: Layout, warn: Warn) -> Habits | None:
     """The saved habits; None if there are none or they cannot be read."""
     try:
-        value = jsonl.read_document(habits_path(layout), version=VERSION, warn=warn)
+        value = json_files.read_document(habits_path(layout), version=VERSION, warn=warn)
     except Refused:  # a newer repoagent wrote it, or it is not a regular file
         return None
     if value is None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
-from repoagent.llm.provider import provider_of
+from repoagent.llm.registry import provider_of
 from repoagent.review.finding import Level, reviews_dir
 from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.claims import Claim
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout, Warn, ensure
 
@@ -46,7 +46,7 @@ class AnswerCache:
             return None
         path = self._path(self.key(block))
         try:
-            value = jsonl.read_document(path, version=VERSION, warn=self.warn)
+            value = json_files.read_document(path, version=VERSION, warn=self.warn)
         except Refused:  # a newer format, or not a regular file
             return None
         claims = value.get("claims") if value is not None else None
@@ -62,7 +62,7 @@ class AnswerCache:
         value = {"path": block.path, "model": self.spec, "claims": [_data(claim, block) for claim in claims]}
         try:
             ensure(self.layout)
-            jsonl.write_document(self._path(self.key(block)), value, version=VERSION)
+            json_files.write_document(self._path(self.key(block)), value, version=VERSION)
         except (Refused, Busy) as error:
             self.warn(f"could not cache an answer: {error}")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import WhyNot, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused
 from repoagent.git.files import Source, blob_hash, check_path, read_source
 from repoagent.git.process import git

@@ -14,11 +14,11 @@ from repoagent.agent.loop import ModelAgent, run
 from repoagent.agent.native_tools import messages_of
 from repoagent.agent.state import State, Tool
 from repoagent.dataclass import dataclass
-from repoagent.edit.edit_log import blocks_of, keep_blocks, keep_sent
-from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.prompt.blocks import Prompt, check_fits
 from repoagent.edit.prompt.build import masked_tool
+from repoagent.edit.recorder import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.tools import (
     ToolContext,

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib.resources import files
 
-from repoagent.agent.protocol import protocol_text
+from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import Tool
 from repoagent.config.settings import user_file
-from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.prompt.blocks import Prompt, named, quoted
 from repoagent.edit.prompt.build import masked_prompt
-from repoagent.edit.prompt.context_files import USER_FILE, collect, context_parts
+from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
 from repoagent.errors import RepoagentError
 from repoagent.git.files import read_source
 from repoagent.history.neighbors import neighborhood

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from repoagent.agent.state import Tool
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import WhyNot, gate
+from repoagent.edit.guards.off_limits import WhyNot, gate
 from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError

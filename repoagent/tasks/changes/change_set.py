@@ -18,7 +18,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, Content, FileChange, check_path, look, same
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.tasks import earlier_version
 
@@ -219,7 +219,7 @@ class ChangeSet:
             write_whole(self._bytes_path(data), data, settled=number == len(new))
         value = {name: [_to_dict(change) for change in some] for name, some in lists.items()}
         rest = {"overlapping": self.overlapping, "edit": self.edit}
-        jsonl.write_document(self.folder / INDEX, {**value, **rest}, version=VERSION)
+        json_files.write_document(self.folder / INDEX, {**value, **rest}, version=VERSION)
 
     def _bytes_path(self, data: bytes) -> Path:
         return self.folder / "bytes" / sha256(data).hexdigest()
@@ -230,7 +230,7 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
 
     Raises Newer for a newer version, Refused for an index that is broken or has lost bytes.
     """
-    value = jsonl.read_document(folder / INDEX, version=VERSION)
+    value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:
         return ChangeSet(worktree, folder)
     lists = {name: _read_changes(folder, earlier_version.field(value, name)) for name in _LISTS}

@@ -17,7 +17,7 @@ from repoagent.git.files import Content, look
 from repoagent.git.index import read_status_and_untracked
 from repoagent.git.objects import from_blob
 from repoagent.git.undo_log import list_edits
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
 from repoagent.tasks.changes.change_set import ChangeSet, change_between
@@ -45,7 +45,7 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
                 if name not in present:
                     _write_unsynced(folder, name, content.data)
             stored[path] = {"bytes": name, "mode": content.mode if content else None, "known": known}
-    jsonl.write_document(change_set.folder / _SNAPSHOT, {"files": stored}, version=VERSION, indent=None)
+    json_files.write_document(change_set.folder / _SNAPSHOT, {"files": stored}, version=VERSION, indent=None)
 
 
 def _write_unsynced(folder: int, name: str, data: bytes) -> None:
@@ -63,7 +63,7 @@ def discard_snapshot(change_set: ChangeSet) -> None:
 
 def settle_command(change_set: ChangeSet) -> str:
     """Make what changed since the snapshot of an interrupted command candidates. Returns what to tell the model."""
-    value = jsonl.read_document(current(change_set.folder / _SNAPSHOT), version=VERSION)
+    value = json_files.read_document(current(change_set.folder / _SNAPSHOT), version=VERSION)
     if value is None or not isinstance(files := value.get("files"), dict):
         return ""
     worktree = change_set.worktree
@@ -132,7 +132,7 @@ def committed(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
 def settle_commit(change_set: ChangeSet) -> str | None:
     """After a kill: the last commit of the run, None if it has none; its changes are dropped. Call after the journals
     are settled, which know the commits."""
-    value = jsonl.read_document(current(change_set.folder / _COMMIT), version=VERSION)
+    value = json_files.read_document(current(change_set.folder / _COMMIT), version=VERSION)
     if value is None:
         return None
     made = next((edit for edit in list_edits(change_set.worktree) if edit.id == value.get("edit")), None)
@@ -145,4 +145,4 @@ def settle_commit(change_set: ChangeSet) -> str | None:
 
 def _write_commit(change_set: ChangeSet, edit_id: str, mark: str, *, settled: bool) -> None:
     value = {"edit": edit_id, "mark": mark, "settled": settled}
-    jsonl.write_document(change_set.folder / _COMMIT, value, version=VERSION)
+    json_files.write_document(change_set.folder / _COMMIT, value, version=VERSION)

@@ -20,7 +20,7 @@ from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import locked
-from repoagent.tasks.runs import inbox, live
+from repoagent.tasks.runs import inbox, live_run
 from repoagent.tasks.runs.directory import RunDirectory, resume_command
 from repoagent.tasks.runs.inbox import ENDING, LARGEST
 from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
@@ -103,9 +103,9 @@ def terminate_run(run: Run) -> list[Run]:
     ended = []
     for target in [run, *_live_below(run)]:
         record = target.record
-        is_here = record.host == live.host() or (record.boot and record.boot == live.boot())
+        is_here = record.host == live_run.host() or (record.boot and record.boot == live_run.boot())
         try:
-            if target.is_live and is_here and live.terminate(record.pid, record.pid_start):
+            if target.is_live and is_here and live_run.terminate(record.pid, record.pid_start):
                 ended.append(target)
         except PermissionError as error:
             raise Refused(

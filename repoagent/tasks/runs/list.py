@@ -12,12 +12,12 @@ from datetime import datetime, timezone
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversation_names import names
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular, sweep
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import held_by
-from repoagent.tasks.runs import inbox, live
+from repoagent.tasks.runs import inbox, live_run
 from repoagent.tasks.runs.directory import OF_RUNS, RunDirectory, names_of_folders, short_name
 from repoagent.tasks.runs.record import (
     ENDS,
@@ -189,11 +189,11 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
         problem = "its run.json was malformed and was renamed" if renamed else "it has no run.json"
         return _unreadable(run_dir, problem, parent)
-    value = jsonl.parse(data)
+    value = json_files.parse(data)
     if value is None:
         if warn is None:
             return _unreadable(run_dir, "its run.json is malformed")
-        jsonl.set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
+        json_files.set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
         return _unreadable(run_dir, "its run.json was malformed and was renamed")
     if value["version"] > VERSION:
         return _unreadable(run_dir, f"its run.json has format version {value['version']}; update repoagent")
@@ -208,14 +208,14 @@ def _state(run_dir: RunDirectory, record: Record) -> str:
     if held_by(run_dir.lock) is not None:
         waits = record.activity.startswith(("delegate ", "wait ")) and inbox.is_requested(run_dir.pause)
         return PAUSED if record.state == PAUSED or waits else RUNNING
-    same_boot = record.boot != "" and record.boot == live.boot()
-    return KILLED if same_boot or record.host == live.host() else ELSEWHERE
+    same_boot = record.boot != "" and record.boot == live_run.boot()
+    return KILLED if same_boot or record.host == live_run.host() else ELSEWHERE
 
 
 def _subagent_of(run_dir: RunDirectory) -> tuple[str, str]:
     """The parent and the kind of a run without a record; a sub-agent's specification has them."""
     try:
-        spec = jsonl.parse(read_regular(run_dir.subagent, most=MOST) or b"") or {}
+        spec = json_files.parse(read_regular(run_dir.subagent, most=MOST) or b"") or {}
     except Refused:
         spec = {}
     parent, kind = (str(spec.get(key) or "") for key in ("parent", "kind"))

@@ -22,7 +22,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.process import uninterrupted
 from repoagent.history.index.index import ITSELF
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.subagents.types import Budget
 
@@ -172,12 +172,12 @@ def write_spec(run_dir: RunDirectory, spec: SubagentSpec) -> None:
     """Write it to the directory of the sub-agent, which is created."""
     value = {**vars(spec), **vars(spec.budget), "tools": sorted(spec.tools), "allow": list(spec.allow)}
     del value["budget"]
-    jsonl.write_document(run_dir.subagent, value, version=VERSION)
+    json_files.write_document(run_dir.subagent, value, version=VERSION)
 
 
 def read_spec(run_dir: RunDirectory) -> SubagentSpec:
     """Raises UsageError if the run is not a sub-agent, Refused for a malformed specification."""
-    value = jsonl.read_document(run_dir.subagent, version=VERSION)
+    value = json_files.read_document(run_dir.subagent, version=VERSION)
     if value is None:
         raise UsageError(f"{run_dir.name} is not a sub-agent run")
     try:

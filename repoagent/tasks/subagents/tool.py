@@ -21,14 +21,14 @@ from repoagent.errors import Busy, RepoagentError, UsageError
 from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
-from repoagent.llm.registry import AbsentModel
+from repoagent.llm.open_model import AbsentModel
 from repoagent.llm.usage import cost_text
 from repoagent.storage.atomic import sweep
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.detect import named
-from repoagent.tasks.context import RunContext
+from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs import inbox
 from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, read_run

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent.approvals.shell_ast import Reading, Word
 from repoagent.agent.approvals.shell_parser import read_command
+from repoagent.agent.approvals.shell_words import Reading, Word
 
 
 def found(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.context_window.checkpoint import HEADINGS, is_checkpoint, tokens
-from repoagent.agent.context_window.truncate import spilling
+from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.context_window.window import Window
 from repoagent.agent.loop import LoopEvent, run
 from repoagent.agent.plan.file import plan_from, plan_news, read_plan, task_tool

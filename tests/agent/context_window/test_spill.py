@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.context_window.truncate import (
+from repoagent.agent.context_window.shorten_text import (
     Quoted,
     cut,
     pieces,

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
-from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.kernel_client import CONNECTION, LARGEST, Message, Output, _Course, _handle
-from repoagent.agent.python_kernel import LOST_STATE, interpreter
+from repoagent.agent.python_tool import LOST_STATE, interpreter
 from repoagent.agent.sandbox.backends import Landlock, find
-from repoagent.agent.sandbox.launch.kernel import landlock_abi
+from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from tests.agent.kernel.conftest import Desk
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.agent.parse_reply import parse
 from repoagent.agent.plan import file
 from repoagent.agent.plan.document import Plan
 from repoagent.agent.plan.file import open_tasks, plan_from, plan_news, read_plan, task_tool, update_plan
 from repoagent.agent.plan.tool import performed
-from repoagent.agent.protocol import parse
 from repoagent.agent.state import State
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import Turn

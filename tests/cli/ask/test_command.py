@@ -16,7 +16,7 @@ import pytest
 from repoagent.cli.app import cli
 from repoagent.cli.commands import ask as text_input
 from repoagent.cli.commands.ask import Stream
-from repoagent.cli.exit import run
+from repoagent.cli.run_program import run
 from repoagent.cli.ui.terminal import Terminal
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run
+from repoagent.cli.run_program import run
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import append, dumps
 from repoagent.memory.identity.store import remember

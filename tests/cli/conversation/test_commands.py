@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.commands.conversation import COMMANDS
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.applying import program
 from tests.cli.conversation.conftest import Talk, texts
 from tests.cli.screens import PROGRAM, Screen

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.run_program import run
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -235,7 +235,7 @@ def test_a_linked_work_tree(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
 
 def test_quick_path_loads_little(repo: GitRepo) -> None:
     code = (
-        "import sys; from repoagent.cli.app import cli; from repoagent.cli.exit import run;"
+        "import sys; from repoagent.cli.app import cli; from repoagent.cli.run_program import run;"
         "run(cli, 'repoagent', ['history', 'a.txt']);"
         "print([m for m in ('git', 'rich', 'anthropic', 'sqlite3', 'unidiff', 'repoagent.llm') if m in sys.modules])"
     )

@@ -10,7 +10,7 @@ from tests.cli.screens import Screen, python
 
 CODE = r"""
 import sys
-from repoagent.cli.ui.confirm import choose_hunks
+from repoagent.cli.ui.terminal_interface import choose_hunks
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import RepoagentError
 from repoagent.git.files import FileChange

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run
+from repoagent.cli.run_program import run
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory.edit_records import EditRecord, append_edit
 from repoagent.memory.identity.record import Memory

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from repoagent.memory.identity.record import identity_file
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known, talked

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from repoagent.memory.identity.record import identity_file
 from repoagent.memory.notes import add_note
 from tests.cli.memory.conftest import Ask, known, talked

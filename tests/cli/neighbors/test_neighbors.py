@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.run_program import run
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from repoagent import errors
-from repoagent.cli.exit import called_as, run
+from repoagent.cli.run_program import called_as, run
 from repoagent.errors import Exit
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
@@ -215,7 +215,7 @@ def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_gone_for_sure(capfd: pytest.CaptureFixture[str]) -> None:
     code = (
-        "import os, sys, click; from repoagent.cli.exit import run\n"
+        "import os, sys, click; from repoagent.cli.run_program import run\n"
         "r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)\n"
         "sys.exit(run(click.Command('it', callback=lambda: click.echo('x' * 100000)), 'repoagent', []))"
     )
@@ -244,7 +244,7 @@ def test_a_full_disk_is_said_and_fails() -> None:
 
 
 def test_closed_standard_streams_are_not_reused_for_files() -> None:
-    code = "import os, sys; from repoagent.cli.exit import run; import click\n" + (
+    code = "import os, sys; from repoagent.cli.run_program import run; import click\n" + (
         "run(click.Command('it', callback=lambda: None), 'repoagent', [])\n"
         "files = [os.fstat(n).st_rdev for n in (0, 1, 2)]; null = os.stat(os.devnull).st_rdev\n"
         "os._exit(0 if files == [null] * 3 and all((sys.stdin, sys.stdout, sys.stderr)) else 9)"
@@ -255,7 +255,7 @@ def test_closed_standard_streams_are_not_reused_for_files() -> None:
 
 def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
     code = (
-        "import click, sys, time; from repoagent.cli.exit import run\n"
+        "import click, sys, time; from repoagent.cli.run_program import run\n"
         "def wait(): print('ready', flush=True); time.sleep(60)\n"
         "sys.exit(run(click.Command('it', callback=wait), 'repoagent', []))"
     )

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from repoagent.cli.exit import _git_s_way
+from repoagent.cli.run_program import _git_s_way
 from tests.conftest import GitRepo
 from tests.program import run
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repoagent.agent.approvals.policy import Asked
 from repoagent.cli.commands.run_ui import folded, refuse_all
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.screens import Screen
 
 CODE = """

@@ -16,9 +16,9 @@ import pytest
 from repoagent.cli.app import cli
 from repoagent.cli.commands.runs import table_lines
 from repoagent.cli.completion import runs as completed
-from repoagent.cli.exit import run as run_here
-from repoagent.cli.ui.page import Page
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.run_program import run as run_here
+from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.terminal_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory
@@ -35,7 +35,7 @@ from pathlib import Path
 from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.record import Record; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live import live_run
+from repoagent.tasks.runs.record import Record; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live_run import live_run
 listen()
 top = Path(sys.argv[1])
 with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), Record("work on it")) as live:

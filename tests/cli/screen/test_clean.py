@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.sanitize import clean, display_width, fold, paint
+from repoagent.cli.ui.terminal_text import clean, display_width, fold, paint
 
 ANY = st.text(st.characters())  # surrogates too
 

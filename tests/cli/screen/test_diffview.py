@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.diff import render
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.patch.render import canonical_diff
 

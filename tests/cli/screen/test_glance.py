@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.sanitize import display_width
 from repoagent.cli.ui.table import Column, folded, table
+from repoagent.cli.ui.terminal_text import display_width
 
 HEADS = (
     Column("file", cut="middle", least=20),

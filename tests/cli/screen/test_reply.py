@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.progress import Fold, Words
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 
 PARTS = st.sampled_from(
     [

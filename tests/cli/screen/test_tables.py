@@ -7,7 +7,7 @@ from shutil import rmtree
 
 import pytest
 
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script

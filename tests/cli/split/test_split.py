@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.scope import LARGEST, IgnoreFile, gate
+from repoagent.edit.guards.off_limits import LARGEST, IgnoreFile, gate
 from repoagent.errors import Refused
 from tests.conftest import GitRepo
 

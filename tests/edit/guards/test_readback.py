@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.diff_stat import DiffStat, read_back
+from repoagent.edit.diff_crosscheck import DiffStat, read_back
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.patch.render import canonical_diff
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.scope import gate, holds_secrets, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is_off_limits
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.app import cli
-from repoagent.cli.exit import run
+from repoagent.cli.run_program import run
 from tests.cli.applying import Done
 from tests.conftest import GitRepo
 

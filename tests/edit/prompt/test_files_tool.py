@@ -7,7 +7,7 @@ import re
 import pytest
 
 from repoagent.agent.actions import Action
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.tools import ToolContext, files_tool
 from repoagent.git.worktree import open_worktree

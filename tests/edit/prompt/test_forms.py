@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from repoagent.agent.protocol import parse
+from repoagent.agent.parse_reply import parse
 from repoagent.config.layers import load
 from repoagent.edit.prompt.formats import AnswerFormat, Form, choose_form, fits_whole, form_after
 from repoagent.edit.prompt.gather import prepare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from repoagent.agent.actions import Action
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.tools import ToolContext, recall_tool
 from repoagent.git.worktree import open_worktree

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import Draft, EditRequest
 from repoagent.edit.tools import ToolContext, search, search_tool
 from repoagent.git.worktree import open_worktree

@@ -14,9 +14,9 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
-from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers import anthropic_clouds
 from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel, api_of
+from repoagent.llm.registry import PROVIDERS
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,

@@ -13,8 +13,8 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
-from repoagent.llm.provider import PROVIDERS
 from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.registry import PROVIDERS
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     SECRETS,

@@ -16,8 +16,8 @@ from repoagent.errors import Refused
 from repoagent.memory.archive import format
 from repoagent.memory.archive.format import KIND, dumps, export, of_parcels, read_archive
 from repoagent.memory.edit_records import append_edit
-from repoagent.storage import jsonl
-from repoagent.storage.jsonl import NewerFormat
+from repoagent.storage import json_files
+from repoagent.storage.json_files import NewerFormat
 from tests.memory.archive.conftest import Pair, edit_of, fail, fill, state
 
 IDENTITY = json.dumps({"version": 1, "path": "a.py", "blobs": ["1" * 40]}).encode()
@@ -187,7 +187,7 @@ def test_keys_and_tokens_are_masked_on_their_way_out_and_in(pair: Pair) -> None:
     assert token.encode() not in gzip.decompress(found.data)
     assert sum(one.masked for one in found.packed) == 3
     parcel = read(found.data).parcels[0]
-    line = jsonl.dumps({**replace(edit_of("two"), request=f"use {token}").to_dict()})
+    line = json_files.dumps({**replace(edit_of("two"), request=f"use {token}").to_dict()})
     forged = {
         "notes.md": f"- {token}\n".encode(),
         "edits.jsonl": line,

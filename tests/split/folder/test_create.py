@@ -18,7 +18,7 @@ from repoagent.split.folder import SplitOptions, check_text, default_folder, fil
 from repoagent.split.folder_index import VERSION, parse_index, read_index
 from repoagent.split.refresh import refresh
 from repoagent.split.source import SourceText, find_text, source_of
-from repoagent.storage.jsonl import dumps
+from repoagent.storage.json_files import dumps
 from tests.conftest import GitRepo
 
 SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))

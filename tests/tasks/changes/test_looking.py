@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.snapshot import watch
 from tests.conftest import GitRepo
@@ -20,7 +20,7 @@ def test_what_a_command_writes_is_in_the_audit(repo: GitRepo) -> None:
     before = repo.git("rev-parse", "HEAD:a.txt").strip()
     command = "echo two > a.txt; rm gone.txt; echo new > new.txt"
     go(repo, f"<run>{command}</run>", "<finish>a</finish>", "<finish>b</finish>")
-    lines = [one for one in jsonl.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"]
+    lines = [one for one in json_files.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"]
     found = {one["path"]: (one["before"], one["after"]) for one in lines if one["by"] == "command"}
     after = repo.git("hash-object", "a.txt").strip()
     gone, new = repo.git("rev-parse", "HEAD~1:gone.txt").strip(), repo.git("hash-object", "new.txt").strip()

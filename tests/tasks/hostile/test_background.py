@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import Person, diff, go
 
@@ -41,7 +41,9 @@ def test_what_the_background_and_the_person_change_is_a_candidate(repo: GitRepo)
     )
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
     assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]
-    written = [one for one in jsonl.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"]
+    written = [
+        one for one in json_files.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"
+    ]
     assert {one["path"] for one in written if one.get("by") == "background"} == {"b.txt", "c.txt", "d.txt"}
 
 

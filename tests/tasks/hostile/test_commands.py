@@ -19,7 +19,7 @@ from repoagent.agent.sandbox.backends import Landlock, find
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.config.layers import load
 from repoagent.config.options import texts
-from repoagent.edit.guards.scope import gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.errors import UsageError
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import layout, open_worktree
@@ -27,8 +27,8 @@ from repoagent.tasks.changes import detect
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.snapshot import watch
-from repoagent.tasks.context import RunRequest
 from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.sandbox import create_confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo

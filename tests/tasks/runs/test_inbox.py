@@ -14,7 +14,7 @@ from repoagent.tasks.runs.control import message
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.inbox import AT_ONCE, LARGEST, Message, unread
 from repoagent.tasks.runs.list import find
-from repoagent.tasks.runs.live import live_run
+from repoagent.tasks.runs.live_run import live_run
 from repoagent.tasks.runs.record import Record
 from tests.tasks.runs.conftest import Worker
 

@@ -12,12 +12,12 @@ import pytest
 
 from repoagent.cli import Ended
 from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refused, RepoagentError
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
 from repoagent.tasks.earlier_version import current
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, runs
-from repoagent.tasks.runs.live import Stopped, live_run
+from repoagent.tasks.runs.live_run import Stopped, live_run
 from repoagent.tasks.runs.record import Record, from_dict
 from tests.tasks.runs.conftest import USED, Worker
 
@@ -122,7 +122,7 @@ def test_progress_is_written_a_few_times_a_second_and_the_last_of_it_by_what_fol
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("repoagent.tasks.runs.live.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("repoagent.tasks.runs.live_run.time.monotonic", lambda: now[0])
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")) as live:
         for number in range(1, 10):
@@ -155,7 +155,7 @@ def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
     run_dir = worker.run_dir
     run_dir.record.write_text(json.dumps({**json.loads(run_dir.record.read_text()), "version": 2}))
     before = run_dir.record.read_bytes()
-    with pytest.raises(jsonl.NewerFormat, match="update repoagent"), live_run(run_dir, Record("x")):
+    with pytest.raises(json_files.NewerFormat, match="update repoagent"), live_run(run_dir, Record("x")):
         raise AssertionError("it was begun")
     assert of(run_dir).state == "unreadable" and "update repoagent" in of(run_dir).problem
     assert run_dir.record.read_bytes() == before

@@ -20,7 +20,7 @@ from repoagent.memory.conversation_names import is_reserved
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import RunDirectory, new_name, open_run_directory
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
-from repoagent.tasks.runs.live import boot, live_run
+from repoagent.tasks.runs.live_run import boot, live_run
 from repoagent.tasks.runs.record import Record, from_dict, to_dict
 from repoagent.tasks.subagents.process import SubagentSpec, write_spec
 from repoagent.tasks.subagents.types import Budget

@@ -13,7 +13,7 @@ from repoagent.llm.conversation import Turn, append
 from repoagent.tasks.runs.control import delete, restore_conversation
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.runs.list import find, runs
-from repoagent.tasks.runs.live import LiveRun, live_run
+from repoagent.tasks.runs.live_run import LiveRun, live_run
 from repoagent.tasks.runs.record import Record
 from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Worker

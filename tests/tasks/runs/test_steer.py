@@ -26,7 +26,7 @@ from repoagent.tasks.runs.control import (
 )
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, refreshed
-from repoagent.tasks.runs.live import live_run, pid_start, terminate
+from repoagent.tasks.runs.live_run import live_run, pid_start, terminate
 from repoagent.tasks.runs.record import Record
 from tests.tasks.runs.conftest import Worker
 
@@ -252,7 +252,7 @@ def test_a_number_that_is_given_anew_meanwhile_is_not_ended(
     stranger: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     births = iter(["before", "after"])
-    monkeypatch.setattr("repoagent.tasks.runs.live.pid_start", lambda pid: next(births))
+    monkeypatch.setattr("repoagent.tasks.runs.live_run.pid_start", lambda pid: next(births))
     assert not terminate(stranger.pid, "before") and stranger.poll() is None
 
 

@@ -105,12 +105,14 @@ def _starter(spec: dict[str, Any], command: list[str]) -> Callable[[], NoReturn]
 
 def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
     """Put bubblewrap and its options before the command; the seccomp filter is in a memfd."""
-    from . import kernel, seccomp
+    from . import seccomp, syscalls
 
     _disable_core_dumps()
-    if spec["scope"] and kernel.landlock_abi() >= 6:  # the network is shared, and so are its abstract sockets
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        kernel.restrict_signals()
+    if (
+        spec["scope"] and syscalls.landlock_abi() >= 6
+    ):  # the network is shared, and so are its abstract sockets
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        syscalls.restrict_signals()
     options = [word or _open_null() for word in spec["options"]]  # "" is the content of an empty file
     if seccomp.supported():
         descriptor = os.memfd_create("filter", 0)
@@ -128,10 +130,10 @@ def _open_null() -> str:
 
 
 def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
-    from . import kernel, seccomp
+    from . import seccomp, syscalls
 
     _disable_core_dumps()
-    version = kernel.landlock_abi()
+    version = syscalls.landlock_abi()
     shared = spec["steps"] is None  # no namespaces
     if not shared:
         from .mounts import enter
@@ -142,17 +144,17 @@ def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
             os.chdir(folder)
         except OSError:
             os.chdir("/")
-    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    kernel.drop_capabilities(_KEPT_CAPABILITIES if shared else 0)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.drop_capabilities(_KEPT_CAPABILITIES if shared else 0)
     rules: list[tuple[str | int, int]] = [
         (path, rights)
         for root, rights, excluded in spec["rules"]
-        for path in kernel.paths_without(root, excluded)
+        for path in syscalls.paths_without(root, excluded)
     ]
     rules += [
-        (descriptor, kernel.WRITE_FILE | kernel.TRUNCATE) for descriptor in (1, 2) if _is_file(descriptor)
+        (descriptor, syscalls.WRITE_FILE | syscalls.TRUNCATE) for descriptor in (1, 2) if _is_file(descriptor)
     ]
-    kernel.restrict_files(rules, network=spec["network"] or not shared)
+    syscalls.restrict_files(rules, network=spec["network"] or not shared)
     seccomp.install(seccomp.program(spec["families"], deny_truncate=version < 3, shared=shared))
 
 

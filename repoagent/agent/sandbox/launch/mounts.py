@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from stat import S_ISDIR
 
-from .kernel import (
+from .supervisor import FAILED, exit_code
+from .syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -28,7 +29,6 @@ from .kernel import (
     set_read_only,
     unshare,
 )
-from .supervisor import FAILED, exit_code
 
 _SAFE = MS_NOSUID | MS_NODEV
 _SHARED_MEMORY = "/dev/shm"

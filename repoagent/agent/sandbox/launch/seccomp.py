@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 
-from .kernel import PR_SET_SECCOMP, prctl
+from .syscalls import PR_SET_SECCOMP, prctl
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*

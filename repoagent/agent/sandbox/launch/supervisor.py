@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 
 TYPE_CHECKING = False  # importing `typing` takes as long as all the rest
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.errors import UsageError
 from repoagent.git.files import check_path
 from repoagent.git.process import git

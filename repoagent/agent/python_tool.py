@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Asked
-from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.state import Tool, failing
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError

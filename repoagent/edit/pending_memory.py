@@ -27,7 +27,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage
 from repoagent.memory.identity.record import Memory, load
 from repoagent.patch.locate.exact import Placement
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import write_held
 
 VERSION = 1
@@ -52,7 +52,7 @@ class Pending:
         names = {path: memory.folder.name for path, memory in memories.items()}
         value = {"version": VERSION, "event": self.event, "id": self.name, "memories": names, **content}
         self.drop()
-        self.descriptor = write_held(self.path, jsonl.dumps(value))
+        self.descriptor = write_held(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
         """Remove the record: it is in the memory, or no change was made."""
@@ -126,7 +126,7 @@ def _complete(worktree: WorkTree, path: Path) -> list[str]:
     if not path.name.endswith(".json"):  # one that never got its name
         path.unlink(missing_ok=True)
         return []
-    value = jsonl.read_document(path, version=VERSION)
+    value = json_files.read_document(path, version=VERSION)
     if value is None:
         return []
     try:

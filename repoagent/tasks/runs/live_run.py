@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.errors import Busy, Exit, LimitReached, NothingDone, RepoagentError
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.atomic import sweep, write_whole
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Warn, ensure, to_stderr
@@ -246,7 +246,7 @@ class LiveRun:
     def _write(self) -> None:
         if self.lost:
             return
-        data = jsonl.dumps({"version": VERSION, **to_dict(self.record)}, indent=1) + b"\n"
+        data = json_files.dumps({"version": VERSION, **to_dict(self.record)}, indent=1) + b"\n"
         write_whole(self.run_dir.record, data, settled=not self._written or self.record.ended != "")
         self._written.append(time.monotonic())
         self._stale = False
@@ -270,7 +270,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
                 f"the run {run_dir.name} is running in {holder}; wait for it (`repoagent runs wait {run_dir.name}`), "
                 f"send it a message (`repoagent runs message {run_dir.name} TEXT`) or stop it"
             ) from error
-        earlier = jsonl.read_document(run_dir.record, version=VERSION, warn=warn)
+        earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)
         layout = run_dir.layout
         for folder in (*run_dir.folders, layout.root, layout.conversations, layout.sent):
             sweep(folder)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from repoagent.cli.ui import echo
 from repoagent.cli.ui.outcome import ModelOutput
 from repoagent.cli.ui.progress import Words
-from repoagent.cli.ui.sanitize import one_line
 from repoagent.cli.ui.terminal import Terminal
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
 from repoagent.edit.hunk_selection import Piece, parse_hunks, pieces, select, split
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated

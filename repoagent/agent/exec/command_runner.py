@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from repoagent.agent.approvals.policy import Gate, May
-from repoagent.agent.approvals.shell_ast import Reading, Simple
+from repoagent.agent.approvals.shell_words import Reading, Simple
+from repoagent.agent.exec.output import SHOWN_BYTES
 from repoagent.agent.exec.process import Command, Job, environment, start
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -45,7 +46,7 @@ class CommandRunner:
     running: Callable[[str, Path], None] = lambda command, output: None
     timeout: float = 120.0
     longest: float = 3600.0
-    budget: int = 8 * 1024
+    budget: int = SHOWN_BYTES
     keep: int = 64 * 1024 * 1024
     keep_in_all: int = 1024 * 1024 * 1024
     background: dict[str, Command] = field(default_factory=dict)

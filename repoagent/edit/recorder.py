@@ -18,7 +18,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.commit import CommitOutcome, compose, trailers_of, with_trailers
 from repoagent.edit.memory import Story, remember
 from repoagent.edit.model_setup import ModelSetup
-from repoagent.edit.pending import Pending, to_remember
+from repoagent.edit.pending_memory import Pending, to_remember
 from repoagent.edit.prompt.build import Prepared
 from repoagent.edit.ui import UserInterface
 from repoagent.edit.unfinished import conversation_file, forget, set_aside
@@ -29,7 +29,7 @@ from repoagent.git.worktree import layout
 from repoagent.llm.client import holds_secret, masked
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Blocks, Reply, Request, public, render
-from repoagent.llm.provider import provider_of
+from repoagent.llm.registry import provider_of
 from repoagent.llm.usage import estimate_tokens
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Layout

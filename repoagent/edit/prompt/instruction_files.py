@@ -15,7 +15,7 @@ from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.errors import Refused
 from repoagent.git.files import check_path
 from repoagent.llm.model import Part, fence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.repository import find_worktree
 from repoagent.cli.session import Session, write_json
-from repoagent.cli.ui.page import Page, plural
-from repoagent.cli.ui.sanitize import clean, one_line
+from repoagent.cli.ui.output_style import Page, plural
+from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _as_object(file: FileSummary) -> dict[str, object]:
 def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[SourceFile]:
     """The files to summarize, each once. Raises UsageError for a missing file, Refused for a binary one or one that
     must not be sent."""
-    from repoagent.edit.guards.scope import holds_secrets
+    from repoagent.edit.guards.off_limits import holds_secrets
     from repoagent.memory.file_summary_store import SourceFile
 
     files: dict[str, SourceFile] = {}
@@ -227,7 +227,7 @@ def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[SourceFil
 
 
 def _inside(worktree: WorkTree, name: Path) -> SourceFile:
-    from repoagent.edit.guards.scope import LFS_POINTER, gate
+    from repoagent.edit.guards.off_limits import LFS_POINTER, gate
     from repoagent.git.files import read_source
     from repoagent.git.similar_paths import no_such_file
     from repoagent.git.worktree import relative

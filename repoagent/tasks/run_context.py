@@ -23,7 +23,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.usage import Limits
 from repoagent.patch.errors import NOTHING_TO_DO
-from repoagent.storage import jsonl
+from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet
 from repoagent.tasks.runs.directory import RunDirectory
@@ -234,7 +234,7 @@ class RunContext:
         self.tool_context.not_ignored = frozenset()
 
     def audit(self, event: Mapping[str, object]) -> None:
-        jsonl.record(self.layout, {"run": self.run_dir.name, **event})
+        json_files.record(self.layout, {"run": self.run_dir.name, **event})
 
 
 # What an earlier version wrote above a file that it showed; a text that imitates it only has a file read once more.

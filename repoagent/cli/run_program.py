@@ -126,7 +126,7 @@ def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
             try:
                 result = cli.invoke(ctx)
             except UsageError as error:
-                from repoagent.cli.typos import corrected
+                from repoagent.cli.command_correction import corrected
 
                 instead = corrected(error, ctx, name, arguments)
                 if instead is None:
@@ -139,7 +139,7 @@ def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
 
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     """Print what `error` means to the user; returns its exit code."""
-    from repoagent.cli.ui.sanitize import clean
+    from repoagent.cli.ui.terminal_text import clean
 
     if isinstance(error, BrokenPipeError) and _output_closed():
         return BROKEN_PIPE
@@ -166,8 +166,8 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
 
 def _print_end(printed: str, *, whole: bool) -> None:
     """Print the output of a check; on a terminal only its last lines, dimmed."""
-    from repoagent.cli.ui.sanitize import clean, paint
     from repoagent.cli.ui.terminal import Terminal
+    from repoagent.cli.ui.terminal_text import clean, paint
 
     lines = clean(printed.strip("\n")).split("\n")
     terminal = Terminal.open()
@@ -181,8 +181,8 @@ def _folded(text: str) -> str:
     """`text` folded to the width of a terminal."""
     if not sys.stderr.isatty():
         return text
-    from repoagent.cli.ui.sanitize import fold
     from repoagent.cli.ui.terminal import Terminal
+    from repoagent.cli.ui.terminal_text import fold
 
     return fold(text, Terminal.open().width)
 
@@ -250,7 +250,7 @@ def _print_json(code: Exit, sentence: str, details: Mapping[str, object]) -> Non
 def _print_causes(error: BaseException) -> None:
     import traceback
 
-    from repoagent.cli.ui.sanitize import clean
+    from repoagent.cli.ui.terminal_text import clean
     from repoagent.display_text import redact
 
     # a server may have echoed the key, and an error of a library may quote it

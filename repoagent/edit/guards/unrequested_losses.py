@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from repoagent.edit.prompt.blocks import shown
-from repoagent.edit.small_models.repair import changes_to_frozen
+from repoagent.edit.small_models.code_repairs import changes_to_frozen
 from repoagent.git.files import FileChange
 from repoagent.patch.apply_file import Applied
 from repoagent.patch.render import differing

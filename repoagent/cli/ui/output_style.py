@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.sanitize import fold, paint
 from repoagent.cli.ui.table import Cell, Column, columns, folded, front, shorten, table
+from repoagent.cli.ui.terminal_text import fold, paint
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal

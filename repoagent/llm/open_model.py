@@ -1,0 +1,217 @@
+"""From what the user wrote after --model, or configured, to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+
+from repoagent.config.options import DEFAULT_MODEL
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.errors import ModelError, UsageError
+from repoagent.llm import catalog
+from repoagent.llm.client import ignore
+from repoagent.llm.model import CountsTokens, Model, OnText, Reply, Request, Wishes
+from repoagent.llm.providers.errors import MODEL_ADVICE
+from repoagent.llm.registry import (
+    PROVIDERS,
+    SERVERS,
+    ModelOptions,
+    Provider,
+    parse_spec,
+    provider_names,
+    provider_of,
+)
+
+
+class NoModel(ModelError):
+    """No model is configured, and there is no key for the default."""
+
+
+@dataclass(frozen=True)
+class AbsentModel:
+    """In the place of a model where none is configured, for an agent that needs none."""
+
+    why: str
+    spec: str = "none"
+    context_tokens: int | None = None
+    takes: frozenset[str] = frozenset()
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """Raises NoModel."""
+        raise NoModel(self.why)
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model as it was named, and what that name stands for. `origin` says where the choice is from, `why` what
+    was followed to the spec ("alias fast")."""
+
+    spec: str
+    origin: str
+    why: str = ""
+
+
+def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
+    """The model for edits, or for the role "summary". Raises NoModel when none is configured and there is no key
+    for the default; UsageError for aliases that lead nowhere."""
+    if role == "summary" and settings.text_or_none("summary.model"):
+        return _named(settings, settings.text("summary.model"), settings.origin("summary.model"))
+    origin = settings.origin("model")
+    if origin != "default":
+        return _named(settings, settings.text("model"), origin)
+    if _has_default():
+        return ModelChoice(DEFAULT_MODEL, "default")
+    raise NoModel(f"no model is configured. {MODEL_ADVICE}")
+
+
+def resolve(settings: Settings, name: str) -> str:
+    """The spec that `name` stands for: a spec itself, an alias, or a family (its newest model). Raises UsageError for
+    aliases in a circle."""
+    table = {**catalog.aliases(), **settings.names("alias")}
+    seen: list[str] = []
+    while name in table:
+        if name in seen:
+            raise UsageError(f"the alias {seen[0]} leads back to itself: set alias.{name} to a model")
+        seen.append(name)
+        name = table[name]
+    return catalog.named(name)
+
+
+def _named(settings: Settings, name: str, origin: str) -> ModelChoice:
+    spec = resolve(settings, name)
+    followed = name in settings.names("alias") or name in catalog.aliases()
+    return ModelChoice(spec, origin, f"{'alias' if followed else 'newest'} {name}" if spec != name else "")
+
+
+def open_model(
+    settings: Settings,
+    *,
+    spec: str | None = None,
+    role: str = "edit",
+    record: Path | None = None,
+    reply: Path | None = None,
+    say: Callable[[str], None] = ignore,
+    on_progress: Callable[[str, float], None] = ignore,
+) -> Model:
+    """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
+
+    `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
+    sentence where the repository has named the model, and for each wish that it has no use for; `on_progress` what a
+    model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent and no heavy module imported
+    yet. Raises ModelError for a model that is not known or a cassette that can't be used, UsageError for a wrong
+    setting.
+    """
+    if spec:
+        first = resolve(settings, spec)
+    else:
+        choice = choose_model(settings, role)
+        first = choice.spec
+        if choice.origin == settings.theirs:
+            say(f"using {first}, which {choice.origin.removeprefix('file:')} of this repository names")
+    wishes = wishes_of(settings)
+    others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
+    specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
+    options = ModelOptions(settings, wishes, reply, on_progress)
+    models = [_open(spec, options) for spec in specs]
+    for unused in _unused(wishes, models[0]):
+        say(f"{models[0].spec} does not support {unused}: ignored")
+    model = models[0]
+    if len(models) > 1:
+        from repoagent.llm.client import Fallback
+
+        model = Fallback(models)
+    if record is None:
+        return model
+    from repoagent.llm.cassettes import Recorder
+
+    return Recorder(model, record)
+
+
+def count_tokens(model: Model, request: Request) -> int | None:
+    """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
+    to it for that. Raises ModelError when it can't be asked."""
+    return model.count_tokens(request) if isinstance(model, CountsTokens) else None
+
+
+def wishes_of(settings: Settings) -> Wishes:
+    """What the settings want of a model besides the text."""
+    return Wishes(
+        settings.text_or_none("effort"),
+        settings.number_or_none("temperature"),
+        settings.texts("stop"),
+        settings.text("cache"),
+    )
+
+
+def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
+    """What is known of the model `spec`, the user's own configuration first."""
+    return catalog.model_info(spec, settings.family("models"))
+
+
+def preload(spec: str | None) -> None:
+    """Start, in a thread, what takes long about `spec`; never fails, does nothing for what is quick."""
+    if spec is None and not _has_default():
+        return
+    parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
+    parsed.backend.preload(parsed.model)
+
+
+def _has_default() -> bool:
+    return parse_spec(DEFAULT_MODEL).backend.has_credentials()
+
+
+def _unused(wishes: Wishes, model: Model) -> list[str]:
+    default = Wishes()
+    return [
+        f"{name} = {_shown(getattr(wishes, name))}"
+        for name in ("effort", "temperature", "stop", "cache")
+        if getattr(wishes, name) != getattr(default, name) and name not in model.takes
+    ]
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
+
+
+def _open(spec: str, options: ModelOptions) -> Model:
+    parsed = parse_spec(spec)
+    model = None
+    if parsed.model.strip() or not parsed.provider.separator:
+        model = parsed.backend.open_model(parsed.model, options)
+    if model is None:
+        raise ModelError(_unknown(options.settings, spec))
+    return model
+
+
+def _unknown(settings: Settings, spec: str) -> str:
+    """The error for a spec that names no model, with what was probably meant."""
+    provider, slash, model = spec.partition("/")
+    providers = provider_names(settings)
+    usage = [entry.usage for entry in (*PROVIDERS.values(), SERVERS)]
+    if not slash and ":" not in spec:
+        if len(several := catalog.family(spec)) > 1:
+            return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: use one of these names"
+        if maker := catalog.maker(spec):
+            return f"no model or alias {spec!r}; if {maker} has it, use {maker}/{spec}"
+        if spec in PROVIDERS and PROVIDERS[spec].model_file:
+            return f"no model or alias {spec!r} yet: {file_alias(PROVIDERS[spec])}"
+        aliases = {**catalog.aliases(), **catalog.families(), **settings.names("alias")}
+        whole = [name for name, entry in PROVIDERS.items() if not entry.separator]
+        near = get_close_matches(spec, [*aliases, *providers, *whole], n=1, cutoff=0.7)
+        if near:
+            return f"no model or alias {spec!r}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
+        return f"no model or alias {spec!r}: use {', '.join(usage)}"
+    near = get_close_matches(provider, providers, n=1) if model else []
+    if near:
+        return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
+    return (
+        f"no model {spec!r}: use {', '.join(usage)}. To use a server that speaks OpenAI's protocol, set "
+        f"providers.{provider or 'NAME'}.base_url in your configuration"
+    )
+
+
+def file_alias(provider: Provider) -> str:
+    """How to make the name of `provider` an alias for one model file."""
+    return f"set it with `git config --global repoagent.alias.{provider.name} {provider.usage}`"
