@@ -14,7 +14,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,8 +39,8 @@ _DARWIN_SWAP = 2  # RENAME_SWAP of sys/stdio.h
 _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
-def exchange(folder: int, one: str, other: str) -> bool:
-    """Swap the files `one` and `other` of the open folder; False where the system or file system can't.
+def exchange(folder: int, first: str, second: str) -> bool:
+    """Swap the files `first` and `second` of the open folder; False where the system or file system cannot.
 
     Raises OSError for every other failure (a mount point is EBUSY).
     """
@@ -54,12 +54,12 @@ def exchange(folder: int, one: str, other: str) -> bool:
     if call is None:
         return False
     call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    if call(folder, os.fsencode(one), folder, os.fsencode(other), flag) == 0:
+    if call(folder, os.fsencode(first), folder, os.fsencode(second), flag) == 0:
         return True
     error = ctypes.get_errno()
     if error in _UNKNOWN:
         return False
-    raise OSError(error, os.strerror(error), one)
+    raise OSError(error, os.strerror(error), first)
 
 
 class Moved(Refused):
@@ -72,44 +72,176 @@ class Moved(Refused):
 
 
 class CannotReplace(OSError):
-    """The file can't be swapped for a new one without losing something: it must be written in place."""
+    """The file cannot be swapped for a new one without losing something: it must be written in place."""
 
 
-def refuse_unless(location: FileLocation, old: Content | None) -> None:
+BACKUP_SUFFIX = ".old"  # of the name of a temporary file, for one that keeps what it replaces
+# A rename is refused for a mount point, a temporary file for a folder that we may not write to.
+_NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
+_WRITERS_SECONDS = 0.5  # a save takes some milliseconds
+_POLL_SECONDS = 0.001
+
+
+def write_file(
+    top: Path,
+    path: str,
+    old: Content | None,
+    new: Content | None,
+    temporary: str,
+    *,
+    permissions: int | None = None,
+) -> None:
+    """Make `path` hold `new` where it holds `old`; None is no file.
+
+    `temporary` is a free file name for the folder of `path`; nothing is left of it afterwards. A new file
+    gets `permissions`, by default what the umask says; missing folders are made for it, and empty ones are
+    removed after a deletion, as git does. Owner, mode, ACL and extended attributes of an existing file stay;
+    one with several names, or one that cannot be replaced, is written in place. Raises Moved when the file is
+    not `old`, also when it is changed while this runs, and it then is what the other writer made of it;
+    SystemFailed when the system says no.
+    """
+    try:
+        with open_location(top, path, temporary, create=old is None) as location:
+            if old is not None and new is not None:
+                _change(location, old, new)
+            elif new is not None:
+                _create(location, new, permissions)
+            elif old is not None:
+                _delete(location, old)
+            os.fsync(location.folder)
+    except OSError as error:
+        raise SystemFailed(f"cannot write {path}: {error.strerror}; fix that and try again") from error
+    if new is None:
+        current = Path.cwd()
+        for parent in [top / parent for parent in Path(path).parents][:-1]:
+            if parent == current or parent in current.parents:  # not the folder that this process runs in
+                return
+            try:
+                parent.rmdir()
+            except OSError:
+                return
+
+
+def _change(location: FileLocation, old: Content, new: Content) -> None:
+    if same(old, new):
+        _refuse_unless(location, old)
+    elif old.is_link or new.is_link:
+        _create_temporary(location, new)
+        _swap(location, old, new)
+        return
+    else:
+        try:
+            _create_temporary_like(location, old, new)
+            _swap(location, old, new)
+        except CannotReplace:
+            _write_in_place(location, old, new)
+    if (
+        old.mode != new.mode
+    ):  # the executable bits are turned on for those who may read, or off for all, as git does
+        mode = os.stat(location.name, dir_fd=location.folder, follow_symlinks=False).st_mode
+        permissions = stat.S_IMODE(mode) & ~0o111
+        if new.mode == EXECUTABLE:
+            permissions |= (permissions & 0o444) >> 2
+        os.chmod(location.name, permissions, dir_fd=location.folder)
+
+
+def _create(location: FileLocation, new: Content, permissions: int | None) -> None:
+    _create_temporary(location, new)
+    try:
+        if permissions is not None and not new.is_link:
+            os.chmod(location.temporary, permissions, dir_fd=location.folder)
+        try:
+            location.link(location.temporary, location.name)
+        except FileExistsError:
+            raise Moved({location.path: location.look(location.name)}) from None
+        except OSError:  # a file system without hard links
+            _refuse_unless(location, None)
+            location.rename(location.temporary, location.name)
+    finally:
+        location.remove(location.temporary)
+
+
+def _delete(location: FileLocation, old: Content) -> None:
+    _refuse_unless(location, old)
+    location.rename(location.name, location.temporary)
+    _wait_for_writers(location, location.temporary)
+    removed = location.look(location.temporary)
+    if not same(removed, old):
+        try:
+            location.link(location.temporary, location.name)
+        except FileExistsError:
+            raise _keep_earlier_save(location) from None
+    location.remove(location.temporary)
+    if not same(removed, old):
+        raise Moved({location.path: removed})
+
+
+def _refuse_unless(location: FileLocation, old: Content | None) -> None:
     """Raises Moved unless the file holds `old`."""
-    found = location.look(location.name)
-    if not same(found, old):
-        raise Moved({location.path: found})
+    current = location.look(location.name)
+    if not same(current, old):
+        raise Moved({location.path: current})
 
 
-def keep_earlier_save(location: FileLocation) -> Moved:
-    """For a file that was saved once more while an earlier save was being put back; that one stays beside it."""
+def _keep_earlier_save(location: FileLocation) -> Moved:
+    """For a file that was saved again while an earlier save was being put back; that one stays next to it."""
     number = 1
-    while location.look(beside := f"{location.temporary}-saved-{number}") is not None:
+    while location.look(name := f"{location.temporary}-saved-{number}") is not None:
         number += 1
-    location.rename(location.temporary, beside)
-    path = (Path(location.path).parent / beside).as_posix()
+    location.rename(location.temporary, name)
+    path = (Path(location.path).parent / name).as_posix()
     to_stderr(
         f"{location.path} was saved twice while it was being written: the earlier save is kept in {path}"
     )
     return Moved({location.path: location.look(location.name)})
 
 
-def permissions_of(top: Path, path: str) -> int | None:
-    """Those of a file; None for a symbolic link, or where there is nothing."""
+def _create_temporary(location: FileLocation, new: Content, permissions: int | None = None) -> None:
+    """The temporary file: with `new`, and with `permissions`, by default what the umask says."""
+    if new.is_link:
+        os.symlink(new.data, os.fsencode(location.temporary), dir_fd=location.folder)
+        return
+    if permissions is None:
+        permissions = 0o777 if new.mode == EXECUTABLE else 0o666
+    descriptor = location.open(location.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
     try:
-        status = (top / path).lstat()
-    except OSError:
-        return None
-    return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(new.data)
+            file.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        location.remove(location.temporary)
+        raise
+
+
+def _create_temporary_like(location: FileLocation, old: Content, new: Content) -> None:
+    """The temporary file: with the bytes of `new`, and all metadata of the file that holds `old`."""
+    model = location.open(location.name, os.O_RDONLY)
+    try:
+        if os.fstat(model).st_nlink > 1:
+            raise CannotReplace(errno.EMLINK, "it has several names")
+        _refuse_unless(location, old)
+        try:
+            _create_temporary(location, new, 0o600)
+        except OSError as error:
+            if error.errno in _NOT_REPLACEABLE:
+                raise CannotReplace(error.errno, error.strerror) from error
+            raise
+        try:
+            copy_metadata(location, model)
+        except BaseException:
+            location.remove(location.temporary)
+            raise
+    finally:
+        os.close(model)
 
 
 def copy_metadata(location: FileLocation, model: int) -> None:
     """Give the temporary file all of this that the open file `model` has. Raises CannotReplace where we may not."""
     copy = location.open(location.temporary, os.O_RDONLY)
     try:
-        status, mine = os.fstat(model), os.fstat(copy)
-        if (status.st_uid, status.st_gid) != (mine.st_uid, mine.st_gid):
+        status, created = os.fstat(model), os.fstat(copy)
+        if (status.st_uid, status.st_gid) != (created.st_uid, created.st_gid):
             os.fchown(copy, status.st_uid, status.st_gid)
         os.fchmod(copy, stat.S_IMODE(status.st_mode))
         if hasattr(os, "listxattr"):  # Linux; an ACL is an attribute there
@@ -135,114 +267,58 @@ def _copy_attributes(model: int, copy: int) -> None:
         os.setxattr(copy, name, value)
 
 
-def set_executable(location: FileLocation, *, executable: bool) -> None:
-    """Turn the executable bits on for those who may read, or off for all, as git does."""
-    permissions = stat.S_IMODE(os.stat(location.name, dir_fd=location.folder, follow_symlinks=False).st_mode)
-    permissions &= ~0o111
-    if executable:
-        permissions |= (permissions & 0o444) >> 2
-    os.chmod(location.name, permissions, dir_fd=location.folder)
-
-
-BACKUP_SUFFIX = ".old"  # of the name of a temporary file, for one that keeps what it replaces
-# A rename is refused for a mount point, a temporary file for a folder that we may not write to.
-_NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
-_WRITERS_SECONDS = 0.5  # a save takes some milliseconds
-_POLL_SECONDS = 0.001
-
-
-def create_temporary(location: FileLocation, new: Content, permissions: int | None = None) -> None:
-    """The temporary file: with `new`, and with `permissions`, by default what the umask says."""
-    if new.is_link:
-        os.symlink(new.data, os.fsencode(location.temporary), dir_fd=location.folder)
-        return
-    if permissions is None:
-        permissions = 0o777 if new.mode == EXECUTABLE else 0o666
-    descriptor = location.open(location.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(new.data)
-            file.flush()
-            os.fsync(descriptor)
-    except BaseException:
-        location.remove(location.temporary)
-        raise
-
-
-def create_temporary_like(location: FileLocation, old: Content, new: Content) -> None:
-    """The temporary file: with the bytes of `new`, and everything else of the file that is there."""
-    model = location.open(location.name, os.O_RDONLY)
-    try:
-        if os.fstat(model).st_nlink > 1:
-            raise CannotReplace(errno.EMLINK, "it has several names")
-        refuse_unless(location, old)
-        try:
-            create_temporary(location, new, 0o600)
-        except OSError as error:
-            if error.errno in _NOT_REPLACEABLE:
-                raise CannotReplace(error.errno, error.strerror) from error
-            raise
-        try:
-            copy_metadata(location, model)
-        except BaseException:
-            location.remove(location.temporary)
-            raise
-    finally:
-        os.close(model)
-
-
-def swap(location: FileLocation, old: Content, new: Content) -> None:
-    """Put the temporary file in place. Whatever was there comes out as the temporary one: if that is not
-    `old`, somebody saved in the last moment, and it goes back."""
+def _swap(location: FileLocation, old: Content, new: Content) -> None:
+    """Exchange the temporary file with the one in place. If what was there is not `old`, somebody saved in the last
+    moment, and it goes back."""
     try:
         swapped = exchange(location.folder, location.temporary, location.name)
     except OSError as error:
-        raise _failed_to_replace(location, error) from error
+        raise _replace_failed(location, error) from error
     if not swapped:
         _replace(location, old)
         return
-    wait_for_writers(location, location.temporary)
-    found = location.look(location.temporary)
-    if not same(found, old):
+    _wait_for_writers(location, location.temporary)
+    replaced = location.look(location.temporary)
+    if not same(replaced, old):
         exchange(location.folder, location.temporary, location.name)
-        wait_for_writers(location, location.temporary)
+        _wait_for_writers(location, location.temporary)
         if not same(location.look(location.temporary), new):  # that is a later save
             exchange(location.folder, location.temporary, location.name)
-            raise keep_earlier_save(location)
+            raise _keep_earlier_save(location)
     location.remove(location.temporary)
-    if not same(found, old):
-        raise Moved({location.path: found})
+    if not same(replaced, old):
+        raise Moved({location.path: replaced})
 
 
 def _replace(location: FileLocation, old: Content) -> None:
-    """Without an exchange: a second name keeps what is replaced until it has been looked at."""
-    kept = location.temporary + BACKUP_SUFFIX
+    """Without an exchange: a second name keeps what is replaced until it has been read."""
+    backup = location.temporary + BACKUP_SUFFIX
     try:
-        location.link(location.name, kept)
+        location.link(location.name, backup)
     except OSError as error:
         location.remove(location.temporary)
         raise CannotReplace(error.errno, error.strerror) from error
     try:
         location.rename(location.temporary, location.name)
     except OSError as error:
-        location.remove(kept)
-        raise _failed_to_replace(location, error) from error
-    wait_for_writers(location, kept)
-    found = location.look(kept)
-    if not same(found, old):
-        location.rename(kept, location.name)
-        raise Moved({location.path: found})
-    location.remove(kept)
+        location.remove(backup)
+        raise _replace_failed(location, error) from error
+    _wait_for_writers(location, backup)
+    replaced = location.look(backup)
+    if not same(replaced, old):
+        location.rename(backup, location.name)
+        raise Moved({location.path: replaced})
+    location.remove(backup)
 
 
-def _failed_to_replace(location: FileLocation, error: OSError) -> OSError:
+def _replace_failed(location: FileLocation, error: OSError) -> OSError:
     location.remove(location.temporary)
     return CannotReplace(error.errno, error.strerror) if error.errno in _NOT_REPLACEABLE else error
 
 
-def wait_for_writers(location: FileLocation, name: str) -> None:
-    """Wait until nobody has the file open to write it, as whoever had opened it before it was replaced: what they
-    write goes with it. Only Linux can tell; a file that is held open for long is not waited for."""
+def _wait_for_writers(location: FileLocation, name: str) -> None:
+    """Wait until no program has the file open to write it that opened it before it was replaced: what it writes goes
+    to the old file. Only Linux can tell; a file that stays open for long is not waited for."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return
     try:
@@ -257,7 +333,7 @@ def wait_for_writers(location: FileLocation, name: str) -> None:
 
 def _lease(descriptor: int, kind: int) -> None:
     """Get the lease that the system gives only where nobody else writes the file (F_RDLCK), or has it open (F_WRLCK);
-    others who open it then wait until the descriptor is closed. Go on without where that takes long, or can't be."""
+    others who open it then wait until the descriptor is closed. Go on without where that takes long, or fails."""
     deadline = time.monotonic() + _WRITERS_SECONDS
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # sent when somebody waits for us; does nothing
     while True:
@@ -272,14 +348,14 @@ def _lease(descriptor: int, kind: int) -> None:
         return
 
 
-def write_in_place(location: FileLocation, old: Content, new: Content) -> None:
+def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
     """Front to back, cut last: a kill leaves a beginning of `new` and the rest of `old`, see `torn`."""
     with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
         if hasattr(fcntl, "F_SETLEASE"):
             _lease(file.fileno(), fcntl.F_WRLCK)
-        found = file.readall()
-        if found != old.data:
-            raise Moved({location.path: Content(found, old.mode)})
+        current = file.readall()
+        if current != old.data:
+            raise Moved({location.path: Content(current, old.mode)})
         file.seek(0)
         view = memoryview(new.data)
         while view:
@@ -288,108 +364,9 @@ def write_in_place(location: FileLocation, old: Content, new: Content) -> None:
         os.fsync(file.fileno())
 
 
-def write_file(
-    top: Path,
-    path: str,
-    old: Content | None,
-    new: Content | None,
-    temporary: str,
-    *,
-    permissions: int | None = None,
-) -> None:
-    """Make `path` hold `new` where it holds `old`; None is no file.
-
-    `temporary` is a free file name for the folder of `path`; nothing is left of it afterwards. A new file
-    gets `permissions`, by default what the umask says; missing folders are made for it, and empty ones are
-    removed after a deletion, as git does. Owner, mode, ACL and extended attributes of an existing file stay;
-    one with several names, or one that can't be replaced, is written in place. Raises Moved when the file is
-    not `old`, also when it is changed while this runs, and it then is what the other writer made of it;
-    SystemFailed when the system says no.
-    """
-    try:
-        with open_location(top, path, temporary, create=old is None) as location:
-            if old is not None and new is not None:
-                _change(location, old, new)
-            elif new is not None:
-                _create(location, new, permissions)
-            elif old is not None:
-                _delete(location, old)
-            os.fsync(location.folder)
-    except OSError as error:
-        raise SystemFailed(f"cannot write {path}: {error.strerror}; fix that and try again") from error
-    if new is None:
-        _remove_empty_parents(top, path)
-
-
-def missing_folders(top: Path, path: str) -> list[str]:
-    """The folders that would have to be made for `path`, the deepest first."""
-    parents = [parent.as_posix() for parent in Path(path).parents][:-1]
-    return [parent for parent in parents if not (top / parent).is_dir()]
-
-
-def _remove_empty_parents(top: Path, path: str) -> None:
-    """But not the folder this process stands in, nor those above it."""
-    here = Path.cwd()
-    for parent in [top / parent for parent in Path(path).parents][:-1]:
-        if parent == here or parent in here.parents:
-            return
-        try:
-            parent.rmdir()
-        except OSError:
-            return
-
-
-def _create(location: FileLocation, new: Content, permissions: int | None) -> None:
-    create_temporary(location, new)
-    try:
-        if permissions is not None and not new.is_link:
-            os.chmod(location.temporary, permissions, dir_fd=location.folder)
-        try:
-            location.link(location.temporary, location.name)
-        except FileExistsError:
-            raise Moved({location.path: location.look(location.name)}) from None
-        except OSError:  # a file system without hard links
-            refuse_unless(location, None)
-            location.rename(location.temporary, location.name)
-    finally:
-        location.remove(location.temporary)
-
-
-def _delete(location: FileLocation, old: Content) -> None:
-    refuse_unless(location, old)
-    location.rename(location.name, location.temporary)
-    wait_for_writers(location, location.temporary)
-    found = location.look(location.temporary)
-    if not same(found, old):
-        try:
-            location.link(location.temporary, location.name)
-        except FileExistsError:
-            raise keep_earlier_save(location) from None
-    location.remove(location.temporary)
-    if not same(found, old):
-        raise Moved({location.path: found})
-
-
-def _change(location: FileLocation, old: Content, new: Content) -> None:
-    if same(old, new):
-        refuse_unless(location, old)
-    elif old.is_link or new.is_link:
-        create_temporary(location, new)
-        swap(location, old, new)
-        return
-    else:
-        try:
-            create_temporary_like(location, old, new)
-            swap(location, old, new)
-        except CannotReplace:
-            write_in_place(location, old, new)
-    if old.mode != new.mode:
-        set_executable(location, executable=new.mode == EXECUTABLE)
-
-
 @dataclass(frozen=True)
 class Step:
-    """One file of the work tree that is written: it holds `old`, then `new`. `temporary` is a name beside it
+    """One file of the work tree that is written: it holds `old`, then `new`. `temporary` is a name next to it
     that is ours while it is written; `permissions` are for where it has to be made (None: as the umask says).
 
     Of a change that is in the work tree already `old` and `new` are what is there, `was` is what was before it, and
@@ -407,7 +384,7 @@ class Step:
     wrote: Content | None = None
 
 
-def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
+def steps_of(changes: Iterable[FileChange], edit_id: str) -> tuple[Step, ...]:
     """The writes of the changes; a rename is a new file and a deletion."""
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:
@@ -421,46 +398,55 @@ def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
 
 
 def steps_in_place(
-    changes: Sequence[FileChange], found: Mapping[str, Content | None], edit_id: str
+    changes: Sequence[FileChange], current: Mapping[str, Content | None], edit_id: str
 ) -> tuple[Step, ...]:
-    """The steps of changes that are in the work tree already, with what is `found` there: they write nothing."""
-    done = ((step, found.get(step.path, step.new)) for step in steps_of(changes, edit_id))
-    return tuple(replace(step, was=step.old, done=step.new, old=here, new=here) for step, here in done)
+    """The steps of changes that are in the work tree already, which write nothing; `current` is what the files hold
+    that were changed since."""
+    steps = []
+    for step in steps_of(changes, edit_id):
+        content = current.get(step.path, step.new)
+        steps.append(replace(step, was=step.old, done=step.new, old=content, new=content))
+    return tuple(steps)
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
     """The steps with the permissions of the files that are renamed or deleted."""
-    renamed = {
+    sources = {
         change.path: change.old_path
         for change in changes
         if change.is_rename and change.mode == change.old_mode
     }
+
+    def permissions(step: Step) -> int | None:
+        try:
+            status = (top / (sources.get(step.path) or step.path)).lstat()
+        except OSError:
+            return None
+        return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+
     return tuple(
-        replace(step, permissions=permissions_of(top, renamed.get(step.path) or step.path))
-        if step.path in renamed or step.new is None
-        else step
+        replace(step, permissions=permissions(step)) if step.path in sources or step.new is None else step
         for step in steps
     )
 
 
-def with_after(change: FileChange, steps: Sequence[Step]) -> FileChange:
-    """The change with what its step writes now, or has left, as its result."""
-    new = next((step.done or step.new for step in steps if step.path == change.path), None)
-    return change if new is None else replace(change, after=new.data)
-
-
 def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
     """Raises Moved when a file is not what its step expects."""
-    found = {step.path: look(top, step.path) for step in steps}
-    moved = {step.path: found[step.path] for step in steps if not same(found[step.path], step.old)}
+    current = {step.path: look(top, step.path) for step in steps}
+    moved = {step.path: current[step.path] for step in steps if not same(current[step.path], step.old)}
     if moved:
         raise Moved(moved)
 
 
 def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The folders that the steps will have made, inner ones first."""
-    found = [folder for step in steps if step.new is not None for folder in missing_folders(top, step.path)]
-    return tuple(sorted(set(found), key=len, reverse=True))
+    """The folders that the steps have to make, inner ones first."""
+    parents = {
+        parent.as_posix()
+        for step in steps
+        if step.new is not None
+        for parent in list(Path(step.path).parents)[:-1]
+    }
+    return tuple(sorted((path for path in parents if not (top / path).is_dir()), key=len, reverse=True))
 
 
 def write_step(top: Path, step: Step) -> None:
@@ -471,36 +457,30 @@ def write_step(top: Path, step: Step) -> None:
 def revert_step(top: Path, step: Step) -> bool:
     """Put the file back to `old` if it holds just what the step wrote; False if somebody else wrote it.
 
-    A save of somebody else that a kill has left beside our bytes, which had taken its place, takes theirs.
+    A save of somebody else that a kill has left next to our bytes, which had replaced it, replaces ours.
     """
-    theirs = _remove_temporaries(top, step)
-    found = look(top, step.path)
-    if theirs is not None and same(found, step.new) and found is not None:
-        theirs.replace(top / step.path)
+    save: Path | None = None
+    for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # what a kill left of ours is removed
+        path = (Path(step.path).parent / name).as_posix()
+        leftover = look(top, path)
+        if leftover is None:
+            continue
+        unfinished = step.new is not None and step.new.data.startswith(leftover.data)
+        if same(leftover, step.old) or unfinished:
+            (top / path).unlink()
+        else:
+            save = top / path
+    current = look(top, step.path)
+    if save is not None and same(current, step.new) and current is not None:
+        save.replace(top / step.path)
         return False
     changes_mode = step.old is not None and step.new is not None and step.old.mode != step.new.mode
-    if same(found, step.old) and not (changes_mode and found == step.new):
+    if same(current, step.old) and not (changes_mode and current == step.new):
         return True
-    if not same(found, step.new) and not torn(found, step.old, step.new):
+    if not same(current, step.new) and not torn(current, step.old, step.new):
         return False
     try:
-        write_file(top, step.path, found, step.old, step.temporary, permissions=step.permissions)
+        write_file(top, step.path, current, step.old, step.temporary, permissions=step.permissions)
     except Moved:
         return False
     return True
-
-
-def _remove_temporaries(top: Path, step: Step) -> Path | None:
-    """Remove what a kill left of ours beside the file; what we do not know is somebody's save, and is returned."""
-    theirs = None
-    for name in (step.temporary, step.temporary + BACKUP_SUFFIX):
-        path = (Path(step.path).parent / name).as_posix()
-        found = look(top, path)
-        if found is None:
-            continue
-        unfinished = step.new is not None and step.new.data.startswith(found.data)
-        if same(found, step.old) or unfinished:
-            (top / path).unlink()
-        else:
-            theirs = top / path
-    return theirs

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -30,7 +30,12 @@ def check_path(path: str) -> None:
 
     Names that other file systems take for `.git` are refused too, as git does (core.protectHFS, protectNTFS).
     """
-    if not path or path.startswith("/") or "\0" in path or _unnameable(path):
+    try:
+        os.fsencode(path)
+        is_encodable = True
+    except UnicodeEncodeError:  # half of a UTF-16 pair, which stands for no byte
+        is_encodable = False
+    if not path or path.startswith("/") or "\0" in path or not is_encodable:
         raise Refused(f"{path!r} is not a path inside the work tree: use one relative to its top")
     for name in path.split("/"):
         if name in ("", ".", ".."):
@@ -41,15 +46,6 @@ def check_path(path: str) -> None:
                 raise Refused(f"{path} is in a git directory, and repoagent never reads or writes there")
 
 
-def _unnameable(path: str) -> bool:
-    """Whether it holds half of a UTF-16 pair, which stands for no byte."""
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
     """Those of `paths` that git's ignore rules name, existing or not; tracked files are never among them.
 
@@ -58,21 +54,19 @@ def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
     if not paths:
         return set()
     # "./" keeps a name like ":(top)x" from being taken for a pathspec
-    given = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
-    found = git_output(worktree.top, "check-ignore", "-z", "--stdin", stdin=given, ok=(0, 1)).stdout
-    return {os.fsdecode(path).removeprefix("./") for path in found.split(b"\0") if path}
+    text = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+    ignored = git_output(worktree.top, "check-ignore", "-z", "--stdin", stdin=text, ok=(0, 1)).stdout
+    return {os.fsdecode(path).removeprefix("./") for path in ignored.split(b"\0") if path}
 
 
 def is_tracked(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that are in the index (a folder is not, whatever is in it). One git call per 500
-    paths."""
-    wanted = list(paths)
-    found: set[str] = set()
-    for start in range(0, len(wanted), _PATHS_A_CALL):
-        some = wanted[start : start + _PATHS_A_CALL]
-        listed = git(worktree.top, "ls-files", "-z", "--cached", "--", *some)
-        found.update(os.fsdecode(path) for path in listed.split(b"\0"))
-    return found.intersection(wanted)
+    """Those of `paths` that are in the index (a folder never is). One git call per 500 paths."""
+    names = list(paths)
+    tracked: set[str] = set()
+    for start in range(0, len(names), _PATHS_A_CALL):
+        listing = git(worktree.top, "ls-files", "-z", "--cached", "--", *names[start : start + _PATHS_A_CALL])
+        tracked.update(os.fsdecode(path) for path in listing.split(b"\0"))
+    return tracked.intersection(names)
 
 
 REGULAR = "100644"
@@ -117,12 +111,8 @@ class FileChange:
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_SWAPPED = {
-    errno.ELOOP,
-    errno.EINVAL,
-    errno.ENXIO,
-    errno.EISDIR,
-}  # a link, a file in place of one, a socket, a folder
+# what opening fails with when the file has just become a link, a file in place of one, a socket, a folder
+_SWAPPED = {errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR}
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -140,7 +130,7 @@ class Content:
 
 @dataclass(frozen=True)
 class FileLocation:
-    """The file `path`: its open folder, its name there, and a name beside it that is ours."""
+    """The file `path`: its open folder, its name there, and a name next to it that is ours."""
 
     folder: int
     name: str
@@ -150,27 +140,25 @@ class FileLocation:
     def look(self, name: str) -> Content | None:
         """What is at `name` in the folder. Raises Refused for a folder or a special file, and for what becomes another
         thing in this moment."""
+        special = Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
                 return Content(os.fsencode(os.readlink(name, dir_fd=self.folder)), SYMLINK)
             if not stat.S_ISREG(status.st_mode):
-                raise self._special()
+                raise special
             descriptor = self.open(name, os.O_RDONLY)
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno in _SWAPPED:
-                raise self._special() from error
+                raise special from error
             raise
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise self._special()
+                raise special
             return Content(file.read(), EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR)
-
-    def _special(self) -> Refused:
-        return Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
 
     def open(self, name: str, flags: int, permissions: int = 0o600) -> int:
         return os.open(name, flags | _FILE_FLAGS, permissions, dir_fd=self.folder)
@@ -188,22 +176,32 @@ class FileLocation:
 
 @contextmanager
 def open_location(
-    top: Path, path: str, temporary: str = "", *, create: bool = False
+    top: Path,
+    path: str,
+    temporary: str = "",
+    *,
+    create: bool = False,
+    enter: Callable[[str, int], None] | None = None,
 ) -> Iterator[FileLocation]:
-    """The place of `path` (relative to `top`); with `create`, folders are made where they are missing."""
+    """Open the folder of `path` (relative to `top`); with `create`, missing folders are made.
+
+    `enter` is called with each folder on the way and its descriptor.
+    """
     *folders, name = path.split("/")
-    here = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for folder in folders:
+        for depth, folder in enumerate(folders, 1):
             if create:
                 with suppress(FileExistsError):
-                    os.mkdir(folder, dir_fd=here)
-            inner = os.open(folder, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = inner
-        yield FileLocation(here, name, path, temporary)
+                    os.mkdir(folder, dir_fd=descriptor)
+            inner = os.open(folder, _FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+            if enter is not None:
+                enter("/".join(folders[:depth]), descriptor)
+        yield FileLocation(descriptor, name, path, temporary)
     finally:
-        os.close(here)
+        os.close(descriptor)
 
 
 def look(top: Path, path: str) -> Content | None:
@@ -215,38 +213,31 @@ def look(top: Path, path: str) -> Content | None:
         return None
 
 
-def same(one: Content | None, other: Content | None) -> bool:
+def same(first: Content | None, second: Content | None) -> bool:
     """Equal bytes of the same kind. The executable bit does not count: where core.fileMode is off it means
     nothing."""
-    if one is None or other is None:
-        return one is other
-    return one.data == other.data and one.is_link == other.is_link
+    if first is None or second is None:
+        return first is second
+    return first.data == second.data and first.is_link == second.is_link
 
 
-def torn(found: Content | None, old: Content | None, new: Content | None) -> bool:
-    """Whether `found` is `old` half overwritten in place by `new`."""
-    if found is None or old is None or new is None or found.is_link:
+def torn(current: Content | None, old: Content | None, new: Content | None) -> bool:
+    """Whether `current` is `old` half overwritten in place by `new`."""
+    if current is None or old is None or new is None or current.is_link:
         return False
-    ours = _common_length(found.data, new.data)
-    return found.data[ours:] == old.data[ours:]
-
-
-def _common_length(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with, by halving: a loop over bytes is slow."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
+    low, high = 0, min(len(current.data), len(new.data))
+    while low < high:  # how many bytes both begin with, by halving: a loop over bytes is slow
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if current.data[low:middle] == new.data[low:middle]:
             low = middle
         else:
             high = middle - 1
-    return low
+    return current.data[low:] == old.data[low:]
 
 
 LARGEST = 256 * 1024 * 1024
-_BINARY_LOOK = 8000  # as many bytes as git itself looks at
+_BINARY_PREFIX = 8000  # as many bytes as git itself reads for this
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_SOURCE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -264,7 +255,7 @@ class Source:
     @property
     def binary(self) -> bool:
         """Whether git would take it for binary; UTF-16 with its byte-order mark is text here."""
-        head = (self.data or b"")[:_BINARY_LOOK]
+        head = (self.data or b"")[:_BINARY_PREFIX]
         return b"\0" in head and not head.startswith(_BYTE_ORDER_MARKS)
 
 
@@ -278,54 +269,71 @@ def blob_hash(data: bytes, object_format: str = "sha1") -> str:
 def read_source(worktree: WorkTree, path: str) -> Source:
     """Read the file `path` (relative to the top), no symbolic link followed.
 
-    Raises Refused for a path that can't be a file of this work tree (see `check_path`), one in a submodule or
+    Raises Refused for a path that cannot be a file of this work tree (see `check_path`), one in a submodule or
     another repository, one behind or itself a symbolic link, a folder, a special file, an unreadable one or
     one of more than LARGEST bytes.
     """
     check_path(path)
-    *folders, name = path.split("/")
-    parent = _open_folders(worktree, path, folders)
-    if parent is None:
-        return Source(path, None, None, "")
+
+    def enter(folder: str, descriptor: int) -> None:
+        _refuse_other_repository(worktree, path, folder, descriptor)
+
     try:
-        found = _read(worktree, path, parent, name)
-    finally:
-        os.close(parent)
-    if found is None:
+        with open_location(worktree.top, path, enter=enter) as location:
+            descriptor = location.open(location.name, os.O_RDONLY)
+            try:
+                status = os.fstat(descriptor)
+                if stat.S_ISDIR(status.st_mode):
+                    enter(path, descriptor)
+                    raise Refused(f"{path} is a folder: name a file in it")
+                if not stat.S_ISREG(status.st_mode):
+                    raise Refused(f"{path} is a special file: repoagent edits only regular files")
+                if status.st_size > LARGEST:
+                    raise Refused(
+                        f"{path} has {status.st_size:,} bytes, and repoagent edits files up to {LARGEST:,}"
+                    )
+                with open(descriptor, "rb", closefd=False) as file:
+                    data = file.read()
+            finally:
+                os.close(descriptor)
+    except FileNotFoundError:
         return Source(path, None, None, "")
-    data, executable = found
-    return Source(
-        path, data, _mode(worktree, path, executable=executable), blob_hash(data, worktree.object_format)
-    )
+    except OSError as error:
+        raise _unreadable(worktree, path, error) from error
+    executable = bool(status.st_mode & stat.S_IXUSR)
+    if not _trusts_executable_bit(worktree):
+        entry = git(worktree.top, "ls-files", "-s", "-z", "--", path)
+        executable = entry.startswith(b"100755 ") if entry else executable
+    mode = EXECUTABLE if executable else REGULAR
+    return Source(path, data, mode, blob_hash(data, worktree.object_format))
 
 
-def _open_folders(worktree: WorkTree, path: str, folders: list[str]) -> int | None:
-    """A descriptor of the folder that holds `path`, or None when it is missing."""
-    here = os.open(worktree.top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for depth, name in enumerate(folders, 1):
-        so_far = "/".join(folders[:depth])
-        try:
-            inner = os.open(name, _FOLDER, dir_fd=here)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _no_folder(worktree, path, so_far, error) from error
-        finally:
-            os.close(here)
-        here = inner
-        try:
-            _refuse_other_repository(worktree, path, so_far, here)
-        except BaseException:
-            os.close(here)
-            raise
-    return here
+def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descriptor: int) -> None:
+    try:
+        os.stat(".git", dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        # A submodule that is not checked out is an empty folder: only then is the index worth a git call.
+        with os.scandir(descriptor) as entries:
+            if next(entries, None) is not None:
+                return
+        if not git(worktree.top, "ls-files", "-s", "-z", "--", folder).startswith(b"160000 "):
+            return
+    inside = path.removeprefix(folder).removeprefix("/")
+    remedy = f"run repoagent inside {folder}" + (f" with {inside}" if inside else "")
+    raise Refused(f"{path} belongs to the submodule or repository {folder}: {remedy}")
 
 
-def _no_folder(worktree: WorkTree, path: str, so_far: str, error: OSError) -> Refused:
-    if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        if (worktree.top / so_far).is_symlink():
-            return _behind_link(worktree, path, so_far)
-        return Refused(f"cannot open {path}: {so_far} is not a folder")
+def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
+    """The refusal for an `error` when the folders of `path`, or the file itself, were opened."""
+    if error.errno == errno.ENXIO:
+        return Refused(f"{path} is a special file: repoagent edits only regular files")
+    names = path.split("/")
+    for depth in range(1, len(names) + 1) if error.errno in (errno.ELOOP, errno.ENOTDIR) else ():
+        part = "/".join(names[:depth])
+        if (worktree.top / part).is_symlink():
+            return _behind_link(worktree, path, part)
+        if not (worktree.top / part).is_dir() and part != path:
+            return Refused(f"cannot open {path}: {part} is not a folder")
     return Refused(f"cannot read {path}: {error.strerror}")
 
 
@@ -334,7 +342,7 @@ def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
     what = "is" if link == path else f"leads through {link},"
     try:
         real = Path(os.path.realpath(worktree.top / path))
-    except OSError:  # by now it is a link no more
+    except OSError:  # by now it is not a link any more
         return Refused(f"{path} {what} a symbolic link: repoagent edits only the files themselves")
     if not real.is_relative_to(worktree.top):
         return Refused(
@@ -344,70 +352,15 @@ def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
     return Refused(f"{path} {what} a symbolic link: name the file itself, {target}")
 
 
-def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descriptor: int) -> None:
-    try:
-        os.stat(".git", dir_fd=descriptor, follow_symlinks=False)
-    except FileNotFoundError:
-        pass
-    else:
-        raise _in_other_repository(path, folder)
-    # A submodule that is not checked out is an empty folder: only then is the index worth a git call.
-    with os.scandir(descriptor) as entries:
-        empty = next(entries, None) is None
-    if empty and git(worktree.top, "ls-files", "-s", "-z", "--", folder).startswith(b"160000 "):
-        raise _in_other_repository(path, folder)
-
-
-def _in_other_repository(path: str, folder: str) -> Refused:
-    inside = path.removeprefix(folder).removeprefix("/")
-    what = f"run repoagent inside {folder}" + (f" with {inside}" if inside else "")
-    return Refused(f"{path} belongs to the submodule or repository {folder}: {what}")
-
-
-def _read(worktree: WorkTree, path: str, parent: int, name: str) -> tuple[bytes, bool] | None:
-    try:
-        descriptor = os.open(name, _SOURCE_FLAGS, dir_fd=parent)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise _behind_link(worktree, path, path) from error
-        if error.errno == errno.ENXIO:
-            raise Refused(f"{path} is a special file: repoagent edits only regular files") from error
-        raise Refused(f"cannot read {path}: {error.strerror}") from error
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            _refuse_other_repository(worktree, path, path, descriptor)
-            raise Refused(f"{path} is a folder: name a file in it")
-        if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{path} is a special file: repoagent edits only regular files")
-        if status.st_size > LARGEST:
-            raise Refused(f"{path} has {status.st_size:,} bytes, and repoagent edits files up to {LARGEST:,}")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(), bool(status.st_mode & stat.S_IXUSR)
-    finally:
-        os.close(descriptor)
-
-
-def _mode(worktree: WorkTree, path: str, *, executable: bool) -> str:
-    """git's mode of a file: what the index says where the file system's executable bit means nothing."""
-    if not _trusts_executable_bit(worktree):
-        entry = git(worktree.top, "ls-files", "-s", "-z", "--", path)
-        if entry:
-            executable = entry.startswith(b"100755 ")
-    return EXECUTABLE if executable else REGULAR
-
-
 def _trusts_executable_bit(worktree: WorkTree) -> bool:
-    """core.fileMode. `git init` writes it, so a look into the file saves a call of git nearly always."""
+    """core.fileMode. `git init` writes it, so reading the file saves a call of git nearly always."""
     elsewhere = {"GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG"} & os.environ.keys()
     if not elsewhere and not worktree.is_linked:
         try:
             text = (worktree.common_dir / "config").read_bytes()
         except OSError:
-            text = b""  # git is asked, and has its own words for this
-        plain = not re.search(rb"(?i)\[include|worktreeConfig", text)  # nothing else is read for it
+            text = b""  # git reports this in its own words
+        plain = not re.search(rb"(?i)\[include|worktreeConfig", text)  # no other file is read for it
         if plain and re.findall(rb"(?im)^\s*filemode\s*=\s*(.*?)\s*$", text) == [b"true"]:
             return True
     answer = git_output(worktree.top, "config", "--type=bool", "--get", "core.filemode", ok=(0, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -34,7 +34,7 @@ def index_path(worktree: WorkTree) -> Path:
 
     Raises Refused when GIT_INDEX_FILE names another one. So it is inside a hook of `git commit -a` or
     `git commit -- path`, where a second commit would be lost or would lose; and a commit of any other index
-    would leave this one behind, with the edit staged to be taken back.
+    would leave this one behind, with the edit staged to be reverted.
     """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
@@ -56,13 +56,13 @@ def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None =
     Unmerged ones are left out."""
     env = None if file is None else _env(file)
     out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths, env=env)
-    found: dict[str, Staged] = {}
+    entries: dict[str, Staged] = {}
     for record in os.fsdecode(out).split("\0")[:-1]:
         fields, _, path = record.partition("\t")
         tag, mode, oid, stage = fields.split(" ")
         if stage == "0" and path in paths:
-            found[path] = Staged(Entry(mode, oid), tag in "Ss", tag.islower())
-    return found
+            entries[path] = Staged(Entry(mode, oid), tag in "Ss", tag.islower())
+    return entries
 
 
 def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
@@ -72,17 +72,17 @@ def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None
 
 def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
     """All of the index: which paths have which blob, by its full name. Reads the whole index."""
-    found: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
     for line in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
-        about, _, path = line.partition(b"\t")
+        fields, _, path = line.partition(b"\t")
         if path:
-            found.setdefault(about.split(b" ")[1].decode(), []).append(os.fsdecode(path))
-    return found
+            paths.setdefault(fields.split(b" ")[1].decode(), []).append(os.fsdecode(path))
+    return paths
 
 
 def copy_index(worktree: WorkTree, target: Path) -> None:
     """Make `target` a copy of the index; no file where there is none yet. The stat cache, a split index and
-    the bits of sparse checkouts stay, and its time: git looks into a file that is not older than the index, as
+    the bits of sparse checkouts stay, and its time: git reads each file that is not older than the index, as
     it may have changed unseen in that instant."""
     target.unlink(missing_ok=True)
     try:
@@ -95,7 +95,7 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Bring the index `file` to `commit` (None: empty it); the work tree is not touched, nor looked at: git would
+    """Bring the index `file` to `commit` (None: empty it); the work tree is neither touched nor read: git would
     refuse where it differs from an entry that is assumed to be unchanged."""
     arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
@@ -111,37 +111,34 @@ def put_entries(
     from `bits`."""
     if not entries:
         return
-    nothing = "0" * (64 if worktree.object_format == "sha256" else 40)
-    lines = (_line(path, new, nothing) for path, new in sorted(entries.items(), key=_removals_first))
-    git(
-        worktree.top, "update-index", "-z", "--index-info",
-        stdin=b"".join(lines), env=_env(file), read_only=False,
-    )  # fmt: skip
-    kept = {path: bits[path] for path, new in entries.items() if new and bits and path in bits}
-    _mark(worktree, file, "--skip-worktree", (path for path, old in kept.items() if old.skip_worktree))
-    _mark(worktree, file, "--assume-unchanged", (path for path, old in kept.items() if old.assume_unchanged))
 
+    def update(lines: list[bytes], *arguments: str) -> None:
+        text = b"".join(line + b"\0" for line in lines)
+        git(worktree.top, "update-index", "-z", *arguments, stdin=text, env=_env(file), read_only=False)
 
-def _removals_first(item: tuple[str, Entry | None]) -> tuple[bool, str]:
-    """A file may take the place of a folder or the other way round."""
-    return item[1] is not None, item[0]
-
-
-def _line(path: str, new: Entry | None, nothing: str) -> bytes:
-    mode, oid = (new.mode, new.oid) if new else ("0", nothing)
-    return f"{mode} {oid}\t".encode() + os.fsencode(path) + b"\0"
-
-
-def _mark(worktree: WorkTree, file: Path, bit: str, paths: Iterable[str]) -> None:
-    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    if listed:
-        git(worktree.top, "update-index", bit, "-z", "--stdin", stdin=listed, env=_env(file), read_only=False)
+    removal = Entry("0", "0" * (64 if worktree.object_format == "sha256" else 40))
+    # removals first: a file may take the place of a folder or the other way round
+    ordered = sorted(entries.items(), key=lambda item: (item[1] is not None, item[0]))
+    update(
+        [
+            f"{new.mode} {new.oid}\t".encode() + os.fsencode(path)
+            for path, new in ((path, new or removal) for path, new in ordered)
+        ],
+        "--index-info",
+    )
+    marked = {path: staged for path, staged in (bits or {}).items() if entries.get(path)}
+    skipped = [os.fsencode(path) for path, staged in marked.items() if staged.skip_worktree]
+    assumed = [os.fsencode(path) for path, staged in marked.items() if staged.assume_unchanged]
+    if skipped:
+        update(skipped, "--skip-worktree", "--stdin")
+    if assumed:
+        update(assumed, "--assume-unchanged", "--stdin")
 
 
 def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
     """Note size and times of `paths` in the index `file`, so that `git status` need not read them.
 
-    That is all it is for, so a file that git will not look at (sparse, behind a link) is no error.
+    That is all it is for, so a file that git will not read (sparse, behind a link) is no error.
     """
     if paths:
         git(
@@ -152,11 +149,8 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
 
 def is_tree_of(worktree: WorkTree, file: Path, commit: str) -> bool:
     """Whether the index `file` holds what `commit` does, no more and no less."""
-    done = git_output(
-        worktree.top, "diff-index", "--cached", "--quiet", "--ita-visible-in-index", commit, "--",
-        env=_env(file), ok=(0, 1),
-    )  # fmt: skip
-    return done.returncode == 0
+    command = ("diff-index", "--cached", "--quiet", "--ita-visible-in-index", commit, "--")
+    return git_output(worktree.top, *command, env=_env(file), ok=(0, 1)).returncode == 0
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:
@@ -198,27 +192,21 @@ class Status:
 
 
 def read_status(worktree: WorkTree) -> Status:
-    """One call of git, which looks at every tracked file as `git commit` does, at no untracked one."""
+    """One call of git, which reads every tracked file as `git commit` does, and no untracked one."""
     return _read(worktree, "no")[0]
 
 
 def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """`read_status` and `read_untracked` by one call of git, which takes less than the two."""
+    """`read_status`, and all files that git neither tracks nor ignores; another repository is its folder, with a
+    slash at its end."""
     return _read(worktree, "all")
 
 
-def _read(worktree: WorkTree, others: str) -> tuple[Status, list[str]]:
+def _read(worktree: WorkTree, untracked_files: str) -> tuple[Status, list[str]]:
     out = git(
-        worktree.top,
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--branch",
-        f"--untracked-files={others}",
-        "--no-renames",
-        "--no-ahead-behind",
-        "--ignore-submodules=dirty",
-    )
+        worktree.top, "status", "--porcelain=v2", "-z", "--branch", f"--untracked-files={untracked_files}",
+        "--no-renames", "--no-ahead-behind", "--ignore-submodules=dirty",
+    )  # fmt: skip
     headers: dict[str, str] = {}
     changed: dict[str, Changed] = {}
     unmerged: list[str] = []
@@ -229,36 +217,20 @@ def _read(worktree: WorkTree, others: str) -> tuple[Status, list[str]]:
             key, _, value = rest.partition(" ")
             headers[key] = value
         elif kind == "1":
-            path, change = _changed(rest)
-            changed[path] = change
+            letters, submodule, head_mode, staged_mode, _, head, staged, path = rest.split(" ", 7)
+            old = entry(head_mode, head)
+            intended = old is None and letters[0] == "."
+            new = None if intended else entry(staged_mode, staged)
+            changed[path] = Changed(old, new, letters[1] != ".", intended, submodule != "N...")
         elif kind == "u":
             unmerged.append(rest.split(" ", 9)[9])
         elif kind == "?":
             untracked.append(rest)
-    head, branch = headers["branch.oid"], headers["branch.head"]
+    commit, branch = headers["branch.oid"], headers["branch.head"]
     status = Status(
-        None if head == "(initial)" else head,
+        None if commit == "(initial)" else commit,
         None if branch == "(detached)" else branch,
         changed,
         tuple(unmerged),
     )
     return status, untracked
-
-
-def read_untracked(worktree: WorkTree) -> list[str]:
-    """All files that git neither knows nor ignores; another repository is its folder, with a slash at its end."""
-    out = git(worktree.top, "ls-files", "-z", "--others", "--exclude-standard")
-    return [path for path in os.fsdecode(out).split("\0") if path]
-
-
-def _changed(rest: str) -> tuple[str, Changed]:
-    letters, submodule, head_mode, staged_mode, _, head, staged, path = rest.split(" ", 7)
-    old = entry(head_mode, head)
-    intended = old is None and letters[0] == "."
-    return path, Changed(
-        old,
-        None if intended else entry(staged_mode, staged),
-        letters[1] != ".",
-        intended,
-        submodule != "N...",
-    )

@@ -23,7 +23,7 @@ _Hunk = tuple[_Lines, _Lines]
 
 @dataclass(frozen=True)
 class Conflict:
-    """The change can't be carried over. `lines` are ranges (first, last) of the text before the change;
+    """The change cannot be carried over. `lines` are ranges (first, last) of the text before the change;
     empty where it is not a matter of lines (binary, a symbolic link, a file that is not there). `version` are those
     of the version that they meet."""
 
@@ -40,9 +40,9 @@ def merge(
     after_wins: bool = False,
     exact: bool = False,
 ) -> bytes | Conflict:
-    """The three-way merge by lines of `version` with the change from `before` to `after`, which has the last word
-    where `after_wins`. Changes on neighboring lines are a conflict, as in git; with `exact` only those are that can't
-    be told apart (see `_meet`): for taking a change out of other work, where nobody has to make sense of the sum."""
+    """The three-way merge by lines of `version` with the change from `before` to `after`, which wins each conflict
+    where `after_wins`. Changes on neighboring lines are a conflict, as in git; with `exact` only those are that cannot
+    be told apart (see `_meet`): for taking a change out of other work, where the sum need not make sense."""
     if version == before:
         return after
     if after in (before, version):
@@ -54,33 +54,40 @@ def merge(
         after_file.write_bytes(after)
         files = (str(version_file), str(before_file), str(after_file))
         flags = ["--theirs"] if after_wins else []
-        done = git_output(worktree.top, "merge-file", "-p", *flags, *files, ok=[*_CONFLICTS, _NO_TEXT])
-        if done.returncode == 0:
-            return done.stdout
-        if done.returncode == _NO_TEXT:
+        merged = git_output(worktree.top, "merge-file", "-p", *flags, *files, ok=[*_CONFLICTS, _NO_TEXT])
+        if merged.returncode == 0:
+            return merged.stdout
+        if merged.returncode == _NO_TEXT:
             return Conflict()
         ours, theirs = (_hunks(worktree, before_file, other) for other in (after_file, version_file))
-        merged = _exact(ours, theirs, before, after, version) if exact else None
-        return _meeting(ours, theirs) if merged is None else merged
+        text = _merge_exactly(ours, theirs, before, after, version) if exact else None
+        return _conflict(ours, theirs) if text is None else text
 
 
 def carry(
-    worktree: WorkTree, now: Content | None, was: Content | None, becomes: Content | None
+    worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
-    """What a file that holds `now` is to be after the change from `was` to `becomes`, with all else that was done to
-    it; None is no file. Its mode is changed only where the change does so."""
-    if same(now, was) or same(now, becomes):
-        target = becomes
-    elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
+    """What a file that holds `current` is to be after the change from `before` to `after`, with all else that was done
+    to it; None is no file. Its mode is changed only where the change does so."""
+    if same(current, before) or same(current, after):
+        target = after
+    elif (
+        current is None
+        or before is None
+        or after is None
+        or current.is_link
+        or before.is_link
+        or after.is_link
+    ):
         return Conflict()
     else:
-        merged = merge(worktree, now.data, was.data, becomes.data, exact=True)
+        merged = merge(worktree, current.data, before.data, after.data, exact=True)
         if isinstance(merged, Conflict):
             return merged
-        target = Content(merged, becomes.mode)
-    if target is None or now is None or was is None:
+        target = Content(merged, after.mode)
+    if target is None or current is None or before is None:
         return target
-    return Content(target.data, target.mode if target.mode != was.mode else now.mode)
+    return Content(target.data, target.mode if target.mode != before.mode else current.mode)
 
 
 def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int, int], ...]:
@@ -89,7 +96,7 @@ def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int
         old_file, new_file = folder / "old", folder / "new"
         old_file.write_bytes(old)
         new_file.write_bytes(new)
-        return tuple(_inclusive(here) for _, here in _hunks(worktree, old_file, new_file))
+        return tuple(_inclusive(new_lines) for _, new_lines in _hunks(worktree, old_file, new_file))
 
 
 def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
@@ -99,71 +106,68 @@ def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
         worktree.top, "diff", "--no-index", "--text", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff",
         "--no-textconv", "--diff-algorithm=myers", "--no-indent-heuristic", "--", str(old), str(new), ok=(0, 1),
     )  # fmt: skip
-    found = re.findall(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", out, re.MULTILINE)
-    return [(_range(*sides[:2]), _range(*sides[2:])) for sides in found]
+
+    def lines(start: bytes, count: bytes) -> _Lines:
+        length = int(count or 1)
+        first = int(start) + (length == 0)
+        return first, first + length
+
+    headers = re.findall(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", out, re.MULTILINE)
+    return [(lines(*header[:2]), lines(*header[2:])) for header in headers]
 
 
-def _range(start: bytes, count: bytes) -> _Lines:
-    length = int(count) if count else 1
-    first = int(start) + (length == 0)
-    return first, first + length
-
-
-def _meet(one: _Hunk, other: _Hunk) -> bool:
-    """Whether two changes of one text can't be told apart: they share a line, or they touch and neither replaces lines
-    by lines. Two insertions at one point have no order, and neither have two deletions when they are taken back."""
-    (first, end), (other_first, other_end) = one[0], other[0]
+def _meet(ours: _Hunk, theirs: _Hunk) -> bool:
+    """Whether two changes of one text cannot be told apart: they share a line, or they touch and neither replaces
+    lines by lines. Two insertions at one point have no order, and neither have two deletions when they are undone."""
+    (first, end), (other_first, other_end) = ours[0], theirs[0]
     if first > other_end or other_first > end:
         return False
     if max(first, other_first) < min(end, other_end) or first < other_first == other_end < end:
         return True
     if other_first < first == end < other_end:
         return True
-    return all(any(start == stop for start, stop in hunk) for hunk in (one, other))
+    return all(any(start == stop for start, stop in hunk) for hunk in (ours, theirs))
 
 
-def _exact(
+def _merge_exactly(
     ours: Sequence[_Hunk], theirs: Sequence[_Hunk], before: bytes, after: bytes, version: bytes
 ) -> bytes | None:
     """`before` with the changes of both sides, line by line; None where two of them meet."""
-    texts = [_lines(text) for text in (before, after, version)]
-    parts = [(old, texts[1][new[0] - 1 : new[1] - 1]) for old, new in ours]
-    same = {(old, tuple(lines)) for old, lines in parts}
+    # only a newline ends a line, as in git
+    base, our_lines, their_lines = (
+        re.findall(rb"[^\n]*\n|[^\n]+", text) for text in (before, after, version)
+    )
+    changes = [(old, our_lines[new[0] - 1 : new[1] - 1]) for old, new in ours]
+    ours_only = list(changes)
     for old, new in theirs:
-        lines = texts[2][new[0] - 1 : new[1] - 1]
-        if (old, tuple(lines)) in same:
+        change = (old, their_lines[new[0] - 1 : new[1] - 1])
+        if change in ours_only:
             continue
         if any(_meet(hunk, (old, new)) for hunk in ours):
             return None
-        parts.append((old, lines))
+        changes.append(change)
     merged: list[bytes] = []
-    at = 1
-    for (first, end), lines in sorted(parts):
-        merged += [*texts[0][at - 1 : first - 1], *lines]
-        at = end
-    merged += texts[0][at - 1 :]
-    return b"".join(merged) if all(line.endswith(b"\n") for line in merged[:-1]) else None
+    line = 1
+    for (first, end), lines in sorted(changes):
+        merged += [*base[line - 1 : first - 1], *lines]
+        line = end
+    merged += base[line - 1 :]
+    return b"".join(merged) if all(text.endswith(b"\n") for text in merged[:-1]) else None
 
 
-def _lines(text: bytes) -> list[bytes]:
-    """The lines of `text` as git counts them: only a newline ends one."""
-    return re.findall(rb"[^\n]*\n|[^\n]+", text)
-
-
-def _meeting(changes: Sequence[_Hunk], others: Sequence[_Hunk]) -> Conflict:
-    """Where `changes` overlap or touch `others`, which begin at the same text; those alone that meet, if any do."""
+def _conflict(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> Conflict:
+    """Where changes of one text overlap or touch; those alone that meet, if any do."""
     touching = [
         (change, other)
-        for change in changes
-        for other in others
+        for change in ours
+        for other in theirs
         if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
     ]
-    pairs = [(change[0], other[1]) for change, other in touching if _meet(change, other)]
-    pairs = pairs or [(change[0], other[1]) for change, other in touching]
-    ours, theirs = (
-        (dict.fromkeys(map(_inclusive, side)) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
+    pairs = [pair for pair in touching if _meet(*pair)] or touching
+    return Conflict(
+        tuple(dict.fromkeys(_inclusive(change[0]) for change, _ in pairs)),
+        tuple(dict.fromkeys(_inclusive(other[1]) for _, other in pairs)),
     )
-    return Conflict(tuple(ours), tuple(theirs))
 
 
 def _inclusive(lines: _Lines) -> _Lines:
@@ -173,8 +177,9 @@ def _inclusive(lines: _Lines) -> _Lines:
 
 def lines_text(lines: Sequence[tuple[int, int]]) -> str:
     """ "line 3 and lines 7-9", for a message."""
-    said = [f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines]
-    return " and ".join(said)
+    return " and ".join(
+        f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines
+    )
 
 
 def project(
@@ -187,10 +192,10 @@ def project(
         return version
     if version is None or before is None or after is None:
         return Conflict()
-    mode = _either(version.mode, before.mode, after.mode)
+    mode = _pick(version.mode, before.mode, after.mode)
     if mode is None or (SYMLINK in (version.mode, before.mode, after.mode) and version.oid != before.oid):
         return Conflict()
-    oid = _either(version.oid, before.oid, after.oid)
+    oid = _pick(version.oid, before.oid, after.oid)
     if oid is not None:
         return Entry(mode, oid)
     blobs = read_blobs(worktree, [version.oid, before.oid, after.oid])
@@ -198,8 +203,8 @@ def project(
     return merged if isinstance(merged, Conflict) else Entry(mode, store(worktree, merged))
 
 
-def _either(version: str, before: str, after: str) -> str | None:
-    """The merge of three that can't be merged by lines; None when two sides changed it."""
+def _pick(version: str, before: str, after: str) -> str | None:
+    """The merge of three values; None when both sides changed it."""
     if version in (before, after):
         return after
     return version if before == after else None

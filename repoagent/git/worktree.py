@@ -56,14 +56,16 @@ def open_worktree(start: Path) -> WorkTree:
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
     """As `open_worktree`, and the id of the commit of HEAD, None before the first one: one git call answers both."""
     cwd = start if start.is_dir() else start.parent
-    (bare, git_dir, common_dir, object_format, *top), head = _ask(cwd)
-    if not top and bare == "true":
+    (bare, git_folder, common_folder, object_format, *tops), head = _rev_parse(cwd)
+    if not tops and bare == "true":
         raise UsageError(
-            f"{git_dir} is a bare repository: run repoagent in one of its work trees (git worktree add)"
+            f"{git_folder} is a bare repository: run repoagent in one of its work trees (git worktree add)"
         )
-    if not top:
+    if not tops:
         raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
-    worktree = _build(Path(top[0]), Path(git_dir), Path(common_dir), object_format)
+    top, git_dir, common_dir = Path(tops[0]), Path(git_folder), Path(common_folder)
+    main = top if git_dir == common_dir else _main_top(common_dir)
+    worktree = WorkTree(top, git_dir, common_dir, main is None, main, object_format)
     _pin_environment(worktree)
     return worktree, head
 
@@ -75,26 +77,24 @@ def bare_repository(cwd: Path) -> Path | None:
     """
     if "GIT_DIR" in os.environ:
         return None
-    here = Path(os.path.realpath(cwd))
-    for folder in (here, *here.parents):
+    start = Path(os.path.realpath(cwd))
+    for folder in (start, *start.parents):
         if (folder / ".git").exists() or folder.name == ".git":
             return None
-        looks = os.path.lexists(folder / "HEAD") and any((folder / n).exists() for n in ("refs", "commondir"))
-        if looks and _is_repository(folder):
+        if not os.path.lexists(folder / "HEAD"):
+            continue
+        if not any((folder / name).exists() for name in ("refs", "commondir")):
+            continue
+        parsed = git_output(folder, "rev-parse", "--absolute-git-dir", ok=(0, 128))
+        if parsed.returncode and b"safe.bareRepository" in parsed.stderr:
+            return folder
+        if not parsed.returncode and Path(os.path.realpath(os.fsdecode(parsed.stdout[:-1]))) == folder:
             return folder
     return None
 
 
-def _is_repository(folder: Path) -> bool:
-    """Whether git, run in `folder`, takes it for a repository, or would if it were allowed to."""
-    done = git_output(folder, "rev-parse", "--absolute-git-dir", ok=(0, 128))
-    if done.returncode:
-        return b"safe.bareRepository" in done.stderr
-    return Path(os.path.realpath(os.fsdecode(done.stdout[:-1]))) == folder
-
-
 def settings_folder(cwd: Path) -> Path:
-    """Where to ask git for its settings: `cwd`, or where no repository is if it is in a `bare_repository`, whose
+    """Where to ask git for its settings: `cwd`, or outside of any repository if it is in a `bare_repository`, whose
     settings name programs."""
     return cwd if bare_repository(cwd) is None else Path("/")
 
@@ -104,13 +104,13 @@ def is_full_id(text: str) -> bool:
     return len(text) in (40, 64) and _HEXADECIMAL.issuperset(text)
 
 
-def _ask(cwd: Path) -> tuple[list[str], str | None]:
+def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
     """What rev-parse says of `cwd`, and of HEAD; the top comes last because without one git stops there. Where there is
-    no commit yet the default is passed over in silence."""
-    questions = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
+    no commit yet git skips the default silently."""
+    flags = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
     try:
-        done = git_output(
-            cwd, "rev-parse", _PATH_FORMAT, *questions, "--show-toplevel", "--default", "HEAD", ok=(0, 128)
+        parsed = git_output(
+            cwd, "rev-parse", _PATH_FORMAT, *flags, "--show-toplevel", "--default", "HEAD", ok=(0, 128)
         )
     except FileNotFoundError as error:
         if cwd.is_dir():
@@ -118,7 +118,7 @@ def _ask(cwd: Path) -> tuple[list[str], str | None]:
         raise UsageError(f"no such folder: {cwd}") from error
     except NotADirectoryError as error:
         raise UsageError(f"{cwd} is not a folder") from error
-    lines = os.fsdecode(done.stdout).split("\n")[:-1]
+    lines = os.fsdecode(parsed.stdout).split("\n")[:-1]
     if lines[:1] == [_PATH_FORMAT]:
         raise UsageError(f"this git is too old: repoagent needs git {OLDEST_GIT} or newer")
     bare = bare_repository(cwd)
@@ -127,38 +127,31 @@ def _ask(cwd: Path) -> tuple[list[str], str | None]:
             f"{bare} is a bare repository, and may have come with a clone: run repoagent in a work tree (git worktree "
             "add), or set GIT_DIR if it is your own"
         )
-    if len(lines) < len(questions):
-        raise _reason(cwd, done.stderr)
+    if len(lines) < len(flags):
+        raise _cannot_open(cwd, parsed.stderr)
     head = lines.pop() if is_full_id(lines[-1]) else None
-    if len(lines) > len(questions) + 1:
+    if len(lines) > len(flags) + 1:
         raise UsageError(
             f"the path of the repository at {cwd} contains a line break, which git cannot report: rename it"
         )
     return lines, head
 
 
-def _reason(cwd: Path, stderr: bytes) -> UsageError:
+def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
     """git's own reason why it will not open a repository, as one sentence that says what to do."""
     text = stderr.decode(errors="replace")
-    first = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
-    first = first.removeprefix("fatal: ")
-    if "safe.bareRepository" in first:
+    reason = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
+    reason = reason.removeprefix("fatal: ")
+    if "safe.bareRepository" in reason:
         return UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
     allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
     if allow:
-        return UsageError(f"git refuses this repository: {first}; if you trust it, run: {allow[1]}")
-    if first.startswith("not a git repository (or any"):
+        return UsageError(f"git refuses this repository: {reason}; if you trust it, run: {allow[1]}")
+    if reason.startswith("not a git repository (or any"):
         return NoWorkTree(
             f"{cwd} is not in a git work tree: run repoagent inside one, or create one with `git init`"
         )
-    return UsageError(f"git cannot open the repository at {cwd}: {first}")
-
-
-def _build(top: Path, git_dir: Path, common_dir: Path, object_format: str) -> WorkTree:
-    if git_dir == common_dir:
-        return WorkTree(top, git_dir, common_dir, False, top, object_format)
-    main = _main_top(common_dir)
-    return WorkTree(top, git_dir, common_dir, main is None, main, object_format)
+    return UsageError(f"git cannot open the repository at {cwd}: {reason}")
 
 
 def _main_top(common_dir: Path) -> Path | None:
@@ -167,17 +160,9 @@ def _main_top(common_dir: Path) -> Path | None:
     A submodule's says so in core.worktree; else the git directory is its `.git`. With a separate git
     directory nothing leads back to it.
     """
-    found = git_output(
-        common_dir,
-        "--git-dir",
-        str(common_dir),
-        "config",
-        "-z",
-        "--get-regexp",
-        r"^core\.(bare|worktree)$",
-        ok=(0, 1),
-    )
-    config = dict(entry.partition(b"\n")[::2] for entry in found.stdout.split(b"\0") if entry)
+    arguments = ("--git-dir", str(common_dir), "config", "-z", "--get-regexp", r"^core\.(bare|worktree)$")
+    settings = git_output(common_dir, *arguments, ok=(0, 1)).stdout
+    config = dict(entry.partition(b"\n")[::2] for entry in settings.split(b"\0") if entry)
     if b"core.worktree" in config:
         return Path(os.path.realpath(common_dir / os.fsdecode(config[b"core.worktree"])))
     if config.get(b"core.bare", b"false").lower() not in _FALSE or common_dir.name != ".git":
@@ -188,31 +173,27 @@ def _main_top(common_dir: Path) -> Path | None:
 def _pin_environment(worktree: WorkTree) -> None:
     """Make what the environment says of the repository true in every folder: it may be relative to this one.
 
-    With GIT_DIR alone git takes the folder it stands in for the top, so GIT_WORK_TREE is set with it. Both are
-    set where core.worktree leads to a folder from which git would not find back.
+    With GIT_DIR alone git takes the current folder for the top, so GIT_WORK_TREE is set with it. Both are
+    set where core.worktree leads to a folder whose `.git` does not lead back.
     """
-    given = "GIT_DIR" in os.environ or "GIT_WORK_TREE" in os.environ
-    if given or not _leads_to(worktree.top / ".git", worktree.git_dir):
+    link = worktree.top / ".git"
+    try:
+        if link.is_dir():
+            leads_back = link.samefile(worktree.git_dir)
+        else:
+            target = os.fsdecode(link.read_bytes().removeprefix(b"gitdir:").strip())
+            leads_back = (link.parent / target).samefile(worktree.git_dir)
+    except OSError:
+        leads_back = False
+    if "GIT_DIR" in os.environ or "GIT_WORK_TREE" in os.environ or not leads_back:
         os.environ["GIT_DIR"] = str(worktree.git_dir)
         os.environ["GIT_WORK_TREE"] = str(worktree.top)
     if "GIT_COMMON_DIR" in os.environ:
         os.environ["GIT_COMMON_DIR"] = str(worktree.common_dir)
 
 
-def _leads_to(link: Path, git_dir: Path) -> bool:
-    """Whether the `.git` at the top of a work tree is, or names, its git directory."""
-    try:
-        if link.is_dir():
-            return link.samefile(git_dir)
-        named = os.fsdecode(link.read_bytes().removeprefix(b"gitdir:").strip())
-        return (link.parent / named).samefile(git_dir)
-    except OSError:
-        return False
-
-
 def layout(worktree: WorkTree) -> Layout:
-    """Where this repository's files stand: shared by its work trees, private ones in the own git
-    directory."""
+    """Where this repository's files are: shared by its work trees, private ones in the own git directory."""
     if worktree.main_top is None:
         return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
     return Layout(worktree.main_top / ".repoagent", worktree.git_dir)

@@ -51,9 +51,8 @@ def test_an_operation_in_progress(fork: GitRepo, command: list[str], expected: s
         fork.write("a.txt", "more\n")
         fork.commit("more")
     fork.git(*command, ok=False)
-    found = facts.gather_facts(open_worktree(fork.top))
-    assert found.operation == expected
-    assert found.unmerged == ("a.txt",)
+    gathered = facts.gather_facts(open_worktree(fork.top))
+    assert (gathered.operation, gathered.unmerged) == (expected, ("a.txt",))
 
 
 def test_am_bisect_and_the_pause_of_a_series(fork: GitRepo) -> None:
@@ -81,7 +80,7 @@ def test_each_work_tree_has_its_own_operation(fork: GitRepo, tmp_path: Path) -> 
     assert facts.operation(open_worktree(tmp_path / "linked")) is None
 
 
-def test_where_refs_are_no_files_git_is_asked(fork: GitRepo, worktree: WorkTree) -> None:
+def test_operation_with_reftable(fork: GitRepo, worktree: WorkTree) -> None:
     (fork.top / ".git" / "reftable").mkdir()
     assert facts.operation(worktree) is None
     fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
@@ -91,9 +90,8 @@ def test_where_refs_are_no_files_git_is_asked(fork: GitRepo, worktree: WorkTree)
 def test_an_unborn_branch(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("new")
     repo.git("symbolic-ref", "HEAD", "refs/heads/topic/one")
-    found = facts.gather_facts(open_worktree(repo.top))
-    assert found == facts.Facts(facts.Head(None, "topic/one"), (), (), (), None, ())
-    assert found.head.unborn and not found.head.detached
+    gathered = facts.gather_facts(open_worktree(repo.top))
+    assert gathered == facts.Facts(facts.Head(None, "topic/one"), (), (), None, ())
 
 
 def test_head(repo: GitRepo, worktree: WorkTree) -> None:
@@ -102,61 +100,27 @@ def test_head(repo: GitRepo, worktree: WorkTree) -> None:
     assert facts.head(worktree).branch == "topic/größe"
     repo.git("switch", "-q", "--detach")
     assert facts.head(worktree) == facts.Head(repo.head(), None)
-    assert facts.head(worktree).detached
-
-
-def test_a_head_that_is_a_symbolic_link(repo: GitRepo, worktree: WorkTree) -> None:
     (repo.top / ".git" / "HEAD").unlink()
     (repo.top / ".git" / "HEAD").symlink_to("refs/heads/main")
     assert facts.head(worktree) == facts.Head(repo.head(), "main")
 
 
-def test_subjects_leave_merges_out(fork: GitRepo) -> None:
+def test_subjects_without_merges(fork: GitRepo) -> None:
+    latin = ("-c", "i18n.commitEncoding=latin1")
+    fork.git(*latin, "commit", "-q", "--allow-empty", "-F", "-", stdin=b"gr\xf6\xdfe")
     fork.git("merge", "-q", "-s", "ours", "-m", "a merge", "other")
-    worktree = open_worktree(fork.top)
-    found = facts.last_subjects(worktree, 3)
-    assert len(found) == 3 and set(found) <= {"ours", "theirs", "second of theirs", "first commit"}
-    assert facts.head(worktree).commit == fork.head()
-
-
-def test_subjects_that_are_not_utf8(repo: GitRepo, worktree: WorkTree) -> None:
-    repo.git(
-        "-c", "i18n.commitEncoding=latin1", "commit", "-q", "--allow-empty", "-F", "-", stdin=b"gr\xf6\xdfe"
-    )
-    assert facts.last_subjects(worktree, 1) == ("größe",)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("https://user:pass@example.com/a/b.git", "https://example.com/a/b.git"),
-        ("https://ghp_token@example.com/a@b", "https://example.com/a@b"),
-        ("https://u:p@ss@example.com:8443/a?private_token=x#y", "https://example.com:8443/a"),
-        ("ssh://git:secret@example.com/a", "ssh://git@example.com/a"),
-        ("git@example.com:a/b.git", "git@example.com:a/b.git"),
-        ("/srv/git/a.git", "/srv/git/a.git"),
-        ("helper::https://t@example.com/a", "helper::https://example.com/a"),
-    ],
-)
-def test_remotes_without_credentials(repo: GitRepo, worktree: WorkTree, url: str, shown: str) -> None:
-    repo.git("remote", "add", "odd.name", url)
-    assert facts.remotes(worktree) == (("odd.name", shown),)
+    gathered = facts.gather_facts(open_worktree(fork.top))
+    assert sorted(gathered.subjects) == ["first commit", "größe", "ours", "second of theirs", "theirs"]
+    assert gathered.head.commit == fork.head()
 
 
 def test_languages(repo: GitRepo, worktree: WorkTree) -> None:
-    for name in (
-        "x.PY",
-        "y.py",
-        "z.tsx",
-        ".gitignore",
-        "src/.hidden",
-        "Makefile",
-        "a.b.xyz",
-        os.fsdecode(b"\xff.go"),
-    ):
+    names = ("x.PY", "y.py", "z.tsx", ".gitignore", "src/.hidden", "Makefile", "a.b.xyz")
+    for name in (*names, os.fsdecode(b"\xff.go")):
         repo.write(name, "")
     repo.git("add", "-A")
-    assert dict(facts.languages(worktree)) == {
+    languages = facts.gather_facts(worktree).languages
+    assert languages[0] == ("Python", 3)
+    assert dict(languages) == {
         "Python": 3, "TypeScript": 1, "Go": 1, ".txt": 1, "Markdown": 1, ".xyz": 1,
     }  # fmt: skip
-    assert facts.languages(worktree)[0] == ("Python", 3)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git import file_writer as replacing
-from repoagent.git.file_writer import Moved, Step, copy_metadata, missing_folders, revert_step, write_file
+from repoagent.git.file_writer import Moved, Step, copy_metadata, new_folders, revert_step, write_file
 from repoagent.git.files import Content, look, torn
 
 OLD, NEW = Content(b"old\n"), Content(b"new, and longer\n")
@@ -289,7 +289,8 @@ def test_a_special_file_is_refused(tmp_path: Path) -> None:
 
 def test_missing_folders(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    assert missing_folders(tmp_path, "a/b/c/d") == ["a/b/c", "a/b"]
+    steps = [Step(path, None, NEW, ".temporary") for path in ("a/b/c/d", "a/b/e", "f")]
+    assert new_folders(tmp_path, steps) == ("a/b/c", "a/b")
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 40))

@@ -6,7 +6,7 @@ A finished edit becomes a folder of `edits/` for undo. Bytes that could not be p
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -27,8 +27,7 @@ from repoagent.git.transaction.hooks import (
     remove_other_work,
     uncorrected_entries,
 )
-from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, keep_steps, load, save
-from repoagent.git.transaction.locks import LOCK_FILE, remove_stale_ref_locks
+from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, load, save, store_steps
 from repoagent.git.transaction.other_files import (
     COMMITTED,
     NEXT,
@@ -45,14 +44,16 @@ from repoagent.git.transaction.results import (
     CommitResult,
     OtherChanges,
     restored_notes,
-    step_as_committed,
+    step_after_hook,
 )
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import Journal, abandoned, remove_folder
 
-_KEPT = 100  # finished edits, for undo, and as many folders of what could not be put back
+_ARCHIVED = 100  # finished edits, for undo, and as many folders of what could not be put back
+_TRIES = 3  # how often a file may be saved in the moment in which the edit is taken out of it
+_LAYOUT = re.compile(rb"[\s'\"`,;()\\]+")  # what formatters change
 
 
 def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
@@ -60,8 +61,11 @@ def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
     return layout(worktree).private / "edits" / edit_id
 
 
-def kept_folder(worktree: WorkTree, journal: Journal) -> Path:
-    """Where the bytes will stay that could not be put back: a free name."""
+def folder_after(worktree: WorkTree, journal: Journal, record: Record | None, *, done: bool) -> Path:
+    """What the journal's folder becomes when the transaction has ended, with its commit (`done`) or without, and there
+    is something in it to keep: that of the edit, or a new one of `kept/` for bytes that could not be put back."""
+    if record is not None and done and record.event == "edit":
+        return edit_folder(worktree, record.id)
     folder = layout(worktree).private / "kept" / journal.name
     number = 1
     while folder.exists():
@@ -70,61 +74,10 @@ def kept_folder(worktree: WorkTree, journal: Journal) -> Path:
     return folder
 
 
-def folder_after(worktree: WorkTree, journal: Journal, record: Record, *, done: bool) -> Path:
-    """What the journal's folder becomes when the transaction has ended, with its commit (`done`) or without, and there
-    is something in it to be kept."""
-    return (
-        edit_folder(worktree, record.id)
-        if done and record.event == "edit"
-        else kept_folder(worktree, journal)
-    )
-
-
 def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
     """Write down what was done, durably, and end the journal. A failure after the first is left to the next
     command."""
-    json_files.append_record(layout(worktree).edits, _line(record))
-    _end(worktree, journal, record)
-
-
-def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    if record.in_place:  # undo takes back from what the change has left to what was before it
-        here = {step.path: step for step in record.steps}
-        planned = tuple(
-            replace(one, staged=_staged_without(worktree, one, here.get(one.path))) for one in record.planned
-        )
-        done = (replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
-        record = replace(record, steps=tuple(done), planned=planned, in_place=False)
-        keep_steps(journal, record)
-    save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
-    with suppress(OSError, SystemFailed):
-        archive_folder(worktree, journal, record)
-
-
-def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
-    """What was staged, without what of the change was in it: of a change that stood in the files the person may have
-    staged something before the commit. Undo gives the index this back."""
-    if planned.staged == planned.head or planned.renamed:
-        return planned.staged
-    after = planned.work
-    if step is not None and not same(step.new, step.done):  # somebody has worked on top of the change
-        after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
-    before = project(worktree, planned.stage, after, planned.base)
-    return planned.staged if isinstance(before, Conflict) else before
-
-
-def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> bool:
-    """Whether it was written down as done when a kill, or a failure, came; then its journal is ended as well."""
-    lines = [line for line in json_files.read_records(layout(worktree).edits) if line.get("id") == record.id]
-    if not lines or lines[-1].get("event") != record.event:
-        return False
-    done = replace(record, commit=lines[-1].get("commit"), commits=not lines[-1].get("no_commit"))
-    _end(worktree, journal, done)
-    return True
-
-
-def _line(record: Record) -> dict[str, object]:
-    return {
+    line = {
         "version": 1,
         "event": record.event,
         "id": record.id,
@@ -136,26 +89,65 @@ def _line(record: Record) -> dict[str, object]:
         "no_commit": not record.commits,
         "moved": record.moves_to not in (None, record.head or ""),
     }
+    json_files.append_record(layout(worktree).edits, line)
+    _end(worktree, journal, record)
 
 
-def archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> None:
+def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> bool:
+    """Whether it was written down as done when a kill, or a failure, came; then its journal is ended as well."""
+    lines = [line for line in json_files.read_records(layout(worktree).edits) if line.get("id") == record.id]
+    if not lines or lines[-1].get("event") != record.event:
+        return False
+    commit, commits = lines[-1].get("commit"), not lines[-1].get("no_commit")
+    _end(worktree, journal, replace(record, commit=commit, commits=commits))
+    return True
+
+
+def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
+    if record.in_place:  # undo goes from what the change has left back to what was before it
+        steps = {step.path: step for step in record.steps}
+        planned = tuple(
+            replace(path, staged=_staged_without(worktree, path, steps.get(path.path)))
+            for path in record.planned
+        )
+        done = tuple(replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
+        record = replace(record, steps=done, planned=planned, in_place=False)
+        store_steps(journal, record)
+    save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
+    with suppress(OSError, SystemFailed):
+        _archive_folder(worktree, journal, record)
+
+
+def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
+    """What was staged, without what of the change was in it: the user may have staged some of a change in place before
+    the commit. Undo gives the index this back."""
+    if planned.staged == planned.head or planned.renamed:
+        return planned.staged
+    after = planned.work
+    if step is not None and not same(step.new, step.done):  # somebody has worked on top of the change
+        after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
+    before = project(worktree, planned.stage, after, planned.base)
+    return planned.staged if isinstance(before, Conflict) else before
+
+
+def _archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> None:
     """End the journal of what is written down: that of an edit becomes what undo and redo need, others go unless
     they hold the user's bytes."""
     if record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
-    for name in (LOCK_FILE, NEXT, COMMITTED, f"{NEXT}.lock", f"{COMMITTED}.lock"):
+    for name in (locks.LOCK_FILE, NEXT, COMMITTED, f"{NEXT}.lock", f"{COMMITTED}.lock"):
         journal.path(name).unlink(missing_ok=True)
     for saved in journal.folder.glob("saved-*"):
         saved.unlink(missing_ok=True)
-    retire_to(journal, folder_after(worktree, journal, record, done=True))
+    _retire_to(journal, folder_after(worktree, journal, record, done=True))
 
 
-def retire_to(journal: Journal, folder: Path) -> None:
-    """End the journal; it becomes `folder`, and what was ended so long ago is removed."""
+def _retire_to(journal: Journal, folder: Path) -> None:
+    """End the journal; it becomes `folder`, and the oldest of these are removed."""
     journal.retire(folder)
-    kept = (path for path in folder.parent.iterdir() if path.is_dir())
-    for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+    folders = (path for path in folder.parent.iterdir() if path.is_dir())
+    for old in sorted(folders, key=lambda path: path.stat().st_mtime)[:-_ARCHIVED]:
         remove_folder(old)
 
 
@@ -169,13 +161,13 @@ def complete(
     leave: Collection[str] = (),
     nothing_staged: bool = False,
 ) -> CommitResult:
-    """After the commit `made`: what hooks swept in goes out of it, the user's files and index are put right,
+    """After the commit `made`: what hooks added of other work goes out of it, the user's files and index are put right,
     the lock is released, and the journal becomes the record of the edit.
 
     `key` signs a commit that has to be made again. The index entries `leave` stay as they are. `nothing_staged`
-    says that the index was as HEAD before, and nobody else had it since. Raises Busy where somebody else holds
-    the index now, and GitError or OSError; it can be called again then. Raises Withdrawn where the commit is taken
-    back: all else is to be, too.
+    says that the index was as HEAD before, and nobody else had it since. Raises Busy where another git holds
+    the index now, and GitError or OSError; it can be called again then. Raises CommitWithdrawn where the commit is
+    withdrawn: everything else is to be rolled back, too.
     """
     verdict = judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
@@ -185,92 +177,76 @@ def complete(
         stage.update(uncorrected_entries(worktree, made, verdict, stage))
     stage.update(since)
     others = restore_other_files(worktree, journal, record)
-    kept = others.notes(folder_after(worktree, journal, record, done=True))
-    as_planned = nothing_staged and not since and _is_as_planned(record, verdict)
-    if not (as_planned and install_committed_index(worktree, journal, made.oid)):
+    notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *corrected.notes]
+    if since:
+        notes.append(f"a hook made another commit on top of it: {', '.join(sorted(since))}")
+    # hooks have changed nothing in the commit, and all of it is what is to be staged
+    as_planned = not (verdict.corrections or verdict.folded or since) and all(
+        planned.stage == planned.commit for planned in record.planned
+    )
+    if not (nothing_staged and as_planned and install_committed_index(worktree, journal, made.oid)):
         update_user_index(worktree, journal, record, stage, leave)
     restore_pending_messages(worktree, journal)
-    done = replace(record, commit=corrected.oid, steps=_steps_done(worktree, record, made, verdict))
+    done = replace(record, commit=corrected.oid, steps=_steps_after_hooks(worktree, record, made, verdict))
     if done.steps != record.steps:
-        keep_steps(journal, done)
+        store_steps(journal, done)
     archive(worktree, journal, done)
-    return CommitResult(
-        corrected.oid,
-        made.parent,
-        record.new_branch or record.branch,
-        tuple(verdict.folded),
-        corrected.taken_out,
-        others.restored,
-        (*kept, *corrected.notes, *_later_commit_notes(since)),
-    )
+    branch = record.new_branch or record.branch
+    folded, taken_out = tuple(verdict.folded), corrected.taken_out
+    return CommitResult(corrected.oid, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
 
 
-def _is_as_planned(record: Record, verdict: HookVerdict) -> bool:
-    """Whether hooks have changed nothing in the commit, and all of it is what is to be staged."""
-    unchanged = not (verdict.corrections or verdict.folded)
-    return unchanged and all(planned.stage == planned.commit for planned in record.planned)
-
-
-def _later_commit_notes(since: Mapping[str, Entry | None]) -> tuple[str, ...]:
-    return (f"a hook made another commit on top of it: {', '.join(sorted(since))}",) if since else ()
-
-
-def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
+def _steps_after_hooks(
+    worktree: WorkTree, record: Record, made: Commit, verdict: HookVerdict
+) -> tuple[Step, ...]:
     """The steps as hooks have made them, and those that hooks have added: undo must know. What is in a file may be a
     save of the user's; the commit has what the hook made of it."""
 
-    def committed_as(path: str) -> Content | None:
-        right = verdict.corrections.get(path, made.changed.get(path))
-        return None if right is None else from_blob(worktree, path, right)
+    def content(path: str, entry: Entry | None) -> Content | None:
+        return None if entry is None else from_blob(worktree, path, entry)
 
-    planned = {one.path: one for one in record.planned}
-    done = []
-    for step in record.steps:
-        if step.path not in verdict.folded:
-            done.append(step)
-        elif record.in_place:
-            right = verdict.corrections.get(step.path, made.changed.get(step.path))
-            done.append(
-                step_as_committed(worktree, step, planned[step.path], right, look(worktree.top, step.path))
-            )
-        elif planned[step.path].has_other_work:
-            done.append(replace(step, new=look(worktree.top, step.path)))
-        else:
-            done.append(replace(step, new=committed_as(step.path)))
-    own = {step.path for step in record.steps}
+    plans = {planned.path: planned for planned in record.planned}
+    steps = {step.path: step for step in record.steps}
     for path in verdict.folded:
-        if path not in own:
-            before = made.was[path]
-            old = None if before is None else from_blob(worktree, path, before)
-            temporary = f"{record.id}-{len(done)}"
+        step = steps.get(path)
+        if step is not None and plans[path].has_other_work and not record.in_place:
+            steps[path] = replace(step, new=look(worktree.top, path))
+            continue
+        committed = content(path, verdict.corrections.get(path, made.changed.get(path)))
+        if step is not None and record.in_place:
+            before = content(path, plans[path].commit)
+            steps[path] = step_after_hook(worktree, step, look(worktree.top, path), before, committed)
+        elif step is not None:
+            steps[path] = replace(step, new=committed)
+        else:
+            old, temporary = content(path, made.was[path]), f"{record.id}-{len(steps)}"
+            steps[path] = Step(path, old, committed, temporary)
             if record.in_place:
-                there = look(worktree.top, path)
-                done.append(Step(path, there, there, temporary, was=old, done=committed_as(path)))
-            else:
-                done.append(Step(path, old, committed_as(path), temporary))
-    return tuple(done)
-
-
-_TRIES = 3  # how often a file may be saved in the moment in which the edit is taken out of it
-_LAYOUT = re.compile(rb"[\s'\"`,;()\\]+")  # what formatters change
+                current = look(worktree.top, path)
+                steps[path] = Step(path, current, current, temporary, was=old, done=committed)
+    return tuple(steps.values())
 
 
 def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
     """Make everything what it was before; the journal ends.
 
-    Where a file of the edit was saved since, the edit alone is taken out of it. Where that can't be done the file is
+    Where a file of the edit was saved since, the edit alone is taken out of it. Where that fails the file is
     left as it is. Either is in what is returned. If bytes are left that the user may want, the journal's folder is kept
     under `kept`.
     """
     others = OtherChanges()
-    home = folder_after(worktree, journal, record, done=False)
-    written = replace(record, steps=tuple(_as_written(step) for step in record.steps))
-    for number, step in reversed(list(enumerate(with_lost_files(worktree, written).steps))):
+    folder = folder_after(worktree, journal, record, done=False)
+    # what the steps have written themselves, not what was found after hooks
+    steps = tuple(
+        step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
+    )
+    written = with_lost_files(worktree, replace(record, steps=steps))
+    for number, step in reversed(list(enumerate(written.steps))):
         if not revert_step(worktree.top, step):
-            others += _without_edit(worktree, journal, record, number, step)
-    for folder in record.folders:
+            others += _remove_edit(worktree, journal, record, number, step)
+    for created in record.folders:
         with suppress(OSError):  # not empty: something else is in it by now
-            (worktree.top / folder).rmdir()
+            (worktree.top / created).rmdir()
     others += restore_other_files(worktree, journal, record)
     restore_pending_messages(worktree, journal)
     if record.new_branch is not None:
@@ -278,86 +254,78 @@ def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChan
     if record.commits:
         locks.release(worktree, journal)
     if others.left or any(journal.folder.glob("found-*")):
-        retire_to(journal, home)
+        _retire_to(journal, folder)
     else:
         journal.retire()
     return others
 
 
-def _as_written(step: Step) -> Step:
-    """The step with what it has written itself, not with what was found after hooks."""
-    return step if step.wrote is None else replace(step, new=step.wrote, wrote=None)
-
-
-def _without_edit(
+def _remove_edit(
     worktree: WorkTree, journal: Journal, record: Record, number: int, step: Step
 ) -> OtherChanges:
-    """Take the edit out of a file that holds something else besides, by a three-way merge as `undo` does."""
-    path = step.path
+    """Take the edit out of a file that holds something else too, by a three-way merge as `undo` does."""
+    path, event = step.path, record.event
+    before = f" is in {KEPT_FOLDER}/old-{number}"
     for _ in range(_TRIES):
-        found = look(worktree.top, path)
-        by_hook = record.state == COMMITTING and _is_reformatted(found, step.new) and has_hooks(worktree)
+        current = look(worktree.top, path)
+        by_hook = record.state == COMMITTING and _is_reformatted(current, step.new) and has_hooks(worktree)
         if by_hook:
             target: Content | Conflict | None = step.old
         elif step.new is None:  # the edit had deleted it: nothing of the edit is in it
-            target = found
+            target = current
         else:
-            target = carry(worktree, found, step.new, step.old)
+            target = carry(worktree, current, step.new, step.old)
         if isinstance(target, Conflict):
-            if not _is_staged(worktree, journal, record, step, found):
+            if not _is_staged(worktree, journal, record, step, current):
                 break
             by_hook, target = True, step.old
         try:
-            write_file(worktree.top, path, found, target, step.temporary, permissions=step.permissions)
+            write_file(worktree.top, path, current, target, step.temporary, permissions=step.permissions)
         except Moved:  # it was saved in this instant
             continue
-        if by_hook and found is not None:
-            copy = keep_copy(journal, "found-own", found)
+        if by_hook and current is not None:
+            copy = keep_copy(journal, "found-own", current)
             return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
-        sentence = f"{path} changed after the {record.event} was written"
-        if same(found, target):
+        sentence = f"{path} changed after the {event} was written"
+        if same(current, target):
             sentence += " and was left unchanged"
         else:
-            sentence += f": the {record.event} was removed and your other changes were kept"
-        return _left(sentence, f"; the text from before the {record.event}", step, number)
-    sentence = f"{path} changed on the lines of the {record.event} and was left unchanged, with both in it"
+            sentence += f": the {event} was removed and your other changes were kept"
+        sentence += f"; the text from before the {event}{before}" if step.old is not None else ""
+        return OtherChanges(left=(path,), sentences=(sentence,))
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
+    sentence = f"{path} changed on the lines of the {event} and was left unchanged, with both in it"
     sentence += f"; the edited text is in {KEPT_FOLDER}/new-{number}"
-    return replace(_left(sentence, ", the text from before", step, number), conflicts=(path,))
-
-
-def _left(sentence: str, before: str, step: Step, number: int) -> OtherChanges:
-    """What is left of a file; where there was one before, its text is named with the words `before`."""
-    where = f"{before} is in {KEPT_FOLDER}/old-{number}" if step.old is not None else ""
-    return OtherChanges(left=(step.path,), sentences=(sentence + where,))
+    sentence += f", the text from before{before}" if step.old is not None else ""
+    return OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
 
 
 def _is_staged(
-    worktree: WorkTree, journal: Journal, record: Record, step: Step, found: Content | None
+    worktree: WorkTree, journal: Journal, record: Record, step: Step, current: Content | None
 ) -> bool:
     """Whether a hook has added to the commit what is new in the file."""
     index = journal.path(COMMITTED)
-    if found is None or step.new is None or found.is_link or not index.exists():
+    if current is None or step.new is None or current.is_link or not index.exists():
         return False
     staged = staged_entries(worktree, [step.path], index).get(step.path)
     ours = next((planned.commit for planned in record.planned if planned.path == step.path), None)
     if staged is None or staged == ours:
         return False
-    new = set(found.data.splitlines()) - set(step.new.data.splitlines())
+    new = set(current.data.splitlines()) - set(step.new.data.splitlines())
     return bool(new) and new <= set(from_blob(worktree, step.path, staged).data.splitlines())
 
 
-def _is_reformatted(found: Content | None, wrote: Content | None) -> bool:
+def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
     """Whether nothing but the layout differs, as after a formatter."""
-    if found is None or wrote is None or found.is_link or wrote.is_link:
+    if current is None or wrote is None or current.is_link or wrote.is_link:
         return False
-    return _LAYOUT.sub(b"", found.data) == _LAYOUT.sub(b"", wrote.data)
+    return _LAYOUT.sub(b"", current.data) == _LAYOUT.sub(b"", wrote.data)
 
 
 def recover(worktree: WorkTree) -> list[str]:
     """Run at the start of every command: what was done, in sentences for the user; mostly nothing.
 
-    Without a crash it costs one look at a folder. A journal whose owner lives, as that of a commit whose hook
+    Without a crash it costs one listing of a folder. A journal whose owner lives, as that of a commit whose hook
     this is, is left alone. Raises Busy when another git command holds the index lock that is needed, Refused
     for a journal of a newer version.
     """
@@ -377,65 +345,58 @@ def recover(worktree: WorkTree) -> list[str]:
 def _recover(worktree: WorkTree, journal: Journal) -> str:
     record = load(journal.folder)
     if record is None:
-        kept = kept_folder(worktree, journal)
+        folder = folder_after(worktree, journal, None, done=False)
         locks.release(worktree, journal)
-        journal.retire(kept)
+        journal.retire(folder)
         return (
-            f"cannot read the journal of an unfinished edit; its files are in {kept}: compare them with "
+            f"cannot read the journal of an unfinished edit; its files are in {folder}: compare them with "
             "`git status` and `git diff` before you commit"
         )
-    what = f"the {record.event} {record.id}"
+    name = f"the {record.event} {record.id}"
     if record.state == DONE:
-        archive_folder(worktree, journal, record)
-        return f"{what} is complete"
+        _archive_folder(worktree, journal, record)
+        return f"{name} is complete"
     made = None
     if record.state == COMMITTING:
-        remove_stale_ref_locks(worktree, record)
-        made = _commit_of(worktree, record)
+        locks.remove_stale_ref_locks(worktree, record)
+        # the commit of the transaction if there is one: HEAD, or below what was committed since
+        if record.moves_to is not None:
+            made = record.moves_to if has_moved(worktree, record) else None
+        else:
+            commit = find_commit(worktree, record)
+            made = None if commit is None else commit.oid
     if made is None and end_if_archived(worktree, journal, record):
-        return f"{what} is complete"
-    others: tuple[str, ...] = ()
-    sentence = f"{what} was interrupted and has been rolled back"
+        return f"{name} is complete"
+    sentence = f"{name} was interrupted and has been rolled back"
     if made is not None:
         try:
             others = _complete_recovered(worktree, journal, record, made)
-            stays = record.moves_to == (record.head or "")
-            sentence = what + ("" if stays else f" was committed as {made[:12] or 'nothing'} and")
-            sentence += " is complete now"
         except CommitWithdrawn as error:
-            made, sentence = None, f"{what} has been rolled back: {error}"
-    if made is None:
-        home = folder_after(worktree, journal, record, done=False)
-        others = roll_back(worktree, journal, record).remarks(home)
-    return "; ".join((sentence, *others))
+            sentence = f"{name} has been rolled back: {error}"
+        else:
+            if record.moves_to == (record.head or ""):
+                return "; ".join((f"{name} is complete now", *others))
+            return "; ".join(
+                (f"{name} was committed as {made[:12] or 'nothing'} and is complete now", *others)
+            )
+    folder = folder_after(worktree, journal, record, done=False)
+    return "; ".join((sentence, *roll_back(worktree, journal, record).remarks(folder)))
 
 
 def _complete_recovered(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> tuple[str, ...]:
-    """What is said of the user's other files."""
+    """Sentences on the user's other files."""
     leave: set[str] = set()
     if not locks.is_ours(worktree, journal):
         locks.acquire(worktree, journal)
-        leave = _changed_since(worktree, record)
+        # what somebody has staged after the crash, which a removed lock makes possible
+        staged = staged_entries(worktree, [planned.path for planned in record.planned])
+        leave = {p.path for p in record.planned if staged.get(p.path) not in (p.staged_here, p.stage)}
     if record.moves_to is None and commit == head_commit(worktree):
-        done = complete(worktree, journal, record, read_commit(worktree), leave=leave)
-        return (*done.notes, *restored_notes(done.restored))
+        result = complete(worktree, journal, record, read_commit(worktree), leave=leave)
+        return (*result.notes, *restored_notes(result.restored))
     others = restore_other_files(worktree, journal, record)
-    home = folder_after(worktree, journal, record, done=True)
+    folder = folder_after(worktree, journal, record, done=True)
     update_user_index(worktree, journal, record, {}, leave)
     restore_pending_messages(worktree, journal)
     archive(worktree, journal, record)
-    return others.remarks(home)
-
-
-def _changed_since(worktree: WorkTree, record: Record) -> set[str]:
-    """Paths that somebody has staged anew after the crash, which a removed lock makes possible."""
-    now = staged_entries(worktree, [planned.path for planned in record.planned])
-    return {one.path for one in record.planned if now.get(one.path) not in (one.staged_here, one.stage)}
-
-
-def _commit_of(worktree: WorkTree, record: Record) -> str | None:
-    """The commit of the transaction if it came about: HEAD, or below what was committed since."""
-    if record.moves_to is not None:
-        return record.moves_to if has_moved(worktree, record) else None
-    made = find_commit(worktree, record)
-    return None if made is None else made.oid
+    return others.remarks(folder)

@@ -41,16 +41,18 @@ class HookVerdict:
 def judge_commit(worktree: WorkTree, record: Record, made: Commit) -> HookVerdict:
     """Compare the commit with the plan."""
     verdict = HookVerdict()
-    own = {planned.path: planned for planned in record.planned}
+    plans = {planned.path: planned for planned in record.planned}
     steps = {step.path: step for step in record.steps}
     expected = {p.path: p.commit for p in record.planned if p.commit != p.in_head}
     for path in sorted(expected.keys() | made.changed.keys()):
         if path in expected and path in made.changed and expected[path] == made.changed[path]:
             continue
-        if path in own:
-            found = made.changed[path] if path in made.changed else own[path].in_head
-            _judge_own(worktree, own[path], steps.get(path), found, verdict)
-        elif path in record.uncommitted or (made.was[path] is None and _was_there(worktree, record, path)):
+        if path in plans:
+            committed = made.changed[path] if path in made.changed else plans[path].in_head
+            _judge_own(worktree, plans[path], steps.get(path), committed, verdict)
+        elif path in record.uncommitted or (
+            made.was[path] is None and _is_older_than_hooks(worktree, record, path)
+        ):
             verdict.corrections[path] = made.was[path]
             verdict.taken_out.append(path)
         else:
@@ -59,46 +61,8 @@ def judge_commit(worktree: WorkTree, record: Record, made: Commit) -> HookVerdic
     return verdict
 
 
-def _judge_own(
-    worktree: WorkTree, planned: PlannedPath, step: Step | None, found: Entry | None, verdict: HookVerdict
-) -> None:
-    """A file of the edit that a hook has staged again. Where the user has other work in it, that has come
-    along: then only what the hook changed is carried over."""
-    right = found
-    if step is not None and planned.has_other_work and planned.commit != planned.work:
-        whole = _whole(worktree, planned, step)
-        if found in (whole, planned.work):
-            again = project(worktree, planned.commit, planned.work, whole)
-            right = planned.commit if isinstance(again, Conflict) else again
-    if right != found:
-        verdict.corrections[planned.path] = right
-        verdict.taken_out.append(planned.path)
-    if right != planned.commit:
-        verdict.folded.append(planned.path)
-        stage = project(worktree, planned.stage, planned.commit, right)
-        if not isinstance(stage, Conflict):
-            verdict.stage[planned.path] = stage
-        _into_work_tree(worktree, planned, step, right)
-
-
-def _whole(worktree: WorkTree, planned: PlannedPath, step: Step) -> Entry | None:
-    """The file as it is now in the repository's form."""
-    now = look(worktree.top, planned.path)
-    if same(now, step.new):
-        return planned.work
-    return None if now is None else to_blob(worktree, planned.path, now, planned.staged)
-
-
-def _into_work_tree(worktree: WorkTree, planned: PlannedPath, step: Step | None, right: Entry | None) -> None:
-    """Where a hook rewrote only what was staged, the file follows, unless it holds anything but our bytes."""
-    if step is None or planned.has_other_work or not same(look(worktree.top, planned.path), step.new):
-        return
-    new = None if right is None else from_blob(worktree, planned.path, right)
-    write_file(worktree.top, planned.path, step.new, new, step.temporary)
-
-
-def _was_there(worktree: WorkTree, record: Record, path: str) -> bool:
-    """Whether an untracked file that a hook added is the user's: it is older than the hook."""
+def _is_older_than_hooks(worktree: WorkTree, record: Record, path: str) -> bool:
+    """Whether an untracked file that a hook added is the user's."""
     try:
         changed = (worktree.top / path).lstat().st_ctime_ns
     except OSError:
@@ -106,55 +70,44 @@ def _was_there(worktree: WorkTree, record: Record, path: str) -> bool:
     return record.started is not None and changed < record.started - _COARSE_NS
 
 
+def _judge_own(
+    worktree: WorkTree, planned: PlannedPath, step: Step | None, committed: Entry | None, verdict: HookVerdict
+) -> None:
+    """A file of the edit that a hook has staged again. Where the user has other work in it, that has come
+    along: then only what the hook changed is carried over."""
+    path, correct = planned.path, committed
+    if step is not None and planned.has_other_work and planned.commit != planned.work:
+        current = look(worktree.top, path)
+        whole = planned.work  # the file as it is, in the repository's form
+        if not same(current, step.new):
+            whole = None if current is None else to_blob(worktree, path, current, planned.staged)
+        if committed in (whole, planned.work):
+            projected = project(worktree, planned.commit, planned.work, whole)
+            correct = planned.commit if isinstance(projected, Conflict) else projected
+    if correct != committed:
+        verdict.corrections[path] = correct
+        verdict.taken_out.append(path)
+    if correct == planned.commit:
+        return
+    verdict.folded.append(path)
+    stage = project(worktree, planned.stage, planned.commit, correct)
+    if not isinstance(stage, Conflict):
+        verdict.stage[path] = stage
+    # where a hook rewrote only what was staged, the file follows, unless it holds anything but our bytes
+    if step is not None and not planned.has_other_work and same(look(worktree.top, path), step.new):
+        new = None if correct is None else from_blob(worktree, path, correct)
+        write_file(worktree.top, path, step.new, new, step.temporary)
+
+
 def withdraw(worktree: WorkTree, made: Commit) -> None:
-    """Take HEAD back from the commit `made` to its parent, see `set_back`. Raises GitError when HEAD is not on it."""
-    where = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
+    """Move HEAD back from the commit `made` to its parent, see `reset_ref`. Raises GitError when HEAD is not on it."""
+    target = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
-    reset_ref(worktree, "-m", reason, *where, made.oid)
+    reset_ref(worktree, "-m", reason, *target, made.oid)
 
 
-def commit_again(
-    worktree: WorkTree, index: Path, made: Commit, entries: Mapping[str, Entry | None], key: str | None = None
-) -> str:
-    """Replace the commit `made`, which HEAD is on, by the same one with `entries` as they are given.
-
-    Message, author, committer and times stay; a signed commit is signed again, with `key` if one is given.
-    Hooks do not run again, except for one of reference transactions. Raises GitError when HEAD is not on it, or
-    when it can't be signed.
-    """
-    reset_to(worktree, index, made.oid)
-    put_entries(worktree, index, entries)
-    tree = write_tree(worktree, index)
-    raw = git(worktree.top, "cat-file", "commit", made.oid)
-    if b"\ngpgsig" in raw.partition(b"\n\n")[0]:
-        new = _sign(worktree, tree, made, raw, key or "")
-    else:
-        new = git(
-            worktree.top, "hash-object", "-t", "commit", "-w", "--stdin", read_only=False,
-            stdin=b"tree " + tree.encode() + raw[raw.index(b"\n") :],
-        ).decode().strip()  # fmt: skip
-    reason = "repoagent: commit again without what a hook had added of other work"
-    git(worktree.top, "update-ref", "-m", reason, "HEAD", new, made.oid, read_only=False)
-    return new
-
-
-def _sign(worktree: WorkTree, tree: str, made: Commit, raw: bytes, key: str) -> str:
-    """The commit by way of `commit-tree -S`, which takes from the environment who and when."""
-    header, _, message = raw.partition(b"\n\n")
-    fields = dict(line.split(b" ", 1) for line in header.split(b"\n") if not line.startswith(b" "))
-    env = {}
-    for role in ("author", "committer"):
-        name, _, rest = fields[role.encode()].partition(b" <")
-        email, _, date = rest.partition(b"> ")
-        values = {"NAME": os.fsdecode(name), "EMAIL": os.fsdecode(email), "DATE": "@" + date.decode()}
-        env.update({f"GIT_{role.upper()}_{what}": value for what, value in values.items()})
-    encoding = fields.get(b"encoding", b"UTF-8").decode()
-    parents = [argument for parent in made.parents for argument in ("-p", parent)]
-    out = git(
-        worktree.top, "-c", f"i18n.commitEncoding={encoding}", "commit-tree", f"-S{key}", *parents, tree,
-        stdin=message, env=env, read_only=False,
-    )  # fmt: skip
-    return out.decode().strip()
+class CommitWithdrawn(RepoagentError):
+    """There is no commit any more: it held what it must not, and could not be made again without."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +119,6 @@ class CorrectedCommit:
     notes: tuple[str, ...] = ()
 
 
-class CommitWithdrawn(RepoagentError):
-    """There is no commit any more: it held what it must not, and could not be made again without."""
-
-
 def remove_other_work(
     worktree: WorkTree,
     journal: Journal,
@@ -179,11 +128,11 @@ def remove_other_work(
     *,
     key: str | None,
 ) -> CorrectedCommit:
-    """The commit without what hooks swept in; `key` is that of `with_other_tree`.
+    """The commit without what hooks added of other work; `key` signs it.
 
-    Where another commit stands on it, that stays in: it is in the history then, and as it was in the files and in the
-    index. Where it can't be made again (a hook forbids it; there is no signature now) it is taken back: raises
-    Withdrawn.
+    Where another commit is on top of it, that stays in: it is in the history then, and as it was in the files and in
+    the index. Where it cannot be made again (a hook forbids it; there is no signature now) it is withdrawn: raises
+    CommitWithdrawn.
     """
     if not verdict.corrections:
         return CorrectedCommit(made.oid)
@@ -194,31 +143,65 @@ def remove_other_work(
     index = journal.path(COMMITTED)
     index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
     try:
-        oid = commit_again(worktree, index, made, verdict.corrections, key)
+        oid = _commit_again(worktree, index, made, verdict.corrections, key)
     except GitError as error:
         if error.returncode < 0:
             remove_stale_ref_locks(worktree, record)
         withdraw(worktree, made)
-        copies = "".join(f"; {said}" for said in _published_notes(worktree, made.oid, names))
+        published = "".join(f"; {note}" for note in _published_notes(worktree, made.oid, names))
         raise CommitWithdrawn(
             f"a hook added {names} to the commit, and the commit could not be made again without it: "
-            f"{error.stderr or error}{copies}"
+            f"{error.stderr or error}{published}"
         ) from error
     return CorrectedCommit(oid, tuple(verdict.taken_out), _published_notes(worktree, made.oid, names))
 
 
+def _commit_again(
+    worktree: WorkTree, index: Path, made: Commit, entries: Mapping[str, Entry | None], key: str | None
+) -> str:
+    """Replace the commit `made`, which HEAD is on, by the same one with `entries`.
+
+    Message, author, committer and times stay; a signed commit is signed again, with `key` if there is one.
+    Hooks do not run again, except for one of reference transactions. Raises GitError when HEAD is not on it, or
+    when it cannot be signed.
+    """
+    reset_to(worktree, index, made.oid)
+    put_entries(worktree, index, entries)
+    tree = write_tree(worktree, index)
+    raw = git(worktree.top, "cat-file", "commit", made.oid)
+    header, _, message = raw.partition(b"\n\n")
+    env: dict[str, str] = {}
+    if b"\ngpgsig" not in header:
+        command = ["hash-object", "-t", "commit", "-w", "--stdin"]
+        stdin = b"tree " + tree.encode() + raw[raw.index(b"\n") :]
+    else:  # by way of `commit-tree -S`, which takes from the environment who and when
+        fields = dict(line.split(b" ", 1) for line in header.split(b"\n") if not line.startswith(b" "))
+        stdin = message
+        for role in ("author", "committer"):
+            name, _, rest = fields[role.encode()].partition(b" <")
+            email, _, date = rest.partition(b"> ")
+            env[f"GIT_{role.upper()}_NAME"] = os.fsdecode(name)
+            env[f"GIT_{role.upper()}_EMAIL"] = os.fsdecode(email)
+            env[f"GIT_{role.upper()}_DATE"] = "@" + date.decode()
+        encoding = fields.get(b"encoding", b"UTF-8").decode()
+        parents = [argument for parent in made.parents for argument in ("-p", parent)]
+        command = ["-c", f"i18n.commitEncoding={encoding}", "commit-tree", f"-S{key or ''}", *parents, tree]
+    new = git(worktree.top, *command, stdin=stdin, env=env, read_only=False).decode().strip()
+    reason = "repoagent: commit again without what a hook had added of other work"
+    git(worktree.top, "update-ref", "-m", reason, "HEAD", new, made.oid, read_only=False)
+    return new
+
+
 def _published_notes(worktree: WorkTree, commit: str, names: str) -> tuple[str, ...]:
     """A sentence where a hook had pushed or tagged the commit before."""
-    seen = git(
-        worktree.top, "for-each-ref", "--format=%(refname:short)", f"--contains={commit}",
-        "refs/remotes", "refs/tags",
-    )  # fmt: skip
-    if not seen:
+    arguments = ("--format=%(refname:short)", f"--contains={commit}", "refs/remotes", "refs/tags")
+    refs = git(worktree.top, "for-each-ref", *arguments)
+    if not refs:
         return ()
-    where = ", ".join(seen.decode(errors="replace").split())
     return (
-        f"a hook pushed or tagged the commit as {commit[:12]} with your work in {names} before that "
-        f"was removed: {where} still has it; fix that, for example with `git push --force-with-lease`",
+        f"a hook pushed or tagged the commit as {commit[:12]} with your work in {names} before that was removed: "
+        f"{', '.join(refs.decode(errors='replace').split())} still has it; fix that, for example with "
+        "`git push --force-with-lease`",
     )
 
 
@@ -226,12 +209,12 @@ def uncorrected_entries(
     worktree: WorkTree, made: Commit, verdict: HookVerdict, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
     """What the index is to have of the corrections that could not be made, so that what stays in the commit is not
-    staged to be taken back. `stage` is what it is to have besides."""
+    staged to be reverted. `stage` are the other entries that it is to have."""
     if not verdict.corrections:
         return {}
-    will = {**staged_entries(worktree, verdict.corrections), **stage}
+    planned = {**staged_entries(worktree, verdict.corrections), **stage}
     return {
         path: made.changed[path]
-        for path, right in verdict.corrections.items()
-        if path in made.changed and will.get(path) == right
+        for path, correct in verdict.corrections.items()
+        if path in made.changed and planned.get(path) == correct
     }

@@ -5,7 +5,6 @@ The bytes of files are stored next to the JSON, before it refers to them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +52,13 @@ class PlannedPath:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file holds uncommitted work beside the edit, from before it or on top of it."""
+        """Whether the file holds uncommitted work next to the edit, from before it or on top of it."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
-
-    @property
-    def stays_dirty(self) -> bool:
-        """Whether the file, or what is staged of it, is not as in the commit then."""
-        return not self.commit == self.work == self.stage
 
 
 @dataclass(frozen=True)
 class SavedFile:
-    """What a file held before hooks ran; None where it was deleted. `temporary` is a free name beside it."""
+    """What a file held before hooks ran; None where it was deleted. `temporary` is a free name next to it."""
 
     path: str
     content: Content | None
@@ -76,8 +70,7 @@ class Record:
     """One transaction. `head` and `branch` are those it began on (None: unborn, detached); `moves_to` is the
     commit that HEAD is set to where no new one is made ("" for none: unborn). `in_place` says that the files hold the
     change already; undo goes by what each step `was` and has `done` then. `uncommitted` are all tracked
-    paths with the user's other work, `saved` those of them that are files; `started` (ns) is when hooks
-    began."""
+    paths with the user's other work, `saved` those of them that are files; `started` (ns) is when hooks began."""
 
     id: str
     event: str
@@ -98,36 +91,91 @@ class Record:
     in_place: bool = False
 
 
-_PLAIN = (
+_SCALARS = (
     "id", "event", "state", "head", "branch", "commits", "new_branch", "moves_to",
     "started", "commit", "message",
 )  # fmt: skip
-_ENTRIES = ("head", "staged", "base", "work", "commit", "stage")
+_ENTRIES = ("head", "staged", "base", "work", "commit", "stage")  # of a planned path
+_CONTENTS = (
+    "old",
+    "new",
+    "was",
+    "done",
+    "wrote",
+)  # of a step; journals of early versions lack the last three
 
 
 def save(journal: Journal, record: Record) -> None:
-    """Replace what the journal says, durably; the bytes that it speaks of are kept before, see below."""
+    """Replace what the journal says, durably; store the bytes that it refers to before."""
     journal.save(to_dict(record))
 
 
-def keep_steps(journal: Journal, record: Record) -> None:
-    """Store the bytes that the steps of `record` speak of."""
-    for n, step in enumerate(record.steps):
-        _keep(journal, f"old-{n}", step.old)
-        _keep(journal, f"new-{n}", step.new)
-        _keep(journal, f"was-{n}", step.was)
-        _keep(journal, f"done-{n}", step.done)
-        _keep(journal, f"wrote-{n}", step.wrote)
+def store_steps(journal: Journal, record: Record) -> None:
+    """Store the bytes that the steps of `record` refer to."""
+    for number, step in enumerate(record.steps):
+        for name in _CONTENTS:
+            content: Content | None = getattr(step, name)
+            if content is not None:
+                journal.keep(f"{name}-{number}", content.data)
 
 
-def keep_saved(journal: Journal, record: Record) -> None:
+def store_saved(journal: Journal, record: Record) -> None:
     """Store the bytes of the user's other files."""
-    for n, saved in enumerate(record.saved):
-        _keep(journal, f"saved-{n}", saved.content)
+    for number, saved in enumerate(record.saved):
+        if saved.content is not None:
+            journal.keep(f"saved-{number}", saved.content.data)
+
+
+def to_dict(record: Record) -> dict[str, Any]:
+    """As JSON, without the bytes of files."""
+
+    def file(name: str, content: Content | None) -> dict[str, str] | None:
+        return None if content is None else {"file": name, "mode": content.mode}
+
+    def pair(entry: Entry | None) -> list[str] | None:
+        return None if entry is None else [entry.mode, entry.oid]
+
+    def marks(bits: Staged | None) -> list[object] | None:
+        if bits is None:
+            return None
+        return [bits.entry.mode, bits.entry.oid, bits.skip_worktree, bits.assume_unchanged]
+
+    return {
+        **{name: getattr(record, name) for name in _SCALARS},
+        "steps": [
+            {
+                "path": step.path,
+                "temporary": step.temporary,
+                "permissions": step.permissions,
+                **{name: file(f"{name}-{number}", getattr(step, name)) for name in _CONTENTS},
+            }
+            for number, step in enumerate(record.steps)
+        ],
+        "folders": list(record.folders),
+        "planned": [
+            {
+                "path": planned.path,
+                "renamed": planned.renamed,
+                **{name: pair(getattr(planned, name)) for name in _ENTRIES},
+                "bits": marks(planned.bits),
+            }
+            for planned in record.planned
+        ],
+        "saved": [
+            {
+                "path": saved.path,
+                "content": file(f"saved-{number}", saved.content),
+                "temporary": saved.temporary,
+            }
+            for number, saved in enumerate(record.saved)
+        ],
+        "uncommitted": list(record.uncommitted),
+        "in_place": record.in_place,
+    }
 
 
 def load(folder: Path) -> Record | None:
-    """The record in a journal's folder with the bytes it speaks of; None when it has none that can be read.
+    """The record in a journal's folder with the bytes it refers to; None when it has none that can be read.
 
     Raises Refused for one of a newer version.
     """
@@ -138,93 +186,29 @@ def load(folder: Path) -> Record | None:
         return None
 
 
-def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
+def _from_dict(folder: Path, raw: dict[str, Any]) -> Record:
+    def content(file: dict[str, str] | None) -> Content | None:
+        return None if file is None else Content(stored.read_kept(folder, file["file"]), file["mode"])
+
+    steps = []
+    for step in raw["steps"]:
+        old, new = content(step["old"]), content(step["new"])
+        later = [content(step.get(name)) for name in _CONTENTS[2:]]
+        steps.append(Step(step["path"], old, new, step["temporary"], step["permissions"], *later))
+    planned = []
+    for path in raw["planned"]:
+        entries = {name: None if path[name] is None else Entry(*path[name]) for name in _ENTRIES}
+        bits = path["bits"]
+        marks = None if bits is None else Staged(Entry(bits[0], bits[1]), bits[2], bits[3])
+        planned.append(PlannedPath(path["path"], **entries, bits=marks, renamed=path["renamed"]))
     return Record(
-        **{name: raw[name] for name in _PLAIN},
-        steps=tuple(
-            Step(
-                s["path"],
-                _content(folder, s["old"]),
-                _content(folder, s["new"]),
-                s["temporary"],
-                s["permissions"],
-                _content(folder, s.get("was")),
-                _content(folder, s.get("done")),
-                _content(folder, s.get("wrote")),
-            )
-            for s in raw["steps"]
-        ),
+        **{name: raw[name] for name in _SCALARS},
+        steps=tuple(steps),
         folders=tuple(raw["folders"]),
-        planned=tuple(_planned_from_dict(planned) for planned in raw["planned"]),
+        planned=tuple(planned),
         saved=tuple(
-            SavedFile(s["path"], _content(folder, s["content"]), s["temporary"]) for s in raw["saved"]
+            SavedFile(saved["path"], content(saved["content"]), saved["temporary"]) for saved in raw["saved"]
         ),
         uncommitted=tuple(raw["uncommitted"]),
         in_place=raw.get("in_place", False),
     )
-
-
-def to_dict(record: Record) -> dict[str, Any]:
-    """As JSON, without the bytes of files."""
-    return {
-        **{name: getattr(record, name) for name in _PLAIN},
-        "steps": [_step_to_dict(n, step) for n, step in enumerate(record.steps)],
-        "folders": list(record.folders),
-        "planned": [_planned_to_dict(planned) for planned in record.planned],
-        "saved": [_saved_to_dict(n, saved) for n, saved in enumerate(record.saved)],
-        "uncommitted": list(record.uncommitted),
-        "in_place": record.in_place,
-    }
-
-
-def _step_to_dict(n: int, step: Step) -> dict[str, Any]:
-    return {
-        "path": step.path,
-        "old": _file(f"old-{n}", step.old),
-        "new": _file(f"new-{n}", step.new),
-        "temporary": step.temporary,
-        "permissions": step.permissions,
-        "was": _file(f"was-{n}", step.was),
-        "done": _file(f"done-{n}", step.done),
-        "wrote": _file(f"wrote-{n}", step.wrote),
-    }
-
-
-def _saved_to_dict(n: int, saved: SavedFile) -> dict[str, Any]:
-    return {"path": saved.path, "content": _file(f"saved-{n}", saved.content), "temporary": saved.temporary}
-
-
-def _keep(journal: Journal, name: str, content: Content | None) -> None:
-    if content is not None:
-        journal.keep(name, content.data)
-
-
-def _file(name: str, content: Content | None) -> dict[str, str] | None:
-    return None if content is None else {"file": name, "mode": content.mode}
-
-
-def _content(folder: Path, raw: Mapping[str, str] | None) -> Content | None:
-    return None if raw is None else Content(stored.read_kept(folder, raw["file"]), raw["mode"])
-
-
-def _planned_to_dict(planned: PlannedPath) -> dict[str, Any]:
-    bits = planned.bits
-    return {
-        "path": planned.path,
-        "renamed": planned.renamed,
-        **{name: _entry_to_list(getattr(planned, name)) for name in _ENTRIES},
-        "bits": None
-        if bits is None
-        else [*(_entry_to_list(bits.entry) or ()), bits.skip_worktree, bits.assume_unchanged],
-    }
-
-
-def _planned_from_dict(raw: Mapping[str, Any]) -> PlannedPath:
-    entries = {name: None if raw[name] is None else Entry(*raw[name]) for name in _ENTRIES}
-    bits = raw["bits"]
-    staged = None if bits is None else Staged(Entry(bits[0], bits[1]), bits[2], bits[3])
-    return PlannedPath(raw["path"], **entries, bits=staged, renamed=raw["renamed"])
-
-
-def _entry_to_list(entry: Entry | None) -> list[str] | None:
-    return None if entry is None else [entry.mode, entry.oid]

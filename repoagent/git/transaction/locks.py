@@ -1,4 +1,4 @@
-"""Hold git's `index.lock`, so that nobody commits, stages or switches branches; remove locks of a killed git.
+"""Hold git's `index.lock`, so that no other git commits, stages or switches branches; remove locks of a killed git.
 
 The lock is a hard link to a file of the journal: it appears whole and exclusively, and says who holds it.
 """
@@ -19,6 +19,8 @@ from repoagent.storage.journal import Journal, read_kept
 
 LOCK_FILE = "lock"
 _MAX_LOCK_BYTES = 1000  # bytes of a lock file that are read
+_STALE_SECONDS = 0.3
+_COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 
 def lock_text(name: str) -> bytes:
@@ -31,7 +33,7 @@ def lock_path(worktree: WorkTree) -> Path:
 
 
 def acquire(worktree: WorkTree, journal: Journal) -> None:
-    """Raises Busy when somebody has the lock."""
+    """Raises Busy when another git command has the lock."""
     path = lock_path(worktree)
     try:
         try:
@@ -39,26 +41,30 @@ def acquire(worktree: WorkTree, journal: Journal) -> None:
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
-            _create(path, read_kept(journal.folder, LOCK_FILE))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                try:
+                    file.write(read_kept(journal.folder, LOCK_FILE))
+                    file.flush()
+                except BaseException:
+                    path.unlink()
+                    raise
     except FileExistsError:
-        raise Busy(_held_by(path)) from None
+        text = (_read_lock(path) or b"").decode(errors="replace")
+        if text.startswith("repoagent "):
+            holder = text.partition(": ")[2].strip()
+            raise Busy(f"{path} is held: {holder}; try again when it is done") from None
+        raise Busy(
+            f"{path} exists: another git command is running in this work tree; try again when it is done. "
+            "If none is running, remove that file"
+        ) from None
     except OSError as error:
         raise SystemFailed(f"cannot create {path}: {error.strerror}; fix that and try again") from error
 
 
-def _create(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-    except BaseException:
-        path.unlink()
-        raise
-
-
 def is_ours(worktree: WorkTree, journal: Journal) -> bool:
-    mine = journal.path(LOCK_FILE)
-    return mine.exists() and read_lock(lock_path(worktree)) == read_lock(mine)
+    file = journal.path(LOCK_FILE)
+    return file.exists() and _read_lock(lock_path(worktree)) == _read_lock(file)
 
 
 def release(worktree: WorkTree, journal: Journal) -> None:
@@ -67,7 +73,7 @@ def release(worktree: WorkTree, journal: Journal) -> None:
         lock_path(worktree).unlink()
 
 
-def read_lock(path: Path) -> bytes | None:
+def _read_lock(path: Path) -> bytes | None:
     """The beginning of a lock file; None where there is none that can be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -77,57 +83,39 @@ def read_lock(path: Path) -> bytes | None:
         return file.read(_MAX_LOCK_BYTES)
 
 
-def _held_by(path: Path) -> str:
-    text = (read_lock(path) or b"").decode(errors="replace")
-    if text.startswith("repoagent "):
-        what = text.partition(": ")[2].strip()
-        return f"{path} is held: {what}; try again when it is done"
-    return (
-        f"{path} exists: another git command is running in this work tree; try again when it is done. "
-        "If none is running, remove that file"
-    )
-
-
-_STALE_SECONDS = 0.3
-_COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
-
-
 def remove_stale_ref_locks(worktree: WorkTree, record: Record) -> None:
-    """Remove them; git would refuse to commit for ever.
+    """Remove the locks of references that a killed git left; git would refuse to commit for ever.
 
-    To be called when it is gone. A lock counts as left if it was made since it began, holds what it would have
+    To be called when that git is gone. A lock counts as left if it was made since it began, holds what it would have
     written (nothing, where we began, for a new branch, or a commit on top of that), and stays for a while: another
     git has it for milliseconds.
     """
     if record.started is None:
         return
-    branches = [branch for branch in (record.branch, record.new_branch) if branch]
-    paths = [
-        worktree.git_dir / "HEAD.lock",
-        *(worktree.common_dir / "refs" / "heads" / f"{name}.lock" for name in branches),
-    ]
-    before = {path: found for path in paths if (found := _ref_lock(worktree, path, record))}
-    if before:
+    folder = worktree.common_dir / "refs" / "heads"
+    branches = [folder / f"{branch}.lock" for branch in (record.branch, record.new_branch) if branch]
+    stale = {}
+    for path in (worktree.git_dir / "HEAD.lock", *branches):
+        identity = _stale_identity(worktree, path, record)
+        if identity is not None:
+            stale[path] = identity
+    if stale:
         time.sleep(_STALE_SECONDS)
-    for path, found in before.items():
-        if _ref_lock(worktree, path, record) == found:
+    for path, identity in stale.items():
+        if _stale_identity(worktree, path, record) == identity:
             path.unlink(missing_ok=True)
 
 
-def _ref_lock(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
-    """Inode and time of a lock that may be ours."""
+def _stale_identity(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
+    """Inode and time of a lock that our git may have left."""
     try:
         status = path.lstat()
     except OSError:
         return None
-    content = (read_lock(path) or b"").decode(errors="replace").strip()
     if status.st_mtime_ns < (record.started or 0) - _COARSE_NS:
         return None
-    if (
-        content
-        and content not in (record.moves_to, record.head)
-        and not content.startswith("ref: refs/heads/")
-    ):
+    content = (_read_lock(path) or b"").decode(errors="replace").strip()
+    if content not in ("", record.moves_to, record.head) and not content.startswith("ref: refs/heads/"):
         parent = git_output(worktree.top, "rev-parse", "--verify", "--quiet", f"{content}^", ok=(0, 1, 128))
         if parent.stdout.decode().strip() != (record.head or ""):
             return None

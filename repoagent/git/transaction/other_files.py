@@ -26,75 +26,91 @@ from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.journal import Journal, read_kept
 
-_MAX_BYTES = 256 * 1024 * 1024  # of all of them; what is larger is not copied, and hooks may change it
+NEXT = "next"  # in the folder of the journal: the index to be
+COMMITTED = "index"  # and the one that git commits
+_MAX_BYTES = 256 * 1024 * 1024  # of all files; what is larger is not copied, and hooks may change it
 _TRIES = 3  # how often a file may be saved in the moment in which it is put back
 _COMMIT_HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "post-index-change",
     "reference-transaction",
 )  # fmt: skip
+# `git cherry-pick -n`, `git revert -n` and a resolved `git stash pop` leave them
+_PENDING_MESSAGES = ("MERGE_MSG", "AUTO_MERGE")
+
+
+def has_hooks(worktree: WorkTree) -> bool:
+    """Whether git runs a program of the user's when it commits."""
+    path = git(worktree.top, "rev-parse", "--git-path", "hooks")
+    folder = worktree.top / os.fsdecode(path.removesuffix(b"\n"))
+    if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _COMMIT_HOOKS):
+        return True
+    return bool(git(worktree.top, "config", "--get-regexp", r"^hook\..*\.event$", ok=(0, 1)))  # git 2.54
 
 
 def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[SavedFile, ...]:
     """What the files hold."""
-    found = []
-    left = _MAX_BYTES
+    saved = []
+    budget = _MAX_BYTES
     for number, path in enumerate(paths):
+        size = 0
         try:
             status = (top / path).lstat()
         except OSError:
-            size = 0
+            pass
         else:
             if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
                 continue  # a folder in the place of a deleted file
             size = status.st_size
-        if size <= left:
-            left -= size
-            found.append(SavedFile(path, look(top, path), f".repoagent-{edit_id}-other-{number}"))
-    return tuple(found)
+        if size <= budget:
+            budget -= size
+            saved.append(SavedFile(path, look(top, path), f".repoagent-{edit_id}-other-{number}"))
+    return tuple(saved)
 
 
 def restore_other_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
     """Give the files back what they have lost, and leave what is newer; its earlier content is kept in the journal's
     folder as `found-before-N`."""
     restored, left, sentences = [], [], []
-    hooks = None
     for saved in record.saved:
         for _ in range(_TRIES):
-            found = look(worktree.top, saved.path)
-            if found == saved.content or saved.content is None:
+            current = look(worktree.top, saved.path)
+            if current == saved.content or saved.content is None:
                 break
-            if found is not None:
-                hooks = has_hooks(worktree) if hooks is None else hooks
-                if not hooks or not _is_as_in_head(worktree, record, saved, found):
-                    break
+            if current is not None and not (
+                has_hooks(worktree) and _is_as_in_head(worktree, record, saved, current)
+            ):
+                break
             try:
-                write_file(worktree.top, saved.path, found, saved.content, saved.temporary)
+                write_file(worktree.top, saved.path, current, saved.content, saved.temporary)
             except Moved:  # it was saved in this instant
                 continue
-            found = saved.content
+            current = saved.content
             restored.append(saved.path)
             break
-        if found == saved.content:
+        if current == saved.content:
             continue
         left.append(saved.path)
         if saved.content is None:
             sentences.append(f"{saved.path}, which you had deleted, exists again and was left unchanged")
             continue
-        said = f"{saved.path} changed while git was committing and was left unchanged"
-        if found is None or found.data != saved.content.data:
+        sentence = f"{saved.path} changed while git was committing and was left unchanged"
+        if current is None or current.data != saved.content.data:
             copy = keep_copy(journal, "found-before", saved.content)
-            said += f"; its earlier content is in {KEPT_FOLDER}/{copy}"
-        sentences.append(said)
+            sentence += f"; its earlier content is in {KEPT_FOLDER}/{copy}"
+        sentences.append(sentence)
     return OtherChanges(tuple(restored), tuple(left), sentences=tuple(sentences))
 
 
-def has_hooks(worktree: WorkTree) -> bool:
-    """Whether git runs a program of the user's when it commits."""
-    named = git(worktree.top, "rev-parse", "--git-path", "hooks")
-    folder = worktree.top / os.fsdecode(named.removesuffix(b"\n"))
-    if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _COMMIT_HOOKS):
-        return True
-    return bool(git(worktree.top, "config", "--get-regexp", r"^hook\..*\.event$", ok=(0, 1)))  # git 2.54
+def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current: Content) -> bool:
+    """Whether the file is what a checkout of the commit that the transaction began on writes."""
+    arguments = ("ls-tree", "-z", "--full-tree", record.head or "HEAD", "--", saved.path)
+    listing = git_output(worktree.top, *arguments, ok=(0, 128))
+    fields = os.fsdecode(listing.stdout).partition("\t")[0].split(" ")
+    if listing.returncode or len(fields) != 3 or fields[1] != "blob":
+        return False
+    head = from_blob(worktree, saved.path, Entry(fields[0], fields[2]))
+    # where the user has changed nothing but the mode, that is what a checkout reverts
+    return same(current, head) and (not same(current, saved.content) or current.mode == head.mode)
 
 
 def keep_copy(journal: Journal, name: str, content: Content) -> str:
@@ -108,25 +124,8 @@ def keep_copy(journal: Journal, name: str, content: Content) -> str:
     return file.name
 
 
-def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, found: Content) -> bool:
-    """Whether the file is what a checkout of the commit that the transaction began on writes."""
-    listed = git_output(
-        worktree.top, "ls-tree", "-z", "--full-tree", record.head or "HEAD", "--", saved.path, ok=(0, 128)
-    )
-    fields = os.fsdecode(listed.stdout).partition("\t")[0].split(" ")
-    if listed.returncode or len(fields) != 3 or fields[1] != "blob":
-        return False
-    head = from_blob(worktree, saved.path, Entry(fields[0], fields[2]))
-    # where the user has changed nothing but the mode, that is what a checkout takes back
-    return same(found, head) and (not same(found, saved.content) or found.mode == head.mode)
-
-
-# `git cherry-pick -n`, `git revert -n` and a resolved `git stash pop` leave them
-_PENDING_MESSAGES = ("MERGE_MSG", "AUTO_MERGE")
-
-
 def save_pending_messages(worktree: WorkTree, journal: Journal) -> None:
-    """Remember them in the journal, before a commit."""
+    """Keep them in the journal, before a commit."""
     for name in _PENDING_MESSAGES:
         file = worktree.git_dir / name
         if file.is_file():
@@ -134,36 +133,45 @@ def save_pending_messages(worktree: WorkTree, journal: Journal) -> None:
 
 
 def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
-    """Those that are gone since come back; the journal forgets them."""
+    """Restore those that are gone since; the journal forgets them."""
     for name in _PENDING_MESSAGES:
-        mine = journal.path(f"waiting-{name}")
-        if not mine.exists():
+        copy = journal.path(f"waiting-{name}")
+        if not copy.exists():
             continue
         file = worktree.git_dir / name
         if not file.exists():
-            write_whole(file, read_kept(journal.folder, mine.name), private=False)
-        mine.unlink()
+            write_whole(file, read_kept(journal.folder, copy.name), private=False)
+        copy.unlink()
 
 
 def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
-    """Put the lost work back. What was found instead is kept in the journal's folder as `found-own-N`."""
+    """Restore the user's work that hooks have lost in the files of the edit. What was in a file instead is kept in the
+    journal's folder as `found-own-N`."""
     restored = []
-    hooks = None
     for step, planned in _mixed(record):
-        now = look(worktree.top, step.path)
-        if same(now, step.new) or step.new is None:
+        current = look(worktree.top, step.path)
+        if same(current, step.new) or step.new is None:
             continue
-        if now is not None:
-            hooks = has_hooks(worktree) if hooks is None else hooks
-            if not hooks or not _is_lost(worktree, planned, step.new, now):
+        whole = step.new
+        if current is not None:
+            if not has_hooks(worktree):
                 continue
-        whole = step.new if now is None else _with_work(worktree, planned, step.new, now)
-        if same(now, whole):
-            continue
-        if now is not None:
-            keep_copy(journal, "found-own", now)
+            base = _checked_out(worktree, planned)
+            other_lines = set(step.new.data.splitlines()) - set(base.data.splitlines() if base else ())
+            if not other_lines.isdisjoint(
+                current.data.splitlines()
+            ):  # some are there: not a hook has taken them
+                continue
+            whole = current
+            if base is not None and not current.is_link and not step.new.is_link:
+                merged = merge(worktree, current.data, base.data, step.new.data, exact=True)
+                if not isinstance(merged, Conflict):
+                    whole = replace(current, data=merged)
+            if same(current, whole):
+                continue
+            keep_copy(journal, "found-own", current)
         try:
-            write_file(worktree.top, step.path, now, whole, step.temporary)
+            write_file(worktree.top, step.path, current, whole, step.temporary)
         except Moved:  # it was saved in this instant
             continue
         restored.append(step.path)
@@ -171,43 +179,27 @@ def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) ->
 
 
 def with_lost_files(worktree: WorkTree, record: Record) -> Record:
-    """The record with steps that can be taken back where hooks were killed between a stash and its pop: the
+    """The record with steps that can be reverted where hooks were killed between a stash and its pop: the
     file then is just what was to be committed, or missing."""
     if record.state != COMMITTING:
         return record
     mixed = {step.path: planned for step, planned in _mixed(record)}
     steps = []
     for step in record.steps:
-        now = look(worktree.top, step.path)
+        current = look(worktree.top, step.path)
         planned = mixed.get(step.path)
-        lost = now is None or (planned is not None and same(now, _checked_out(worktree, planned)))
-        steps.append(replace(step, new=now) if lost else step)
+        lost = current is None or (planned is not None and same(current, _checked_out(worktree, planned)))
+        steps.append(replace(step, new=current) if lost else step)
     return replace(record, steps=tuple(steps))
 
 
 def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
     """The files that hold more than what is committed."""
-    planned = {one.path: one for one in record.planned}
+    plans = {planned.path: planned for planned in record.planned}
     for step in record.steps:
-        one = planned.get(step.path)
-        if one is not None and one.has_other_work and one.commit != one.work and step.new is not None:
-            yield step, one
-
-
-def _is_lost(worktree: WorkTree, planned: PlannedPath, ours: Content, now: Content) -> bool:
-    """Whether none of the user's other lines is in the file any more: a hook has taken them, not a save."""
-    base = _checked_out(worktree, planned)
-    lines = set(ours.data.splitlines()) - set(() if base is None else base.data.splitlines())
-    return lines.isdisjoint(now.data.splitlines())
-
-
-def _with_work(worktree: WorkTree, planned: PlannedPath, ours: Content, now: Content) -> Content:
-    """The file as a hook left it, with the user's work; as it is where that is on the same lines."""
-    base = _checked_out(worktree, planned)
-    if base is None or now.is_link or ours.is_link:
-        return now
-    merged = merge(worktree, now.data, base.data, ours.data, exact=True)
-    return now if isinstance(merged, Conflict) else replace(now, data=merged)
+        planned = plans.get(step.path)
+        if planned and planned.has_other_work and planned.commit != planned.work and step.new is not None:
+            yield step, planned
 
 
 def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
@@ -215,13 +207,9 @@ def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
     return None if planned.commit is None else from_blob(worktree, planned.path, planned.commit)
 
 
-NEXT = "next"  # in the folder of the journal: the index to be
-COMMITTED = "index"  # and the one that git commits
-
-
 def copy_user_index(worktree: WorkTree, file: Path) -> None:
     """Make `file`, in a journal's folder, a copy of the index. A git that was killed while it wrote there has left
-    its lock, and nobody else works there."""
+    its lock, and no other program works there."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 
@@ -233,7 +221,8 @@ def update_user_index(
     other: Mapping[str, Entry | None],
     leave: Collection[str] = (),
 ) -> None:
-    """Put the change, and the `other` entries, into the user's index, and end the lock.
+    """Put the change, and the `other` entries, into the user's index, except at the paths `leave`, and release the
+    lock.
 
     Raises Busy when somebody has removed our lock and holds one now: recovery does it later.
     """
@@ -244,20 +233,19 @@ def update_user_index(
     entries = {**{planned.path: planned.stage for planned in record.planned}, **other}
     entries = {path: entry for path, entry in entries.items() if path not in leave}
     put_entries(worktree, file, entries, {p.path: p.bits for p in record.planned if p.bits})
-    refresh(
-        worktree, file, [path for path, entry in entries.items() if entry and (worktree.top / path).exists()]
-    )
+    present = [path for path, entry in entries.items() if entry and (worktree.top / path).exists()]
+    refresh(worktree, file, present)
     if file.exists():
         file.replace(index_path(worktree))
     locks.release(worktree, journal)
 
 
 def install_committed_index(worktree: WorkTree, journal: Journal, commit: str) -> bool:
-    """Make the index that git has committed the user's, and end the lock, where that comes to the same as
-    `give_index` and is sure to: False, and nothing done, elsewhere.
+    """Make the index that git has committed the user's, and release the lock, where that is sure to come to the same
+    as `update_user_index`; elsewhere False, and nothing done.
 
     To be called where nothing was staged before, and nothing of the change but what is in the commit is to be. Then
-    what is in the tree of the commit is all that is to be staged; and git has looked at every file for it.
+    what is in the tree of the commit is all that is to be staged; and git has read every file for it.
     """
     file = journal.path(COMMITTED)
     if any(worktree.git_dir.glob("sharedindex.*")) or not locks.is_ours(worktree, journal):

@@ -10,11 +10,27 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
 from repoagent.git.file_writer import Step
 from repoagent.git.files import Content, same
-from repoagent.git.index import Entry
 from repoagent.git.merge import Conflict, merge
-from repoagent.git.objects import from_blob
-from repoagent.git.transaction.journal import PlannedPath
 from repoagent.git.worktree import WorkTree
+
+
+@dataclass(frozen=True)
+class Options:
+    """The names are those of `git commit` where it has them.
+
+    `sign` is a key, "" for the default one, None for what the configuration says. `fixup` is a commit.
+    `branch` is a new branch for the commit. `include_dirty` commits the files whole, with the
+    user's other work in them. `no_commit` only writes the files.
+    """
+
+    no_commit: bool = False
+    no_verify: bool = False
+    include_dirty: bool = False
+    branch: str | None = None
+    signoff: bool = False
+    fixup: str | None = None
+    edit_message: bool = False
+    sign: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,19 +67,24 @@ class OtherChanges:
 
     def __add__(self, other: OtherChanges) -> OtherChanges:
         return OtherChanges(
-            tuple(dict.fromkeys([*self.restored, *other.restored])),
-            tuple(dict.fromkeys([*self.left, *other.left])),
-            tuple(dict.fromkeys([*self.conflicts, *other.conflicts])),
-            tuple(dict.fromkeys([*self.sentences, *other.sentences])),
+            merged(self.restored, other.restored),
+            merged(self.left, other.left),
+            merged(self.conflicts, other.conflicts),
+            merged(self.sentences, other.sentences),
         )
 
-    def notes(self, home: Path) -> tuple[str, ...]:
-        """The sentences; `home` is where the journal's folder is in the end, with the bytes that are kept."""
-        return tuple(sentence.replace(KEPT_FOLDER, str(home)) for sentence in self.sentences)
+    def notes(self, folder: Path) -> tuple[str, ...]:
+        """The sentences; `folder` is what the journal's folder becomes, with the bytes that are kept."""
+        return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
-    def remarks(self, home: Path) -> tuple[str, ...]:
+    def remarks(self, folder: Path) -> tuple[str, ...]:
         """The same, and what is restored."""
-        return (*self.notes(home), *restored_notes(self.restored))
+        return (*self.notes(folder), *restored_notes(self.restored))
+
+
+def merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Both in their order, each string once."""
+    return tuple(dict.fromkeys([*first, *second]))
 
 
 def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
@@ -76,7 +97,7 @@ def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 class Inseparable(Refused):
-    """A change can't be committed without uncommitted work in the file `path`, which can be committed whole."""
+    """A change cannot be committed without uncommitted work in the file `path`, which can be committed whole."""
 
     def __init__(self, sentence: str, path: str) -> None:
         super().__init__(sentence)
@@ -84,10 +105,10 @@ class Inseparable(Refused):
 
 
 class HookFailed(CheckFailed):
-    """git or one of its hooks would not make the commit; `output` is what they printed. All is as it was, but for
+    """git or one of its hooks refused the commit; `output` is what they printed. Everything is as it was, except for
     what `remarks` say.
 
-    `by_git` says that it was git itself (no identity, no signature) or the person at the editor, which no
+    `by_git` says that it was git itself (no identity, no signature) or the user at the editor, which no
     other edit would change.
     """
 
@@ -95,13 +116,13 @@ class HookFailed(CheckFailed):
         self.output = output
         self.by_git = by_git
         self.remarks = tuple(remarks)
-        said = output.decode(errors="replace").strip()
-        told = f":\n{said}" if said else "; neither git nor a hook gave a reason"
-        super().__init__(f"git commit failed{and_unchanged(remarks)}{told}")
+        text = output.decode(errors="replace").strip()
+        reason = f":\n{text}" if text else "; neither git nor a hook gave a reason"
+        super().__init__(f"git commit failed{and_unchanged(remarks)}{reason}")
 
 
 def and_unchanged(remarks: Sequence[str]) -> str:
-    """The end of a sentence on a failure: that everything is as it was, but for what the `remarks` say."""
+    """The end of a sentence on a failure: that everything is as it was, except for what the `remarks` say."""
     if not remarks:
         return ", and everything was restored"
     return f". {'. '.join(remarks)}. Everything else was restored"
@@ -112,8 +133,7 @@ class AlreadyCommitted(NothingDone):
 
 
 class UnfinishedTransaction(Refused):
-    """A transaction could be brought neither to its end nor back; its journal is there, and the next command does
-    it."""
+    """A transaction could be neither completed nor rolled back; its journal is there, and the next command does it."""
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(
@@ -124,65 +144,23 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """How the files stand. `found` is what is at the paths that do not hold what their change has left there, for
-    somebody has worked on them since (None: no file): it stays as it is, and uncommitted. Only at the paths `whole` it
-    is committed as it stands."""
+    """A change that the work tree holds already. `found` is what is at the paths that do not hold what their change has
+    left there, for somebody has worked on them since (None: no file): it stays as it is, and uncommitted. Only at the
+    paths `whole` it is committed as it is."""
 
     found: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()
 
-    def as_found(self, steps: Sequence[Step]) -> InPlace:
-        """The same with what hooks have made of the files, as the steps have it."""
-        return replace(self, found={step.path: step.new for step in steps if not same(step.new, step.done)})
 
-
-def step_after_hook(worktree: WorkTree, step: Step, now: Content | None) -> Step:
-    """The step of a change in place when a hook has made `now` of the file: what it did is a part of the change, what
-    somebody else did is none. On the same lines it stays out."""
-    done = now if same(step.new, step.done) else _carried(worktree, step.done, step.new, now)
-    return replace(step, new=now, done=done)
-
-
-def step_as_committed(
-    worktree: WorkTree, step: Step, planned: PlannedPath, right: Entry | None, now: Content | None
+def step_after_hook(
+    worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """The step of a change in place of which a hook has made `right` in the commit; the file holds `now`."""
-    if same(step.new, step.done):
+    """The step of a change in place when a hook has made `now` of the file, and `after` of `before`: what the hook did
+    is a part of the change, what somebody else did is not. On the same lines it stays out."""
+    done = step.done
+    if same(step.new, done):
         return replace(step, new=now, done=now)
-    before, after = (
-        None if entry is None else from_blob(worktree, step.path, entry) for entry in (planned.commit, right)
-    )
-    return replace(step, new=now, done=_carried(worktree, step.done, before, after))
-
-
-def _carried(
-    worktree: WorkTree, done: Content | None, before: Content | None, after: Content | None
-) -> Content | None:
-    if (
-        done is None
-        or before is None
-        or after is None
-        or {done.is_link, before.is_link, after.is_link} != {False}
-    ):
-        return done
-    merged = merge(worktree, done.data, before.data, after.data, exact=True)
-    return done if isinstance(merged, Conflict) else replace(done, data=merged)
-
-
-@dataclass(frozen=True)
-class Options:
-    """The names are those of `git commit` where it has them.
-
-    `sign` is a key, "" for the default one, None for what the configuration says. `fixup` is a commit.
-    `branch` is a new branch that the commit lands on. `include_dirty` commits the files whole, with the
-    user's other work in them. `no_commit` only writes the files.
-    """
-
-    no_commit: bool = False
-    no_verify: bool = False
-    include_dirty: bool = False
-    branch: str | None = None
-    signoff: bool = False
-    fixup: str | None = None
-    edit_message: bool = False
-    sign: str | None = None
+    if done is None or before is None or after is None or done.is_link or before.is_link or after.is_link:
+        return replace(step, new=now)
+    text = merge(worktree, done.data, before.data, after.data, exact=True)
+    return replace(step, new=now, done=done if isinstance(text, Conflict) else replace(done, data=text))

@@ -2,54 +2,244 @@
 
 with Transaction(worktree, changes, options, edit_id) as edit:
     edit.write()
-    ...                                # look at the result; everything is put back if this raises
+    ...                                # examine the result; everything is put back if this raises
     result = edit.commit(message)      # or edit.keep()
 """
 
 from __future__ import annotations
 
+import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
 
-from repoagent.errors import NothingDone, Refused
+from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.git.facts import current_branch
-from repoagent.git.file_writer import with_after
-from repoagent.git.files import FileChange, look
-from repoagent.git.index import Status
+from repoagent.git.file_writer import (
+    Moved,
+    Step,
+    new_folders,
+    refuse_moved,
+    steps_in_place,
+    steps_of,
+    with_permissions,
+    write_step,
+)
+from repoagent.git.files import Content, FileChange, look, same
+from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, uninterrupted
-from repoagent.git.transaction import commit
-from repoagent.git.transaction.base import BaseTransaction, new_edit_id
-from repoagent.git.transaction.commit import (
-    OnOutput,
-    collect_garbage,
-    encode,
-    find_commit,
-    run_commit,
-    verified_commit,
+from repoagent.git.transaction import commit, locks
+from repoagent.git.transaction.commit import OnOutput, collect_garbage, encode, find_commit, run_commit
+from repoagent.git.transaction.finish import (
+    archive,
+    complete,
+    edit_folder,
+    end_if_archived,
+    folder_after,
+    roll_back,
 )
-from repoagent.git.transaction.finish import complete, folder_after
 from repoagent.git.transaction.hooks import CommitWithdrawn
-from repoagent.git.transaction.journal import COMMITTING
-from repoagent.git.transaction.locks import remove_stale_ref_locks
-from repoagent.git.transaction.other_files import COMMITTED, has_hooks, restore_other_files
-from repoagent.git.transaction.plan import Plan, make_plan
-from repoagent.git.transaction.results import CommitResult, HookFailed, InPlace, Options
-from repoagent.git.worktree import WorkTree
-from repoagent.storage.journal import Journal
+from repoagent.git.transaction.journal import (
+    COMMITTING,
+    LOCKED,
+    WRITING,
+    Record,
+    save,
+    store_steps,
+    to_dict,
+)
+from repoagent.git.transaction.other_files import (
+    COMMITTED,
+    has_hooks,
+    restore_mixed_files,
+    restore_other_files,
+)
+from repoagent.git.transaction.plan import Plan, make_plan, refuse_operation, refuse_unmerged
+from repoagent.git.transaction.results import (
+    CommitResult,
+    HookFailed,
+    InPlace,
+    Options,
+    OtherChanges,
+    UnfinishedTransaction,
+    merged,
+    step_after_hook,
+)
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.storage.journal import Journal, create_journal
+from repoagent.storage.layout import to_stderr
 
-_GIT_FAILED = 128  # the exit code of a git that can't go on; after a hook's no it is 1
-_REMOVED_BY_HOOK = b"A hook removed the change from the commit.\n"
-_MADE_BY_HOOK = "git failed, but the commit exists: a hook made it"
+_Self = TypeVar("_Self", bound="BaseTransaction")
+_GIT_FAILED = 128  # the exit code of a git that cannot go on; after a hook's refusal it is 1
+
+
+def new_edit_id() -> str:
+    """A name for an edit; the trailer `Repoagent-Edit` of the commit has it."""
+    return secrets.token_hex(6)
+
+
+class BaseTransaction(ABC):
+    """A change of files, from the lock to its end. A context manager: leaving it before its end puts everything
+    back. Where others have worked on files since, that stays, and is reported. `plan` says what is to be committed.
+
+    Its two kinds differ in the end: `Transaction` makes a commit, `MoveTransaction` moves HEAD to one that exists.
+    `commits` is False where only the files are written, and no lock is taken; `in_place` where they are written
+    already.
+    """
+
+    def __init__(
+        self,
+        worktree: WorkTree,
+        changes: Sequence[FileChange],
+        event: str,
+        edit_id: str,
+        *,
+        commits: bool,
+        in_place: InPlace | None = None,
+    ) -> None:
+        self.id = edit_id
+        self.plan = Plan(None, None)
+        self.other_changes = OtherChanges()
+        self._kept_folder = Path()  # where the bytes are that `other_changes` says are kept
+        self._worktree = worktree
+        self._changes = tuple(changes)
+        self._journal: Journal | None = None
+        self._status: Status | None = None  # the user's other work when it was last read
+        self._in_place = in_place
+        # a merge or a rebase in progress would be confused by a change of HEAD; the index alone may change in one
+        self._changes_head = True
+        self._is_edit = event == "edit"  # and not an undo or redo, which has no --no-commit to offer
+        steps = (
+            steps_of(changes, edit_id)
+            if in_place is None
+            else steps_in_place(changes, in_place.found, edit_id)
+        )
+        self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place is not None)
+
+    def __enter__(self: _Self) -> _Self:
+        """Raises Refused or Busy, nothing touched, when the commit cannot be planned."""
+        worktree, record = self._worktree, replace(self._record, steps=())
+        if record.commits:
+            if self._changes_head:
+                refuse_operation(worktree, offer=self._is_edit)
+            index_path(worktree)
+        if self._is_edit and edit_folder(worktree, self.id).exists():
+            raise Refused(f"the edit {self.id} already exists: use another name")
+        files = {locks.LOCK_FILE: locks.lock_text(self.id)}
+        name = f"{self.id}-{record.event}"
+        self._journal = create_journal(layout(worktree).journal, name, to_dict(record), files)
+        try:
+            if record.commits:
+                locks.acquire(worktree, self._journal)
+                self._status = status = read_status(worktree)
+                if self._changes_head:
+                    refuse_unmerged(status, offer=self._is_edit)
+                self.plan = self._make_plan(status)
+                self._record = replace(
+                    self._record, head=status.head, branch=status.branch, planned=self.plan.paths
+                )
+        except BaseException:
+            with uninterrupted():
+                self._record = record
+                self._end()
+            raise
+        return self
+
+    def write(self) -> None:
+        """Write the files.
+
+        Raises Moved, nothing written, when one of them is not what the change was made for.
+        """
+        journal, top, steps = self._open(), self._worktree.top, self._record.steps
+        refuse_moved(top, steps)
+        if not self._record.in_place:
+            steps = with_permissions(top, steps, self._changes)
+        self._record = replace(self._record, state=WRITING, steps=steps, folders=new_folders(top, steps))
+        store_steps(journal, self._record)
+        save(journal, self._record)
+        for number, step in enumerate(steps if not self._record.in_place else ()):
+            try:
+                write_step(top, step)
+            except Moved:
+                self._record = replace(self._record, steps=steps[:number])  # the rest is not ours
+                raise
+
+    def keep(self) -> None:
+        """Leave the files as they were written, without a commit."""
+        journal = self._open()
+        with uninterrupted():
+            if self._record.commits:
+                locks.release(self._worktree, journal)
+            archive(self._worktree, journal, replace(self._record, commits=False))
+            self._close(journal)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._journal is not None:
+            with uninterrupted():
+                self._end(self._find_commit())
+            for sentence in self.other_changes.remarks(self._kept_folder):
+                to_stderr(sentence)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The files that the edit is still in, for somebody has changed its lines since."""
+        return self.other_changes.conflicts
+
+    @abstractmethod
+    def _make_plan(self, status: Status) -> Plan:
+        """What the work tree, the index and the commit shall hold."""
+
+    def _find_commit(self) -> Commit | None:
+        """The commit that was made, if one was."""
+        return None
+
+    def _open(self) -> Journal:
+        if self._journal is None:
+            raise RuntimeError("the transaction has ended")
+        return self._journal
+
+    def _refuse_moved(self, head: str | None, branch: str | None) -> None:
+        if (head, branch) != (self._record.head, self._record.new_branch or self._record.branch):
+            raise Busy("another program moved HEAD during the edit: run the edit again")
+
+    def _end(self, made: Commit | None = None) -> None:
+        """Complete it with the commit, or roll it back. Raises UnfinishedTransaction where that fails."""
+        journal = self._open()
+        try:
+            self._finish(journal, made)
+        except (RepoagentError, OSError):
+            try:  # again: what failed may have been a git that was killed
+                self._finish(journal, self._find_commit())
+            except (RepoagentError, OSError) as error:
+                self._close(journal)
+                raise UnfinishedTransaction(self._record.event, self.id, error) from error
+        self._close(journal)
+
+    def _finish(self, journal: Journal, made: Commit | None) -> None:
+        """Roll it back; a kind that ends in a commit completes it where that is `made`."""
+        if self._record.state == LOCKED:
+            self._record = replace(self._record, steps=())
+        if not end_if_archived(self._worktree, journal, self._record):
+            self._kept_folder = folder_after(self._worktree, journal, self._record, done=False)
+            self.other_changes += roll_back(self._worktree, journal, self._record)
+
+    def _close(self, journal: Journal) -> None:
+        journal.close()
+        self._journal = None
 
 
 class Transaction(BaseTransaction):
     """A change of files that becomes one commit. Use it as a context manager, see the module.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` puts
-    everything back. Where others have worked on files `meanwhile`, that stays, and is said. `plan` says what
-    would be committed, `result` what was. With `in_place` the files hold the change already, and keep it when it comes
-    to nothing.
+    everything back. `plan` says what would be committed, `result` what was. With `in_place` the files hold the change
+    already, and keep it when there is no commit in the end.
     """
 
     def __init__(
@@ -64,25 +254,25 @@ class Transaction(BaseTransaction):
         in_place: InPlace | None = None,
     ) -> None:
         self.options = options or Options()
+        commits = not self.options.no_commit
         super().__init__(
-            worktree, changes, event, edit_id or new_edit_id(),
-            commits=not self.options.no_commit, in_place=in_place,
-        )  # fmt: skip
+            worktree, changes, event, edit_id or new_edit_id(), commits=commits, in_place=in_place
+        )
         self.result: CommitResult | None = None
         self._listen = listen
-        self._written: commit.WrittenFiles = {}
+        self._written: dict[str, Content | None] = {}  # what the files of the edit hold when hooks begin
         self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
 
-        A str is encoded as the repository wants its messages. `at_once` says that nothing ran and nobody was asked
-        since the transaction was entered: then the user's other work is not looked for again. Raises HookFailed,
-        everything as it was, when git or a hook says no, and Busy when HEAD was moved meanwhile.
+        A str is encoded as the repository wants its messages. `at_once` says that no program and no question to the
+        user ran since the transaction was entered: then the user's other work is not read again. Raises HookFailed,
+        everything as it was, when git or a hook refuses, and Busy when HEAD was moved since.
         """
         journal, text = self._open(), encode(self._worktree, message)
         if self._status is None or not at_once:
-            self._status = self._look_again()
+            self._status = self._read_status()
         else:
             self._refuse_moved(head_commit(self._worktree), current_branch(self._worktree))
         before = self._record.steps
@@ -90,25 +280,25 @@ class Transaction(BaseTransaction):
         if made is None:
             status = self._fold(journal)
             if status is not None:
-                made, code, again = self._attempt(journal, status, text)
-                output += again
-        rewritten = [now.path for now, was in zip(self._record.steps, before, strict=True) if now != was]
+                made, code, more = self._attempt(journal, status, text)
+                output += more
+        rewritten = [new.path for new, old in zip(self._record.steps, before, strict=True) if new != old]
         with uninterrupted():
             self._end(made)
             if self.result is None:
                 by_git = code == _GIT_FAILED or code < 0 or self.options.edit_message or bool(self._withdrawn)
                 output = output.rstrip() + self._withdrawn.encode()
-                raise HookFailed(output, by_git=by_git, remarks=self.other_changes.remarks(self._home))
+                remarks = self.other_changes.remarks(self._kept_folder)
+                raise HookFailed(output, by_git=by_git, remarks=remarks)
         collect_garbage(self._worktree)
+        notes = [*self.plan.notes, *merged(self.other_changes.notes(self._kept_folder), self.result.notes)]
+        if code > 0:
+            notes.append("git failed, but the commit exists: a hook made it")
         self.result = replace(
             self.result,
-            folded=_merged(rewritten, self.result.folded),
-            restored=_merged(self.other_changes.restored, self.result.restored),
-            notes=(
-                *self.plan.notes,
-                *_merged(self.other_changes.notes(self._home), self.result.notes),
-                *((_MADE_BY_HOOK,) if code > 0 else ()),
-            ),
+            folded=merged(rewritten, self.result.folded),
+            restored=merged(self.other_changes.restored, self.result.restored),
+            notes=tuple(notes),
             output=output,
         )
         return self.result
@@ -116,91 +306,118 @@ class Transaction(BaseTransaction):
     def _make_plan(self, status: Status) -> Plan:
         if self.options.branch is not None:
             refuse_invalid_branch(self._worktree, self.options.branch)
-        dirty = self.options.include_dirty
         return make_plan(
-            self._worktree, self._changes, status,
-            include_dirty=dirty, offer=self._is_edit, in_place=self._in_place,
-        )  # fmt: skip
-
-    def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
-        """Run `git commit`: the commit, if there is one, the exit code, and what was printed."""
-        worktree, branch = self._worktree, self.options.branch
-        first = self._record.new_branch is None
-        self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
-        self._record = commit.record_before_hooks(worktree, self._record, status, branch, message)
-        commit.save_before_hooks(worktree, journal, self._record)
-        try:
-            commit.prepare(
-                worktree, journal, self._record, self.options, reset=status.has_staged, switch=first
-            )
-        except GitError as error:
-            if error.returncode < 0:
-                remove_stale_ref_locks(worktree, self._record)
-            elif first and current_branch(worktree) != branch:  # one of this name, if there is, is not ours
-                self._record = replace(self._record, new_branch=None)
-            raise
-        code, output = run_commit(
-            worktree,
-            journal.path(COMMITTED),
-            journal.path(commit.MESSAGE),
-            self.options,
-            listen=self._listen,
-            inherit=journal.descriptor,
+            self._worktree,
+            self._changes,
+            status,
+            include_dirty=self.options.include_dirty,
+            offer=self._is_edit,
+            in_place=self._in_place,
         )
-        self.other_changes += commit.restore_own_files(worktree, journal, self._record, self._written)
-        if code < 0:
-            output += f"git was killed by signal {-code}\n".encode()
-            remove_stale_ref_locks(worktree, self._record)
-        if code != 0:
-            return self._find_commit(), code, output
-        made = verified_commit(worktree, self._record)
-        return (made, code, output) if made is not None else (None, 1, output + _REMOVED_BY_HOOK)
 
     def _find_commit(self) -> Commit | None:
         """The commit of this transaction, if HEAD has it: HEAD decides, not an exit code."""
         return find_commit(self._worktree, self._record) if self._record.state == COMMITTING else None
 
+    def _read_status(self) -> Status:
+        """Raises Busy when HEAD is not where the transaction began."""
+        status = read_status(self._worktree)
+        self._refuse_moved(status.head, status.branch)
+        return status
+
+    def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
+        """Run `git commit`: the commit, if there is one, the exit code, and what was printed."""
+        worktree, branch = self._worktree, self.options.branch
+        switch = self._record.new_branch is None
+        self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
+        self._record = record = commit.record_before_hooks(worktree, self._record, status, branch, message)
+        try:
+            commit.prepare(worktree, journal, record, self.options, reset=status.has_staged, switch=switch)
+        except GitError as error:
+            if error.returncode < 0:
+                locks.remove_stale_ref_locks(worktree, record)
+            elif switch and current_branch(worktree) != branch:  # a branch of this name, if any, is not ours
+                self._record = replace(record, new_branch=None)
+            raise
+        index, file = journal.path(COMMITTED), journal.path(commit.MESSAGE)
+        code, output = run_commit(
+            worktree, index, file, self.options, listen=self._listen, inherit=journal.descriptor
+        )
+        ours = tuple(step for step in record.steps if self._is_ours(step))
+        self.other_changes += restore_mixed_files(worktree, journal, replace(record, steps=ours))
+        if code < 0:
+            output += f"git was killed by signal {-code}\n".encode()
+            locks.remove_stale_ref_locks(worktree, record)
+        if code != 0:
+            return self._find_commit(), code, output
+        made = commit.verified_commit(worktree, record)
+        if made is None:
+            return None, 1, output + b"A hook removed the change from the commit.\n"
+        return made, code, output
+
+    def _is_ours(self, step: Step) -> bool:
+        """Whether the file was as the step has written it when hooks began, and not saved by somebody else since."""
+        return step.path in self._written and same(self._written[step.path], step.new)
+
     def _fold(self, journal: Journal) -> Status | None:
         """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with what
-        it made of them. The work tree as it is then; None where there is nothing new to commit."""
-        before = self._record.steps
-        if not has_hooks(self._worktree):
+        it made of them. The status then; None where there is nothing new to commit.
+
+        What is in the files may be a save of the user's, so each step records what it `wrote` itself.
+        """
+        worktree = self._worktree
+        if not has_hooks(worktree):
             return None
-        self._record = commit.adopt_hook_changes(self._worktree, journal, self._record, self._written)
-        if self._record.steps == before:
+        steps = []
+        for step in self._record.steps:
+            now = look(worktree.top, step.path)
+            if step.new is not None and self._is_ours(step) and not same(now, step.new):
+                wrote = step.wrote or step.new
+                if self._record.in_place:
+                    step = step_after_hook(worktree, step, now, step.new, now)
+                step = replace(step, new=now, wrote=wrote)
+            steps.append(step)
+        rewritten = self._record.steps != tuple(steps)
+        self._record = replace(self._record, steps=tuple(steps))
+        store_steps(journal, self._record)
+        save(journal, self._record)
+        if not rewritten:
             return None
-        self.other_changes += restore_other_files(self._worktree, journal, self._record)
-        changes = [with_after(change, self._record.steps) for change in self._changes]
-        in_place = None if self._in_place is None else self._in_place.as_found(self._record.steps)
-        self._status = status = self._look_again()
+        self.other_changes += restore_other_files(worktree, journal, self._record)
+        contents = {step.path: step.done or step.new for step in steps}
+        changes = []
+        for change in self._changes:
+            content = contents.get(change.path) if change.path is not None else None
+            changes.append(change if content is None else replace(change, after=content.data))
+        in_place = self._in_place
+        if in_place is not None:
+            found = {step.path: step.new for step in steps if not same(step.new, step.done)}
+            in_place = replace(in_place, found=found)
+        self._status = status = self._read_status()
         try:
             plan = make_plan(
-                self._worktree, changes, status,
-                include_dirty=self.options.include_dirty, in_place=in_place,
-            )  # fmt: skip
+                worktree, changes, status, include_dirty=self.options.include_dirty, in_place=in_place
+            )
         except (Refused, NothingDone):
             return None
         self._record = replace(self._record, planned=plan.paths)
         return status
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
-        if made is not None:
-            self._home = folder_after(self._worktree, journal, self._record, done=True)
-            nothing_staged = self._status is not None and not self._status.has_staged
-            try:
-                self.result = complete(
-                    self._worktree,
-                    journal,
-                    self._record,
-                    made,
-                    key=self.options.sign,
-                    nothing_staged=nothing_staged,
-                )
-                return
-            except CommitWithdrawn as error:
-                self._withdrawn = f"\n{error}"
-        super()._finish(journal, None)
-
-
-def _merged(some: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*some, *more]))
+        if made is None:
+            super()._finish(journal, None)
+            return
+        self._kept_folder = folder_after(self._worktree, journal, self._record, done=True)
+        nothing_staged = self._status is not None and not self._status.has_staged
+        try:
+            self.result = complete(
+                self._worktree,
+                journal,
+                self._record,
+                made,
+                key=self.options.sign,
+                nothing_staged=nothing_staged,
+            )
+        except CommitWithdrawn as error:
+            self._withdrawn = f"\n{error}"
+            super()._finish(journal, None)
