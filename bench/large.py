@@ -20,7 +20,7 @@ from bench.origins import git
 from repoagent.edit.prompt.large_files import MAP_BYTES, PARTS_BYTES, Budget, Excerpt, excerpt_of
 from repoagent.edit.prompt.relevance import COMMITS, About, Touched, Unit, choose, units
 from repoagent.edit.small_models.excerpts import find_windows, mentioned
-from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.outline import outline
 
 LEAST_BYTES = 64 * 1024
 MOST_HUNKS, MOST_LINES = 6, 60

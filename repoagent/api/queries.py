@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from repoagent.memory.search.passages import Kind
     from repoagent.memory.search.search import SearchResult as Recalled
     from repoagent.review.finding import Report
-    from repoagent.syntax.outline.outline import Outline
+    from repoagent.syntax.outline import Outline
     from repoagent.uses.query import Answer
 
 _VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")

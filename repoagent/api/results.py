@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.finding import Report
     from repoagent.split.folder_index import IndexedSegment
-    from repoagent.syntax.outline.outline import Outline
+    from repoagent.syntax.outline import Outline
     from repoagent.uses.query import Answer
 
 
@@ -149,7 +149,7 @@ def present(worktree: WorkTree, path: str) -> tuple[Source, bytes]:
 def outlined(worktree: WorkTree, path: str, *, language: str | None = None) -> tuple[Source, Outline]:
     """A file and its outline. Raises what `present` does, and UsageError for a file without an outline: binary, too
     large or without a grammar."""
-    from repoagent.syntax.outline.outline import check_language, outline_of
+    from repoagent.syntax.outline import check_language, outline_of
 
     if language is not None:
         check_language(language)

@@ -41,8 +41,8 @@ from repoagent.split.join import (
 from repoagent.split.refresh import refresh
 from repoagent.split.source import missing_source_message, wide_encoding, worktree_of
 from repoagent.storage.atomic import write_whole
-from repoagent.syntax.outline.symbol import Symbol
 from repoagent.syntax.regressions import parses_worse
+from repoagent.syntax.symbol import Symbol
 
 
 def save_diff(folder: Path, diff: str) -> Path:

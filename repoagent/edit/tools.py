@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from repoagent.patch.errors import PatchRefused
     from repoagent.patch.files import Outcome
     from repoagent.patch.locate.exact import Placement
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 MATCH_LIMIT = 60
 FILE_LIMIT = 20  # of one file among several
@@ -353,7 +353,7 @@ def read_tool(tool_context: ToolContext) -> Tool:
 
 def _symbols(path: str, data: bytes, name: str) -> tuple[tuple[Symbol, ...], str]:
     """The symbols that a model means by `name`, and a sentence where it has written another name. Raises UsageError."""
-    from repoagent.syntax.outline.outline import find_symbols, nearly_named
+    from repoagent.syntax.outline import find_symbols, nearly_named
 
     try:
         return find_symbols(path, data, name), ""
@@ -423,8 +423,8 @@ def files_tool(tool_context: ToolContext) -> Tool:
 
 def outline_tool(tool_context: ToolContext) -> Tool:
     def perform(action: Action) -> Observation:
-        from repoagent.syntax.outline.outline import outline
-        from repoagent.syntax.outline.symbol import render_outline
+        from repoagent.syntax.outline import outline
+        from repoagent.syntax.symbol import render_outline
 
         source = known_or_read(tool_context, action.args.get("path", ""))
         symbols = outline(source.path, current_text(tool_context, source).encode("utf-8", "surrogateescape"))

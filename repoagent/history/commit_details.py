@@ -51,7 +51,7 @@ class Part:
 def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
     """The definitions of a file; what is local to a function counts as its text. None without an outline."""
     from repoagent.syntax.languages import language_of
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     if language_of(path, data) is None:
         return None

@@ -130,7 +130,7 @@ def _only(keys: Mapping[str, str], data: Mapping[str, Any]) -> dict[str, Any]:
 
 def outline(call: Call) -> ToolResult:
     from repoagent.api.results import outlined
-    from repoagent.syntax.outline.symbol import render_outline
+    from repoagent.syntax.symbol import render_outline
 
     path, language = call.path(call.arguments["path"]), call.arguments.get("language")
     source, found = outlined(call.worktree, path, language=language)

@@ -23,7 +23,7 @@ from repoagent.split.pack import Boundary
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import NewerFormat, parse
 from repoagent.storage.locks import locked
-from repoagent.syntax.outline.symbol import Symbol
+from repoagent.syntax.symbol import Symbol
 
 VERSION = 1
 NAME = "index.json"

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Final, Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.syntax.outline.symbol import Symbol
+from repoagent.syntax.symbol import Symbol
 
 TARGET_BYTES = 16_384
 

@@ -31,7 +31,7 @@ from repoagent.syntax.parser import parse_bytes
 if TYPE_CHECKING:
     import tree_sitter
 
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 _DATA = frozenset({"json", "yaml", "xml", "html", "css", "markdown", "toml"})
 _FUNCTION = re.compile(r"function|method|constructor|lambda|closure|fn_|^(if|for|while|do|try|switch|case)_")
@@ -245,7 +245,7 @@ def _outline(
 
     @cache
     def found() -> Sequence[Symbol]:
-        from repoagent.syntax.outline.outline import read_outline, symbols_of
+        from repoagent.syntax.outline import read_outline, symbols_of
 
         if trees and language is not None:
             return symbols_of(trees.pop(), data, language)

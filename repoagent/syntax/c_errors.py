@@ -28,8 +28,8 @@ _TOKEN = re.compile(
 _DIRECTIVE = re.compile(
     rb"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?#[ \t]*(\w*)((?:\\\r?\n|/\*.*?\*/|[^\n])*)", re.DOTALL
 )
-_LINE = re.compile(rb"[^\n]*\n?")
-_CLOSES = {b")": b"(", b"]": b"[", b"}": b"{"}
+_BRANCH = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|el\w+|endif)\b", re.MULTILINE)
+_OPENING = {b")": b"(", b"]": b"[", b"}": b"{"}
 _CONTROL = frozenset(b"if for while switch catch constexpr".split())
 _JUMPS = frozenset(b"return goto break continue throw co_return".split())
 _STATEMENTS = _JUMPS | frozenset(b"if for while switch do case default else".split())
@@ -42,10 +42,13 @@ _KEYWORDS = _STATEMENTS | _CONTROL | _TYPES | frozenset(
     b" explicit mutable override final noexcept try this sizeof restrict requires concept decltype and or not"
     b" emit signals slots in out".split()
 )  # fmt: skip
+_NO_STATEMENT = _KEYWORDS - {b"this", b"break", b"continue"}  # it does not end with these words
+_HEADS = _CONTROL | frozenset(b"case template using typedef operator".split())
+_CONTINUES = frozenset(b"and or not requires noexcept const".split())
 _ASSIGNS = frozenset(b"= += -= *= /= %= &= |= ^= <<= >>=".split())
 _PLAIN_WORD = re.compile(rb"[A-Za-z][a-z]*")
 _MACRO = re.compile(rb"[A-Z_][A-Z0-9_]*|__\w+")
-_PROSE_WORDS = 4  # so many plain words side by side are no declaration
+_PROSE_WORDS = 4  # so many plain words in a row are no declaration
 
 
 class CFault(NamedTuple):
@@ -72,16 +75,14 @@ def may_add_faults(removed: bytes, added: bytes) -> bool:
     sides = []
     for text in (removed, added):
         faults: list[CFault] = []
-        tokens = [
-            one for one in _tokens(text, text.split(b"\n"), faults) if one.kind in ("sign", "directive")
-        ]
-        if faults or any(one.kind == "directive" for one in tokens) or b"*/" in text:
+        tokens = list(_tokens(text, text.split(b"\n"), faults))
+        if faults or b"*/" in text or any(token.kind == "directive" for token in tokens):
             return removed != added
         left: list[bytes] = []
-        for sign in (one.text for one in tokens if one.text in _CLOSES or one.text in _CLOSES.values()):
-            if left and left[-1] == _CLOSES.get(sign):
+        for sign in (token.text for token in tokens if token.kind == "sign"):
+            if left and left[-1] == _OPENING.get(sign):
                 left.pop()
-            else:
+            elif sign in _OPENING or sign in _OPENING.values():
                 left.append(sign)
         sides.append(left)
     return sides[0] != sides[1]
@@ -89,86 +90,89 @@ def may_add_faults(removed: bytes, added: bytes) -> bool:
 
 def new_c_faults(before: bytes, after: bytes) -> list[CFault]:
     """The faults that the change from `before` to `after` (both UTF-8) adds, in order."""
+
+    def key(fault: CFault) -> tuple[str, bytes]:
+        return fault.message.partition(" on line")[0], fault.of
+
     old, new = _faults(before), _faults(after)
-    known = Counter((fault.message.partition(" on line")[0], fault.of) for fault in old)
+    known = Counter(map(key, old))
+    more_brackets = sum(fault.bracket for fault in new) > sum(fault.bracket for fault in old)
     added = []
     for fault in new:
-        key = fault.message.partition(" on line")[0], fault.of
-        if known[key]:
-            known[key] -= 1
-        else:
+        if known[key(fault)]:
+            known[key(fault)] -= 1
+        elif more_brackets or not fault.bracket:  # else another bracket is left over, but no more of them
             added.append(fault)
-    if sum(fault.bracket for fault in new) <= sum(fault.bracket for fault in old):
-        added = [
-            fault for fault in added if not fault.bracket
-        ]  # another bracket is left over, but no more of them
     return added
 
 
 def _faults(text: bytes) -> list[CFault]:
     lines = text.split(b"\n")
-    found: list[CFault] = []
-    tokens = list(_tokens(text, lines, found))
-    found += _brackets(tokens, lines)
+    faults: list[CFault] = []
+    tokens = list(_tokens(text, lines, faults))
+    faults += _brackets(tokens, lines)
     tokens = [token for token in tokens if token.kind != "directive"]
-    found += _unfinished(tokens, lines)
-    found += _prose(tokens, lines)
-    return sorted(found)
+    faults += _unfinished(tokens, lines)
+    run, line = 0, -1
+    for token in tokens:  # prose
+        plain = token.kind == "word" and _PLAIN_WORD.fullmatch(token.text) and token.text not in _KEYWORDS
+        run = 0 if not plain else run + 1 if token.line == line else 1
+        line = token.line
+        if run == _PROSE_WORDS:
+            faults.append(CFault(line, f"line {line + 1} is not code", lines[line].strip()))
+    return sorted(faults)
 
 
 def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterator[_Token]:
-    """The tokens without blanks and comments; a directive is one. Literals without an end, and odd characters, are put
-    into `faults`. What `#if 0` leaves out is skipped."""
-    place, line, fresh, column = 0, 0, True, 0
-    while place < len(text):
-        if fresh and (directive := _DIRECTIVE.match(text, place)):
-            yield _Token("directive", directive[1], line, 0, True)._replace(
-                text=directive[1] + b" " + directive[2].strip()
-            )
+    """The tokens without blanks and comments; a directive is one. Unterminated literals and odd characters are put into
+    `faults`. What `#if 0` leaves out is skipped."""
+    offset, line, fresh, column = 0, 0, True, 0
+    while offset < len(text):
+        if fresh and (directive := _DIRECTIVE.match(text, offset)):
+            name, rest = directive[1], directive[2].strip()
+            yield _Token("directive", name + b" " + rest, line, 0, True)
             end = directive.end()
-            if directive[1] == b"if" and directive[2].split(b"/")[0].strip() == b"0":
-                end = _skipped(text, end)
-            line += text.count(b"\n", place, end)
-            place = end
-            fresh = False
+            if name == b"if" and rest.split(b"/")[0].strip() == b"0":
+                end = _branch_end(text, end)
+            line += text.count(b"\n", offset, end)
+            offset, fresh = end, False
             continue
-        match = _TOKEN.match(text, place)
+        match = _TOKEN.match(text, offset)
         assert match is not None
-        kind, message, place = str(match.lastgroup), match[0], match.end()
-        if kind == "mark":
-            kind = "raw"
-        if kind in {"blank", "comment"}:
-            line += message.count(b"\n")
-            fresh = message == b"\n" or (fresh and kind == "blank")
+        kind, token, offset = str(match.lastgroup), match[0], match.end()
+        if kind in ("blank", "comment"):
+            line += token.count(b"\n")
+            fresh = token == b"\n" or (fresh and kind == "blank")
             continue
         of = lines[line].strip()
         if kind == "endless":
             faults.append(CFault(line, f"the comment on line {line + 1} is not closed", of))
             return
         if kind == "open":
-            faults.append(CFault(line, f"a `{message.decode()}` without its end on line {line + 1}", of))
-            rest = _LINE.match(text, place)
-            place = rest.end() - rest[0].endswith(b"\n") if rest else place
+            faults.append(CFault(line, f"a `{token.decode()}` without its end on line {line + 1}", of))
+            newline = text.find(b"\n", offset)
+            offset = newline if newline >= 0 else len(text)
             continue
         if kind == "odd":
-            shown = message.decode("latin-1")
-            shown = shown if shown.isprintable() else f"\\x{message[0]:02x}"
+            shown = token.decode("latin-1")
+            shown = shown if shown.isprintable() else f"\\x{token[0]:02x}"
             faults.append(CFault(line, f"stray `{shown}` on line {line + 1}", of))
         if fresh:
-            column = len(lines[line].expandtabs(8)) - len(lines[line].expandtabs(8).lstrip())
-        yield _Token(kind, message, line, column, fresh)
+            expanded = lines[line].expandtabs(8)
+            column = len(expanded) - len(expanded.lstrip())
+        yield _Token("raw" if kind == "mark" else kind, token, line, column, fresh)
         fresh = False
-        line += message.count(b"\n")
+        line += token.count(b"\n")
 
 
-def _skipped(text: bytes, place: int) -> int:
-    """Where the branch that begins at `place` ends: before its `#else`, `#elif` or `#endif`."""
+def _branch_end(text: bytes, offset: int) -> int:
+    """Where the branch that begins at `offset` ends: before its `#else`, `#elif` or `#endif`."""
     depth = 0
-    for match in re.finditer(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|el\w+|endif)\b", text[place:], re.MULTILINE):
+    for match in _BRANCH.finditer(text, offset):
         if match[1].startswith(b"if"):
             depth += 1
         elif depth == 0:
-            return place + match.start() - 1
+            return match.start() - 1
         elif match[1] == b"endif":
             depth -= 1
     return len(text)
@@ -182,58 +186,58 @@ class _Branches(NamedTuple):
 
 def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
     """The unmatched brackets. Of each `#if ... #else` the first branch counts; the others must leave as many open."""
-    found: list[CFault] = []
+    faults: list[CFault] = []
     stack: list[_Token] = []
-    branches: list[_Branches] = []
-    uneven: set[bytes] = set()
+    conditions: list[_Branches] = []
+    uneven: set[bytes] = set()  # conditions that leave brackets open
     shallow: _Token | None = None  # the first `{` whose `}` is further left: its own is missing
+
+    def add(message: str, line: int) -> None:
+        faults.append(CFault(line, message, lines[line].strip(), bracket=True))
+
+    def add_open(token: _Token) -> None:
+        add(f"the `{token.text.decode()}` on line {token.line + 1} is not closed", token.line)
+
     for token in tokens:
         if token.kind == "directive":
             name = token.text.partition(b" ")[0]
-            if name in {b"if", b"ifdef", b"ifndef"}:
-                branches.append(_Branches(token.text, stack.copy(), None))
-            elif branches and (name == b"endif" or name.startswith(b"el")):
-                one = branches[-1]
-                if one.after is not None and [t.text for t in stack] != [t.text for t in one.after]:
+            if name in (b"if", b"ifdef", b"ifndef"):
+                conditions.append(_Branches(token.text, stack.copy(), None))
+            elif conditions and (name == b"endif" or name.startswith(b"el")):
+                condition = conditions[-1]
+                first = stack if condition.after is None else condition.after
+                if [t.text for t in stack] != [t.text for t in first]:
                     message = f"the branches before line {token.line + 1} leave different brackets open"
-                    found.append(CFault(token.line, message, b"", bracket=True))
+                    faults.append(CFault(token.line, message, b"", bracket=True))
                 if name == b"endif":
-                    branches.pop()
-                    stack = stack if one.after is None else one.after
-                    if len(stack) > len(one.before):
-                        uneven.add(one.directive)
+                    conditions.pop()
+                    stack = first
+                    if len(stack) > len(condition.before):
+                        uneven.add(condition.directive)
                 else:
-                    branches[-1] = one._replace(after=stack if one.after is None else one.after)
-                    stack = one.before.copy()
-            continue
-        if token.kind != "sign":
-            continue
-        counts = all(one.after is None for one in branches)
-        if token.text in (b"(", b"[", b"{"):
+                    conditions[-1] = condition._replace(after=first)
+                    stack = condition.before.copy()
+        elif token.kind == "sign" and token.text in (b"(", b"[", b"{"):
             stack.append(token)
-        elif token.text in _CLOSES:
-            if token.text == b"}":
-                while stack and stack[-1].text != b"{":
-                    left = stack.pop()
-                    if counts:
-                        found.append(_open(left, lines))
-            if stack and stack[-1].text == _CLOSES[token.text]:
-                opened = stack.pop()
-                if token.text == b"}" and token.first and token.column < opened.column:
-                    shallow = shallow or opened
+        elif token.kind == "sign" and token.text in _OPENING:
+            counts = all(condition.after is None for condition in conditions)
+            while token.text == b"}" and stack and stack[-1].text != b"{":
+                opening = stack.pop()
+                if counts:
+                    add_open(opening)
+            if stack and stack[-1].text == _OPENING[token.text]:
+                opening = stack.pop()
+                if token.text == b"}" and token.first and token.column < opening.column:
+                    shallow = shallow or opening
             elif counts:
-                message = f"unmatched `{token.text.decode()}` on line {token.line + 1}"
-                found.append(CFault(token.line, message, lines[token.line].strip(), bracket=True))
+                add(f"unmatched `{token.text.decode()}` on line {token.line + 1}", token.line)
     if any(b"ifndef" + one.removeprefix(b"ifdef") in uneven for one in uneven if one.startswith(b"ifdef")):
-        return []  # `#ifdef X`, `{`, `#endif`, `#ifndef X`, `{`, `#endif`, `}`: one of them is meant
+        return []  # `#ifdef X`, `{`, `#endif`, `#ifndef X`, `{`, `#endif`, `}`: only one of them counts
     if shallow is not None and stack and stack[0].text == b"{":
         stack[0] = shallow
-    return found + [_open(token, lines) for token in stack]
-
-
-def _open(token: _Token, lines: Sequence[bytes]) -> CFault:
-    message = f"the `{token.text.decode()}` on line {token.line + 1} is not closed"
-    return CFault(token.line, message, lines[token.line].strip(), bracket=True)
+    for token in stack:
+        add_open(token)
+    return faults
 
 
 def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]:
@@ -241,54 +245,44 @@ def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CF
     start, depth = 0, 0
     blocks: list[str] = []
     for n, token in enumerate(tokens):
-        ends = token.text == b"}" or token.kind == "word"
-        if depth == 0 and token.first and ends and n > start:
+        text = token.text
+        if depth == 0 and token.first and n > start and (text == b"}" or token.kind == "word"):
             statement = tokens[start:n]
             if _lacks_end(statement, token, blocks[-1] if blocks else ""):
-                last = statement[-1]
-                yield CFault(last.line, f"a `;` is missing on line {last.line + 1}", lines[last.line].strip())
+                line = statement[-1].line
+                yield CFault(line, f"a `;` is missing on line {line + 1}", lines[line].strip())
                 start = n
-        if token.text in (b"(", b"["):
+        if text in (b"(", b"["):
             depth += 1
-        elif token.text in (b")", b"]"):
+        elif text in (b")", b"]"):
             depth = max(depth - 1, 0)
-        elif token.text in (b";", b"{", b"}", b"else", b"do", b":"):
-            if token.text == b"{":
-                blocks.append(_block(tokens[max(start, n - 8) : n]))
-            elif token.text == b"}" and blocks:
+        elif text in (b";", b"{", b"}", b"else", b"do", b":"):
+            if text == b"{":
+                blocks.append(_block([head.text for head in tokens[max(start, n - 8) : n]]))
+            elif text == b"}" and blocks:
                 blocks.pop()
-            if token.text in (b"{", b"}"):
+            if text in (b"{", b"}"):
                 depth = 0
             start = n + 1
 
 
-def _block(head: Sequence[_Token]) -> str:
+def _block(head: Sequence[bytes]) -> str:
     """What the `{` after these tokens opens: "code", "struct", or "" if that is unknown."""
-    texts = [token.text for token in head]
-    if not texts or texts[-1] in (b")", b"else", b"do", b"try"):
+    if not head or head[-1] in (b")", b"else", b"do", b"try"):
         return "code"
-    return "struct" if {b"struct", b"union", b"class"}.intersection(texts) and b"=" not in texts else ""
+    return "struct" if {b"struct", b"union", b"class"}.intersection(head) and b"=" not in head else ""
 
 
 def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
     """Whether the statement in such a `block` is over where `after` begins a line."""
-    if statement[0].text in _CONTROL and statement[1:2] and statement[1].text == b"(":
-        statement = statement[_group_end(statement) + 1 :] or statement
-    first, last = statement[0], statement[-1]
-    if _MACRO.fullmatch(after.text) or after.text in (
-        b"and",
-        b"or",
-        b"not",
-        b"requires",
-        b"noexcept",
-        b"const",
-    ):
+    if _MACRO.fullmatch(after.text) or after.text in _CONTINUES:
         return False
-    outside = {token.text for token in _outside(statement)}
+    statement = _without_head(statement)
+    first, last = statement[0], statement[-1]
+    outside, call = _outside(statement)
     assigns = bool(outside & _ASSIGNS)
-    call = _group(statement) if last.text == b")" else 0
     if last.kind == "word":
-        if last.text in _KEYWORDS - {b"this", b"break", b"continue"}:
+        if last.text in _NO_STATEMENT:
             return False
         if _MACRO.fullmatch(last.text) and not (assigns and after.text in _STATEMENTS):
             return False
@@ -300,19 +294,18 @@ def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
             return False
     elif last.kind != "number" and last.text not in (b"]", b"++", b"--"):
         return False
-    if first.text in _CONTROL or first.text in (b"case", b"template", b"using", b"typedef", b"operator"):
-        return False
-    if first.text in _JUMPS:
-        return True
+    if first.text in _HEADS or first.text in _JUMPS:
+        return first.text in _JUMPS
     if after.text == b"}" and (block != "code" or b"," in outside or first.text in (b".", b"[")):
         return False
     if assigns:
         return True
     if last.text == b")":
-        # a call; a macro may stand for a loop (`list_for_each(p, l)`), whose body is further right
-        names = all(token.kind == "word" or token.text in (b".", b"->", b"::") for token in statement[:call])
-        words = sum(token.kind == "word" for token in statement[:call])
-        named = names and words == 1 + sum(token.kind == "sign" for token in statement[:call])
+        # a call; a macro may be a loop (`list_for_each(p, l)`), whose body is further right
+        callee = statement[:call]
+        words = sum(token.kind == "word" for token in callee)
+        signs = sum(token.text in (b".", b"->", b"::") for token in callee)
+        named = words + signs == call and words == signs + 1
         return block == "code" and named and (after.text == b"}" or after.column <= first.column)
     if last.kind != "word" or not block or after.text == b"}":
         return False
@@ -320,42 +313,29 @@ def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
     return declared and (after.text in _TYPES or (block == "code" and after.text in _STATEMENTS))
 
 
-def _group(statement: Sequence[_Token]) -> int:
-    """The index of the `(` that the last `)` closes."""
-    depth = 0
-    for n in range(len(statement) - 1, -1, -1):
-        depth += (statement[n].text == b")") - (statement[n].text == b"(")
-        if depth == 0:
-            return n
-    return 0
+def _without_head(statement: Sequence[_Token]) -> Sequence[_Token]:
+    """What follows `if (…)` and the like, if anything."""
+    if statement[0].text in _CONTROL and statement[1:2] and statement[1].text == b"(":
+        depth = 0
+        for n, token in enumerate(statement):
+            depth += (token.text == b"(") - (token.text == b")")
+            if depth == 0 and token.text == b")":
+                return statement[n + 1 :] or statement
+    return statement
 
 
-def _group_end(statement: Sequence[_Token]) -> int:
-    """The index of the `)` that closes the first `(`."""
-    depth = 0
-    for n, token in enumerate(statement):
-        depth += (token.text == b"(") - (token.text == b")")
-        if depth == 0 and token.text == b")":
-            return n
-    return len(statement)
-
-
-def _outside(statement: Sequence[_Token]) -> Iterator[_Token]:
-    """The tokens of a statement that are in no bracket."""
+def _outside(statement: Sequence[_Token]) -> tuple[set[bytes], int]:
+    """The texts that are in no bracket, and the index of the `(` that the last token, a `)`, closes; else 0."""
+    texts: set[bytes] = set()
     depth = 0
     for token in statement:
         depth -= token.text in (b")", b"]")
         if depth <= 0:
-            yield token
+            texts.add(token.text)
         depth += token.text in (b"(", b"[")
-
-
-def _prose(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]:
-    run = 0
-    line = -1
-    for token in tokens:
-        plain = token.kind == "word" and _PLAIN_WORD.fullmatch(token.text) and token.text not in _KEYWORDS
-        run = 0 if not plain else run + 1 if token.line == line else 1
-        line = token.line
-        if run == _PROSE_WORDS:
-            yield CFault(token.line, f"line {token.line + 1} is not code", lines[token.line].strip())
+    depth = 0
+    for n in range(len(statement) - 1, -1, -1):
+        depth += (statement[n].text == b")") - (statement[n].text == b"(")
+        if depth == 0:
+            return texts, n if statement[-1].text == b")" else 0
+    return texts, 0

@@ -1,19 +1,22 @@
-"""Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words."""
+"""Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words.
+
+Tables of the nodes that define, bind or look up names serve all grammars.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS
+from repoagent.syntax.definitions import RULES
+from repoagent.syntax.documents import PAGES, is_plain_text
 from repoagent.syntax.languages import guess_language, is_binary, language_of
-from repoagent.syntax.node_roles import Role, is_key, owner_of, role_of
-from repoagent.syntax.outline.data_formats import LANGUAGES_WITH_KEYS
-from repoagent.syntax.outline.markup import is_plain_text
-from repoagent.syntax.outline.outline import SHEETS, symbols_of
-from repoagent.syntax.outline.symbol import PAGES, Symbol
+from repoagent.syntax.outline import SHEETS, symbols_of
 from repoagent.syntax.parser import parse_bytes, source_text
+from repoagent.syntax.symbol import Symbol
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
 MOST = 2_000  # occurrences in a file, above which they count as words
 PROSE = frozenset(
     {"markdown", "toml", *LANGUAGES_WITH_KEYS, *PAGES, *SHEETS}
-)  # their grammars know no identifiers
+)  # no identifiers in their grammars
+
+# definition, declaration (without a body) and field: where it is defined, in the file or in a class.
+# name: used alone; qualified: through a module, type or namespace (`click.echo`, `fs::read`); member: of a value
+# (`ctx.echo`); attribute: of the object itself, assigned (`self.echo = `); key: as a keyword argument or the key of a
+# literal, also in quotes; local: a parameter or variable of a function, and what refers to it; text: found as a word.
+Role = Literal[
+    "definition", "declaration", "field", "name", "qualified", "member", "attribute", "key", "local", "text"
+]
 
 
 class Occurrence(NamedTuple):
@@ -48,6 +59,10 @@ def is_prose(path: str) -> bool:
     return language is None or language in PROSE
 
 
+_CODE_BEFORE = (b".", b"`", b":", b"#", b'"', b"'")
+_CODE_AFTER = (b"(", b"`")
+
+
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
     """The occurrences of `names` in a file. Without a grammar, without `parse`, and if it cannot be parsed, each word
     counts, in a document only what looks like code; else comments are skipped, and strings except keys. None in a
@@ -55,21 +70,34 @@ def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool =
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
-    places = list(_words(text, names))
-    language = language_of(path, data) if parse and places else None
-    tree = None
-    if language is not None and language not in PROSE and len(places) <= MOST:
+    words = list(_words(text, names))
+    language = language_of(path, data) if parse and words else None
+    if language is not None and language not in PROSE and len(words) <= MOST:
         tree = parse_bytes(text, language)
-    if tree is None or language is None:
-        if guess_language(path, b"") in PROSE or is_plain_text(path):
-            places = [place for place in places if _is_code(text, *place)]
-        return Occurrences(tuple(_as_text(text, places)))
-    found = tuple(_as_nodes(text, places, tree.root_node, language))
-    return Occurrences(found, symbols_of(tree, text, language), parsed=True)
+        if tree is not None:
+            parsed = tuple(_parsed(text, words, tree.root_node, language))
+            return Occurrences(parsed, symbols_of(tree, text, language), parsed=True)
+    document = guess_language(path, b"") in PROSE or is_plain_text(path)
+    occurrences: list[Occurrence] = []
+    line, counted = 1, 0
+    for start, word in words:
+        end = start + len(word)
+        if (
+            document
+            and word.isalpha()
+            and word.islower()  # a plain word, neither called, nor quoted, nor qualified
+            and text[max(start - 1, 0) : start] not in _CODE_BEFORE
+            and text[end : end + 1] not in _CODE_AFTER
+        ):
+            continue
+        line += text.count(b"\n", counted, start)
+        counted = start
+        occurrences.append(Occurrence(word.decode("utf-8", "surrogateescape"), line, "text"))
+    return Occurrences(tuple(occurrences))
 
 
 _WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
-_PART = re.compile(rb"[\w\x80-\xff]")
+_WORD_PART = re.compile(rb"[\w\x80-\xff]")
 _FEW = 8
 
 
@@ -80,102 +108,280 @@ def _words(text: bytes, names: Collection[str]) -> Iterator[tuple[int, bytes]]:
         for match in _WORD.finditer(text):
             if match[0] in wanted:
                 yield match.start(), match[0]
-    else:
-        yield from sorted((start, word) for word in wanted for start in _found(text, word))
-
-
-def _found(text: bytes, word: bytes) -> Iterator[int]:
-    start = text.find(word)
-    while start >= 0:
-        end = start + len(word)
-        if not (start and _PART.match(text, start - 1)) and not _PART.match(text, end):
-            yield start
-        start = text.find(word, end)
-
-
-def _is_code(text: bytes, start: int, word: bytes) -> bool:
-    """Whether a word of a document is probably a name: not a plain word, or called, quoted or qualified."""
-    if not (word.isalpha() and word.islower()):
-        return True
-    end = start + len(word)
-    return text[max(start - 1, 0) : start] in _CODE_BEFORE or text[end : end + 1] in _CODE_AFTER
-
-
-_CODE_BEFORE = (b".", b"`", b":", b"#", b'"', b"'")
-_CODE_AFTER = (b"(", b"`")
-
-
-def _as_text(text: bytes, places: list[tuple[int, bytes]]) -> Iterator[Occurrence]:
-    line, counted = 1, 0
-    for start, word in places:
-        line += text.count(b"\n", counted, start)
-        counted = start
-        yield Occurrence(word.decode("utf-8", "surrogateescape"), line, "text")
-
-
-def _as_nodes(
-    text: bytes, places: list[tuple[int, bytes]], root: tree_sitter.Node, language: str
-) -> Iterator[Occurrence]:
-    found: list[tuple[int, bytes, int, Role, frozenset[str]]] = []
-    hidden: dict[bytes, list[tuple[int, int]]] = {}
-    for start, word in places:
-        node = root.descendant_for_byte_range(start, start + len(word))
-        if node is None:
-            continue
-        if (node.start_byte, node.end_byte) != (start, start + len(word)) or node.child_count:
-            if node.type in _RAW:
-                row = node.start_point[0] + text.count(b"\n", node.start_byte, start)
-                found.append((start, word, row, "name", frozenset()))
-            continue
-        if not node.is_named or _NO_CODE.search(node.type):
-            string = node.parent
-            if string is not None and string.type == "string" and is_key(string):
-                found.append((start, word, node.start_point[0], "key", frozenset()))
-            continue
-        role, scope = role_of(node, language, text)
-        through: frozenset[str] = frozenset()
-        if role == "member" and language in _IMPORTS and (through := _imported_through(node, text, language)):
-            role = "qualified"
-        if scope is not None:
-            hidden.setdefault(word, []).append((scope.start_byte, scope.end_byte))
-        found.append((start, word, node.start_point[0], role, through))
-    for start, word, row, role, through in found:
-        if role == "name" and any(first <= start < last for first, last in hidden.get(word, ())):
-            role = "local"
-        yield Occurrence(word.decode("utf-8", "surrogateescape"), row + 1, role, through)
+        return
+    words = []
+    for word in wanted:
+        start = text.find(word)
+        while start >= 0:
+            end = start + len(word)
+            if not (start and _WORD_PART.match(text, start - 1)) and not _WORD_PART.match(text, end):
+                words.append((start, word))
+            start = text.find(word, end)
+    yield from sorted(words)
 
 
 _RAW = frozenset({"preproc_arg"})  # code that the grammar keeps as text
 _NO_CODE = re.compile(r"comment|string|fragment|content|char|regex|escape|heredoc|(?:^|_)text$|doc")
 
 
-def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> frozenset[str]:
-    """The words of the imports of the name's qualifier; empty if that is not imported."""
-    owner = owner_of(node.parent) if node.parent is not None else None
-    if owner is None:
-        return frozenset()
-    parts = text[owner.start_byte : owner.end_byte].split(b".")
-    found = [words for words in _imports(text, language) if parts[0] in words]
-    if not found or not all(any(part in words for words in found) for part in parts):
-        return frozenset()
-    return frozenset(
-        word.decode("utf-8", "replace") for word in {*parts, *(w for words in found for w in words)}
-    )
+def _parsed(
+    text: bytes, words: list[tuple[int, bytes]], root: tree_sitter.Node, language: str
+) -> Iterator[Occurrence]:
+    rows: list[tuple[int, bytes, int, Role, frozenset[str]]] = []
+    scopes: dict[bytes, list[tuple[int, int]]] = {}  # in which a local name hides others
+    for start, word in words:
+        node = root.descendant_for_byte_range(start, start + len(word))
+        if node is None:
+            continue
+        row = node.start_point[0]
+        if (node.start_byte, node.end_byte) != (start, start + len(word)) or node.child_count:
+            if node.type in _RAW:
+                row += text.count(b"\n", node.start_byte, start)
+                rows.append((start, word, row, "name", frozenset()))
+            continue
+        if not node.is_named or _NO_CODE.search(node.type):
+            string = node.parent
+            if string is not None and string.type == "string" and _is_key(string):
+                rows.append((start, word, row, "key", frozenset()))
+            continue
+        role, scope = _role(node, language, text)
+        through: frozenset[str] = frozenset()
+        if role == "member" and language in _IMPORTS and (through := _imported_through(node, text, language)):
+            role = "qualified"
+        if scope is not None:
+            scopes.setdefault(word, []).append((scope.start_byte, scope.end_byte))
+        rows.append((start, word, row, role, through))
+    for start, word, row, role, through in rows:
+        if role == "name" and any(first <= start < last for first, last in scopes.get(word, ())):
+            role = "local"
+        yield Occurrence(word.decode("utf-8", "surrogateescape"), row + 1, role, through)
 
 
-@lru_cache(maxsize=4)  # it is asked for each member in a file
-def _imports(text: bytes, language: str) -> tuple[frozenset[bytes], ...]:
-    """The words of each import: `import os.path`, `from . import a, b`, `"net/http"`, `fs = require("fs")`."""
-    statements = _IMPORTS[language].findall(text)
-    if language == "python":
-        statements = [part for statement in statements for part in _each_import(statement)]
-    return tuple(frozenset(_WORD.findall(statement)) for statement in statements)
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
-def _each_import(statement: bytes) -> list[bytes]:
-    """`import a, b as c` and `from m import a, b` as one import for each name."""
-    module, _, names = statement.rpartition(b"import")
-    return [module + b" " + name for name in names.split(b",")]
+# node type: the field of the name that is looked up in something, and whether that is surely no value
+_MEMBERS = {
+    "attribute": ("attribute", False),
+    "member_expression": ("property", False),
+    "selector_expression": ("field", False),
+    "field_expression": ("field", False),
+    "field_access": ("field", False),
+    "method_invocation": ("name", False),
+    "scoped_identifier": ("name", True),
+    "scoped_type_identifier": ("name", True),
+    "qualified_identifier": ("name", True),
+    "qualified_type": ("name", True),
+    "nested_identifier": ("property", True),
+    "nested_type_identifier": ("name", True),
+}
+_OWNERS = ("object", "operand", "value", "argument")
+_EXPORTS = (b"exports", b"module")
+_SELF = (b"self", b"this", b"cls")
+_KEYS = {"keyword_argument": "name", "pair": "key", "field_initializer": "field", "element_value_pair": "key"}
+_KEY_NODES = _set("field_designator jsx_attribute")
+_FIELDS = _set(
+    "field_declaration public_field_definition field_definition property_signature enumerator enum_variant "
+    "enum_constant enum_assignment enum_body"
+)
+_DEFINES = {name: frozenset(rules.kinds) - {"pair", "assignment_expression"} for name, rules in RULES.items()}
+_ANY_DEFINES = frozenset().union(*_DEFINES.values()) | _set("preproc_def")
+_WITH_BODY = _set("struct_specifier union_specifier enum_specifier class_specifier")
+_SIGNATURES = _set("function_signature function_signature_item")
+_NAME_FIELDS = ("name", "declarator", "property")
+# What may be around a name that is bound, with the field that it is in ("": any).
+_WRAPPERS: dict[str, str] = {
+    **dict.fromkeys(
+        _set(
+            "pattern_list tuple_pattern list_pattern list_splat_pattern dictionary_splat_pattern as_pattern_target "
+            "array_pattern object_pattern rest_pattern expression_list ref_pattern mut_pattern slice_pattern "
+            "captured_pattern reference_pattern"
+        ),
+        "",
+    ),
+    "pair_pattern": "value",
+    "assignment_pattern": "left",
+    "object_assignment_pattern": "left",
+    "field_pattern": "pattern",
+    **dict.fromkeys(
+        _set(
+            "pointer_declarator array_declarator reference_declarator parenthesized_declarator init_declarator "
+            "function_declarator"
+        ),
+        "declarator",
+    ),
+}
+# node type: the fields of the names that it binds (none: any)
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        _set(
+            "parameters lambda_parameters typed_parameter formal_parameters closure_parameters inferred_parameters"
+        ),
+        (),
+    ),
+    **dict.fromkeys(
+        _set("default_parameter typed_default_parameter formal_parameter catch_formal_parameter"), ("name",)
+    ),
+    **dict.fromkeys(_set("required_parameter optional_parameter parameter"), ("pattern",)),
+    **dict.fromkeys(
+        _set("parameter_declaration optional_parameter_declaration variadic_parameter_declaration"),
+        ("name", "declarator"),
+    ),
+    "arrow_function": ("parameter",),
+    "lambda_expression": ("parameters",),
+    "catch_clause": ("parameter",),
+}
+_VARIABLES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        _set("variable_declarator var_spec const_spec named_expression enhanced_for_statement resource"),
+        ("name",),
+    ),
+    **dict.fromkeys(
+        _set("assignment for_statement for_in_clause for_in_statement short_var_declaration range_clause"),
+        ("left",),
+    ),
+    **dict.fromkeys(_set("let_declaration for_expression let_condition"), ("pattern",)),
+    **dict.fromkeys(_set("declaration for_range_loop"), ("declarator",)),
+    "as_pattern": ("alias",),
+    "match_pattern": (),
+}
+_PYTHON_SCOPES = _set(
+    "function_definition lambda list_comprehension set_comprehension dictionary_comprehension generator_expression"
+)
+_SCOPES = _set(
+    "function_declaration function_expression arrow_function method_definition generator_function "
+    "generator_function_declaration statement_block for_statement for_in_statement catch_clause method_declaration "
+    "func_literal block if_statement expression_switch_statement type_switch_statement expression_case "
+    "communication_case function_item closure_expression for_expression match_arm function_definition "
+    "compound_statement for_range_loop lambda_expression constructor_declaration enhanced_for_statement "
+    "try_with_resources_statement function_signature method_signature abstract_method_signature method_elem "
+    "function_type function_signature_item"
+)
+_LOOPS = _set("for_statement for_in_statement for_range_loop")
+_CLASSES = _set(
+    "class_definition class_body declaration_list field_declaration_list interface_body enum_body object_type "
+    "annotation_type_body"
+)
+_NAMESPACES = frozenset(
+    {
+        ("declaration_list", "mod_item"),
+        ("declaration_list", "namespace_definition"),
+        ("declaration_list", "linkage_specification"),
+        ("declaration_list", "foreign_mod_item"),
+        ("statement_block", "internal_module"),
+        ("statement_block", "module"),
+    }
+)
+
+
+def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tree_sitter.Node | None]:
+    """The role of a name, and the scope in which it shadows the same name."""
+    parent = node.parent
+    if parent is None:
+        return "name", None
+    type_ = parent.type
+    if type_ in _MEMBERS:
+        field, qualified = _MEMBERS[type_]
+        if parent.child_by_field_name(field) == node:
+            if qualified:
+                return ("field" if _is_function_head(parent) else "qualified"), None
+            return _member_role(parent, text), None
+    if (type_ in _KEYS and parent.child_by_field_name(_KEYS[type_]) == node) or type_ in _KEY_NODES:
+        return "key", None
+    if type_ == "literal_element" and parent.parent is not None and parent.parent.type == "keyed_element":
+        return ("key" if parent.parent.named_children[0] == parent else "name"), None
+    if type_ in _FIELDS and _is_in(parent, node, _NAME_FIELDS):
+        return "field", None
+    return _binding_role(node, parent, language)
+
+
+def _member_role(parent: tree_sitter.Node, text: bytes) -> Role:
+    owner, assignment = _owner(parent), parent.parent
+    if owner is not None and assignment is not None and assignment.child_by_field_name("left") == parent:
+        name = text[owner.start_byte : owner.end_byte]
+        if name.split(b".")[0] in _EXPORTS:
+            return "definition"
+        if name in _SELF and assignment.type in ("assignment", "assignment_expression"):
+            return "attribute"
+    return "member"  # also a method that is called without an object, which no variable hides
+
+
+def _owner(parent: tree_sitter.Node) -> tree_sitter.Node | None:
+    return next(filter(None, map(parent.child_by_field_name, _OWNERS)), None)
+
+
+def _is_key(string: tree_sitter.Node) -> bool:
+    """Whether a string is a key of a dictionary or an object: `{"name": 1}`, `record["name"]`."""
+    parent = string.parent
+    if parent is None:
+        return False
+    if parent.type in ("subscript", "subscript_expression"):
+        return True
+    return parent.type == "pair" and parent.child_by_field_name("key") == string
+
+
+def _is_function_head(node: tree_sitter.Node) -> bool:
+    """Whether it is the name in the head of a function definition: `int K::load() {`."""
+    child, parent = node, node.parent
+    while parent is not None and parent.type in _WRAPPERS and _is_in(parent, child, ("declarator",)):
+        child, parent = parent, parent.parent
+    return child is not node and parent is not None and parent.type == "function_definition"
+
+
+def _binding_role(
+    node: tree_sitter.Node, parent: tree_sitter.Node, language: str
+) -> tuple[Role, tree_sitter.Node | None]:
+    """The role of a name that its parents may bind: a definition, a parameter, a variable."""
+    child, is_function = node, False
+    while parent.type in _WRAPPERS:
+        field = _WRAPPERS[parent.type]
+        if (field and not _is_in(parent, child, (field,))) or parent.parent is None:
+            return "name", None
+        is_function = is_function or parent.type == "function_declarator"
+        child, parent = parent, parent.parent
+    type_ = parent.type
+    if is_function and type_ in ("declaration", "field_declaration"):
+        return ("declaration" if type_ == "declaration" else "field"), None
+    if type_ in _FIELDS and _is_in(parent, child, _NAME_FIELDS):
+        return "field", None
+    if type_ in _PARAMETERS and _is_in(parent, child, _PARAMETERS[type_]):
+        return "local", _scope(parent, language)[0]
+    if type_ in _SIGNATURES and _is_in(parent, child, ("name",)):
+        return "declaration", None
+    if type_ in _VARIABLES and _is_in(parent, child, _VARIABLES[type_]):
+        if language == "go" and type_ == "for_statement":
+            return "name", None
+    elif type_ in _DEFINES.get(language, _ANY_DEFINES) and _is_in(parent, child, _NAME_FIELDS):
+        if type_ in _WITH_BODY and parent.child_by_field_name("body") is None:
+            return "name", None
+        if type_ == "method_definition":
+            return "field", None
+    else:
+        return "name", None
+    scope, in_class = _scope(parent, language)
+    if scope is not None:
+        return "local", scope
+    return ("field" if in_class else "definition"), None
+
+
+def _is_in(parent: tree_sitter.Node, child: tree_sitter.Node, fields: tuple[str, ...]) -> bool:
+    return not fields or any(child in parent.children_by_field_name(field) for field in fields)
+
+
+def _scope(node: tree_sitter.Node, language: str) -> tuple[tree_sitter.Node | None, bool]:
+    """The function or block in which the name that `node` binds is visible, None for the file; and whether that is in a
+    class."""
+    scopes = _PYTHON_SCOPES if language == "python" else _SCOPES
+    binds_itself = node.type in scopes and (node.type in _PARAMETERS or node.type in _LOOPS)
+    outer = node if binds_itself else node.parent
+    while outer is not None:
+        if outer.type in scopes or outer.type in _CLASSES:
+            parent = outer.parent
+            if parent is None or (outer.type, parent.type) not in _NAMESPACES:
+                return (outer, False) if outer.type in scopes else (None, True)
+        outer = outer.parent
+    return None, False
 
 
 _PYTHON_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t][^\n(]*(?:\([^)]{0,10000})?", re.MULTILINE)
@@ -191,3 +397,26 @@ _IMPORTS = {
     "tsx": _SCRIPT_IMPORT,
     "go": _GO_IMPORT,
 }
+
+
+def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> frozenset[str]:
+    """The words of the imports of the name's qualifier; empty if that is not imported."""
+    owner = _owner(node.parent) if node.parent is not None else None
+    if owner is None:
+        return frozenset()
+    parts = text[owner.start_byte : owner.end_byte].split(b".")
+    imports = [words for words in _imports(text, language) if parts[0] in words]
+    words = frozenset().union(*imports)
+    if not imports or not words.issuperset(parts):
+        return frozenset()
+    return frozenset(word.decode("utf-8", "replace") for word in words)
+
+
+@lru_cache(maxsize=4)  # it is called for each member in a file
+def _imports(text: bytes, language: str) -> tuple[frozenset[bytes], ...]:
+    """The words of each import: `import os.path`, `from . import a, b`, `"net/http"`, `fs = require("fs")`."""
+    statements: list[bytes] = _IMPORTS[language].findall(text)
+    if language == "python":  # `import a, b as c` and `from m import a, b` are one import for each name
+        parts = [statement.rpartition(b"import") for statement in statements]
+        statements = [module + b" " + name for module, _, names in parts for name in names.split(b",")]
+    return tuple(frozenset(_WORD.findall(statement)) for statement in statements)

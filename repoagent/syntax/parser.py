@@ -3,7 +3,7 @@
 Some scanners overflow the buffer of 1,024 bytes that tree-sitter gives them for their state: that of YAML writes 4
 bytes for each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511
 open blocks inside a string, that of Ruby two among its heredocs. Text that may cause this is parsed with a copy of the
-grammar whose scanner first writes to a larger buffer (`BoundedGrammar`).
+grammar whose scanner first writes to a larger buffer (`_BoundedGrammar`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.syntax.languages import (
-    CAPSULE,
     UTF16_MARKS,
-    capsule_for,
+    address_of,
     capsule_of,
     grammar,
+    grammar_capsule,
     language_of,
     second_grammar,
 )
@@ -34,167 +34,23 @@ from repoagent.syntax.languages import (
 if TYPE_CHECKING:
     import tree_sitter
 
-
-def common_prefix(one: bytes, other: bytes) -> int:
-    """The length of the common prefix, by bisection: a loop over bytes is slow."""
-    low, high = 0, min(len(one), len(other))
-    first, second = memoryview(one), memoryview(other)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def common_suffix(one: bytes, other: bytes, most: int | None = None) -> int:
-    """The length of the common suffix, at most `most`."""
-    low, high = 0, min(len(one), len(other)) if most is None else most
-    first, second = memoryview(one), memoryview(other)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[len(one) - middle : len(one) - low] == second[len(other) - middle : len(other) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-UTF8_MARK = codecs.BOM_UTF8
-WIDE_MARKS = {  # the longer ones first: UTF-32 begins as UTF-16 does
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
-
-_BUFFER = 1024  # TREE_SITTER_SERIALIZATION_BUFFER_SIZE
-_SCRATCH = 1 << 16
-# Each of these opens at most one block of YAML, also where the text does not parse: 10 bytes + 4 for each.
-_YAML_OPENS = re.compile(rb"[-?:](?=[\s\0]|\Z)|[|>]")
-_YAML_BLOCKS = (_BUFFER - 10) // 4
-# A block of Python is indented further than the one around it: 2 bytes, 255 for strings at most, 2 for each block.
-_PYTHON_BLANK = re.compile(rb"(?:[ \t\f\r]|\\\r?\n){40,}")
-_PYTHON_COLUMNS = (_BUFFER - 2 - 255) // 2
-_TAB = 8
-_RUBY_HEREDOC = re.compile(rb"<<[~-]?[\"'`\w\x80-\xff]")
-# Ruby's scanner keeps the length of a heredoc's word in one byte, and reads back something else for a longer one.
-_RUBY_LONG_WORD = re.compile(rb"<<[~-]?(?:\"[^\"]{256}|'[^']{256}|`[^`]{256}|[\w\x80-\xff]{256})")
-
-
-class _Language(ctypes.Structure):
-    """`TSLanguage`, the same in versions 13 to 15 of tree-sitter's ABI."""
-
-    _fields_ = (
-        ("counts", ctypes.c_uint32 * 9),
-        ("max_alias_sequence_length", ctypes.c_uint16),
-        ("tables", ctypes.c_void_p * 15),
-        ("keyword_capture_token", ctypes.c_uint16),
-        ("external_states", ctypes.c_void_p * 2),
-        ("create_destroy_scan", ctypes.c_void_p * 3),
-        ("serialize", ctypes.c_void_p),
-        ("deserialize", ctypes.c_void_p),
-        ("rest", ctypes.c_void_p * 8),
-    )
-
-
-_SIZES = {
-    13: _Language.rest.offset,
-    14: _Language.rest.offset + ctypes.sizeof(ctypes.c_void_p),
-    15: ctypes.sizeof(_Language),
-}
-
-
-class BoundedGrammar:
-    """A grammar whose scanner stays within its buffer: `language`, or None if it cannot be made.
-
-    Hold `lock` during a parse; if `too_deep` is set then, the state did not fit and the tree is useless.
-    """
-
-    def __init__(self, language: str) -> None:
-        self.lock = threading.Lock()
-        self.too_deep = False
-        self.language: tree_sitter.Language | None = None
-        import tree_sitter
-
-        capsule = capsule_for(language)
-        size = _SIZES.get(tree_sitter.Language(capsule).abi_version) if capsule is not None else None
-        if size is not None:
-            self.language = tree_sitter.Language(capsule_of(self._copied(_address(capsule), size)))
-
-    def _copied(self, address: int, size: int) -> int:
-        """The address of a copy of the grammar there with another `serialize`."""
-        copy = _Language.from_buffer_copy(
-            ctypes.string_at(address, size).ljust(ctypes.sizeof(_Language), b"\0")
-        )
-        write = ctypes.PYFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(copy.serialize)
-        scratch = ctypes.create_string_buffer(_SCRATCH)
-        room, move = ctypes.addressof(scratch), ctypes.memmove
-
-        def serialize(scanner: int, buffer: int) -> int:
-            written: int = write(scanner, room)
-            if written > _BUFFER:
-                self.too_deep = True
-                return 0  # the state at the beginning of a text
-            move(buffer, room, written)
-            return written
-
-        bounded = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(serialize)
-        copy.serialize = ctypes.cast(bounded, ctypes.c_void_p).value
-        self._kept = copy, scratch, bounded  # the parser has their addresses
-        return ctypes.addressof(copy)
-
-
-@cache
-def bounded_grammar(language: str) -> BoundedGrammar:
-    """The bounded grammar of a language, cached."""
-    return BoundedGrammar(language)
-
-
-def is_unreadable(text: bytes, language: str) -> bool:
-    """Whether `text` must not be parsed at all, since the scanner cannot represent its state."""
-    return language == "ruby" and _RUBY_LONG_WORD.search(text) is not None
-
-
-def may_overflow(text: bytes, language: str) -> bool:
-    """Whether `text` could nest so deeply that the scanner of its grammar writes past its buffer."""
-    if language == "yaml":
-        return sum(1 for _ in islice(_YAML_OPENS.finditer(text), _YAML_BLOCKS + 1)) > _YAML_BLOCKS
-    if language == "python":
-        return any(
-            len(run[0]) + (_TAB - 1) * run[0].count(b"\t") > _PYTHON_COLUMNS
-            for run in _PYTHON_BLANK.finditer(text)
-        )
-    return language == "ruby" and _RUBY_HEREDOC.search(text) is not None
-
-
-def _address(capsule: object) -> int:
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype = ctypes.c_void_p
-    pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-    found: int = pointer(capsule, CAPSULE)
-    return found
-
-
 # A check must not delay an edit: it skips files above this size, and gives up after this time.
 CHECK_BYTES = 4 << 20
 CHECK_SECONDS = 2.0
-# A split gives up after so many seconds of processor time, plus as many per megabyte.
-SPLIT_SECONDS = 2.0
+_SPLIT_SECONDS = 2.0  # of processor time, and as many per megabyte
 _CHUNK = 1 << 16
+_LEAST_CACHED = 1 << 18  # bytes
+_UNWATCHED = 1 << 9  # bytes parsed without a look at the clock: 3 KB of TSX can take 12 s
+_MOST_FLAWS = 2000
 # The trees of the last large texts: an edit needs one for the outline, for segments and for a check.
 _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
-_MOST_FLAWS = 2000
-_KEPT = 1 << 18
-_UNWATCHED = 1 << 9  # bytes parsed without a look at the clock: 3 KB of TSX can take 12 s
 
 
 class Flaw(NamedTuple):
     """One place where a tree is broken. Lines count from 0, `last` is included.
 
     `missing` is the token that the parser inserted, "" for text that it could not place. `first` to `last` is then the
-    construct that lacks it, `line` the line where it is missing; `after_comma` says that it follows a comma.
+    construct that lacks it, `line` the line where it is missing; `after_comma` tells that it follows a comma.
     """
 
     line: int
@@ -217,7 +73,7 @@ def source_text(data: bytes) -> bytes:
         data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1").encode()
-    return data.removeprefix(b"\xef\xbb\xbf")
+    return data.removeprefix(UTF8_MARK)
 
 
 def parse(data: bytes, language: str) -> tree_sitter.Tree:
@@ -229,17 +85,6 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
     if tree is None:
         raise UsageError(f"cannot parse text that nests too deeply for the grammar of {language}")
     return tree
-
-
-def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
-    """As `parse_bytes`, for one part of the text."""
-    end = time.process_time() + SPLIT_SECONDS
-    return _parsed(text, language, _KEPT, lambda: time.process_time() > end, part)
-
-
-def clear_cache() -> None:
-    """Drop the cached trees, to measure a parse or to free memory."""
-    _recent.clear()
 
 
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
@@ -256,36 +101,47 @@ def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
 
     Raises UsageError for a language without a grammar.
     """
-    end = time.process_time() + SPLIT_SECONDS * (1 + len(text) / 1_000_000)
-    return _parsed(text, language, _KEPT, lambda: time.process_time() > end)
+    end = time.process_time() + _SPLIT_SECONDS * (1 + len(text) / 1_000_000)
+    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end)
+
+
+def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
+    """As `parse_bytes`, for one part of the text."""
+    end = time.process_time() + _SPLIT_SECONDS
+    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end, part)
+
+
+def clear_cache() -> None:
+    """Drop the cached trees, to measure a parse or to free memory."""
+    _recent.clear()
 
 
 def _parsed(
     text: bytes,
     language: str,
-    kept_from: int,
+    least_cached: int,
     too_late: Callable[[], bool],
     part: tree_sitter.Range | None = None,
 ) -> tree_sitter.Tree | None:
-    """The tree; None if `too_late` or if the text nests too deeply. Trees of `kept_from` bytes or more are cached. All
-    parsing goes through here."""
+    """The tree; None if `too_late` or if the text nests too deeply. Trees of at least `least_cached` bytes are cached.
+    All parsing goes through here."""
     if part is None:
-        for known, of, kept in _recent:
-            if of == language and known == text:
-                return kept
-    tree: tree_sitter.Tree | None
-    if is_unreadable(text, language):
+        for cached, its_language, its_tree in _recent:
+            if its_language == language and cached == text:
+                return its_tree
+    if language == "ruby" and _RUBY_LONG_WORD.search(text):
         return None
+    tree: tree_sitter.Tree | None
     if may_overflow(text, language):
         from repoagent.git.process import uninterrupted
 
-        safe = bounded_grammar(language)
-        if safe.language is None:
+        bounded = _bounded_grammar(language)
+        if bounded.language is None:
             return None
-        with uninterrupted(), safe.lock:  # ^C would be lost in a call from the parser
-            safe.too_deep = False
-            tree = _run(safe.language, text, lambda: safe.too_deep or too_late(), part)
-            if safe.too_deep:
+        with uninterrupted(), bounded.lock:  # ^C would be lost in a call from the parser
+            bounded.too_deep = False
+            tree = _run(bounded.language, text, lambda: bounded.too_deep or too_late(), part)
+            if bounded.too_deep:
                 return None
     else:
         tree = _run(grammar(language), text, too_late, part)
@@ -293,7 +149,7 @@ def _parsed(
             other = _run(second, text, too_late, part)
             if other is not None and _brokenness(other, text) < _brokenness(tree, text):
                 tree = other
-    if tree is not None and part is None and kept_from <= len(text) <= CHECK_BYTES:
+    if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
 
@@ -321,8 +177,8 @@ def _run(
 
 def _brokenness(tree: tree_sitter.Tree, text: bytes) -> tuple[int, int]:
     """The number of flaws and of bytes in ERROR nodes."""
-    found = list(islice(flaws(tree, text), _MOST_FLAWS))
-    return len(found), sum(len(flaw.text) for flaw in found)
+    some = list(islice(flaws(tree, text), _MOST_FLAWS))
+    return len(some), sum(len(flaw.text) for flaw in some)
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
@@ -331,15 +187,12 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
     while True:
         node = cursor.node
         if node is not None and node.has_error:
+            row = node.start_point.row
             if node.is_missing:
-                whole = node.parent or node
-                before = node.prev_sibling
+                whole, before = node.parent or node, node.prev_sibling
                 comma = before is not None and before.type == ","
-                yield Flaw(
-                    node.start_point.row, whole.start_point.row, whole.end_point.row, node.type, b"", comma
-                )
+                yield Flaw(row, whole.start_point.row, whole.end_point.row, node.type, b"", comma)
             elif node.is_error:
-                row = node.start_point.row
                 yield Flaw(row, row, node.end_point.row, "", text[node.start_byte : node.end_byte])
             if cursor.goto_first_child():
                 continue
@@ -356,3 +209,116 @@ def error_count(path: str, data: bytes) -> int | None:
         return None
     tree = parse_within(data, language, CHECK_SECONDS)
     return None if tree is None else sum(1 for _ in flaws(tree, source_text(data)))
+
+
+_BUFFER = 1024  # TREE_SITTER_SERIALIZATION_BUFFER_SIZE
+_SCRATCH = 1 << 16
+# Each of these opens at most one block of YAML, also where the text does not parse: 10 bytes + 4 for each.
+_YAML_OPENS = re.compile(rb"[-?:](?=[\s\0]|\Z)|[|>]")
+_YAML_BLOCKS = (_BUFFER - 10) // 4
+# A block of Python is indented further than the one around it: 2 bytes, 255 for strings at most, 2 for each block.
+_PYTHON_BLANK = re.compile(rb"(?:[ \t\f\r]|\\\r?\n){40,}")
+_PYTHON_COLUMNS = (_BUFFER - 2 - 255) // 2
+_TAB = 8
+_RUBY_HEREDOC = re.compile(rb"<<[~-]?[\"'`\w\x80-\xff]")
+# Ruby's scanner has one byte for the length of a heredoc's word, and reads back something else for a longer one: such
+# text must not be parsed at all.
+_RUBY_LONG_WORD = re.compile(rb"<<[~-]?(?:\"[^\"]{256}|'[^']{256}|`[^`]{256}|[\w\x80-\xff]{256})")
+
+
+def may_overflow(text: bytes, language: str) -> bool:
+    """Whether `text` could nest so deeply that the scanner of its grammar writes past its buffer."""
+    if language == "yaml":
+        return sum(1 for _ in islice(_YAML_OPENS.finditer(text), _YAML_BLOCKS + 1)) > _YAML_BLOCKS
+    if language == "python":
+        blanks = (match[0] for match in _PYTHON_BLANK.finditer(text))
+        return any(len(blank) + (_TAB - 1) * blank.count(b"\t") > _PYTHON_COLUMNS for blank in blanks)
+    return language == "ruby" and _RUBY_HEREDOC.search(text) is not None
+
+
+class _Language(ctypes.Structure):
+    """`TSLanguage`, the same in versions 13 to 15 of tree-sitter's ABI."""
+
+    _fields_ = (
+        ("counts", ctypes.c_uint32 * 9),
+        ("max_alias_sequence_length", ctypes.c_uint16),
+        ("tables", ctypes.c_void_p * 15),
+        ("keyword_capture_token", ctypes.c_uint16),
+        ("external_states", ctypes.c_void_p * 2),
+        ("create_destroy_scan", ctypes.c_void_p * 3),
+        ("serialize", ctypes.c_void_p),
+        ("deserialize", ctypes.c_void_p),
+        ("rest", ctypes.c_void_p * 8),
+    )
+
+
+_SIZES = {
+    13: _Language.rest.offset,
+    14: _Language.rest.offset + ctypes.sizeof(ctypes.c_void_p),
+    15: ctypes.sizeof(_Language),
+}
+
+
+class _BoundedGrammar:
+    """A copy of a grammar whose scanner stays within its buffer: `language`, or None if it cannot be made.
+
+    Hold `lock` during a parse; if `too_deep` is set then, the state did not fit and the tree is useless.
+    """
+
+    def __init__(self, language: str) -> None:
+        import tree_sitter
+
+        self.lock = threading.Lock()
+        self.too_deep = False
+        self.language: tree_sitter.Language | None = None
+        capsule = grammar_capsule(language)
+        size = _SIZES.get(tree_sitter.Language(capsule).abi_version) if capsule is not None else None
+        if size is None:
+            return
+        original = ctypes.string_at(address_of(capsule), size)
+        copy = _Language.from_buffer_copy(original.ljust(ctypes.sizeof(_Language), b"\0"))
+        write = ctypes.PYFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(copy.serialize)
+        scratch = ctypes.create_string_buffer(_SCRATCH)
+        address, move = ctypes.addressof(scratch), ctypes.memmove
+
+        def serialize(scanner: int, buffer: int) -> int:
+            written: int = write(scanner, address)
+            if written > _BUFFER:
+                self.too_deep = True
+                return 0  # the state at the beginning of a text
+            move(buffer, address, written)
+            return written
+
+        bounded = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(serialize)
+        copy.serialize = ctypes.cast(bounded, ctypes.c_void_p).value
+        self._references = copy, scratch, bounded  # the parser has their addresses
+        self.language = tree_sitter.Language(capsule_of(ctypes.addressof(copy)))
+
+
+_bounded_grammar = cache(_BoundedGrammar)
+
+UTF8_MARK = codecs.BOM_UTF8
+WIDE_MARKS = {  # the longer ones first: UTF-32 begins as UTF-16 does
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """The length of the common prefix, by bisection: a loop over bytes is slow."""
+    low, high = 0, min(len(one), len(other))
+    first, second = memoryview(one), memoryview(other)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_suffix(one: bytes, other: bytes, most: int) -> int:
+    """The length of the common suffix, at most `most`."""
+    return min(common_prefix(one[::-1], other[::-1]), most)

@@ -7,13 +7,11 @@ import warnings
 from collections import Counter
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, parse_within, source_text
 
-_WITH_MACROS = frozenset({"c", "cpp"})
 _BRACKETS = frozenset("{}()[]")
 _MARKUP = frozenset({"yaml", "html", "xml", "json", "css", "markdown"})
 # A template is not yet in the language of its name (`${{ }}` of workflow files is plain YAML).
@@ -22,12 +20,7 @@ _TEMPLATE = re.compile(rb"(?<!\$)\{\{|\{%|<%|<\?php|<\?=")
 _RELAXED_JSON = re.compile(
     r"\.jsonc$|\.code-workspace$|(^|/)(ts|js)config[^/]*\.json$|(^|/)\.vscode/|devcontainer\.json$|(^|/)\.(eslint|babel|swc)rc"
 )
-_MOST = 2000  # flaws; a file with more says nothing
-
-
-class _Verdict(NamedTuple):
-    message: str
-    sure: bool
+_MOST = 2000  # flaws; a file with more tells nothing
 
 
 def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
@@ -37,66 +30,66 @@ def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
     None without a grammar, for templates and huge files, if Python's own parser accepts the text, and in C and C++ if
     a macro may explain the error.
     """
-    verdict = _judged(path, before, after)
-    return verdict.message if verdict is not None and verdict.sure else None
+    message, certain = _new_error(path, before, after)
+    return message if certain else None
 
 
 def parse_doubt(path: str, before: bytes | None, after: bytes) -> str | None:
     """As `parses_worse`, but also errors that a macro may explain: for a warning."""
-    verdict = _judged(path, before, after)
-    return None if verdict is None else verdict.message
+    return _new_error(path, before, after)[0]
 
 
 @lru_cache(maxsize=4)  # called by the check and again to show the change
-def _judged(path: str, before: bytes | None, after: bytes) -> _Verdict | None:
+def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | None, bool]:
+    """The message, and whether the error is certain."""
     language = language_of(path, after)
     if language is None or len(after) > CHECK_BYTES or (language in _MARKUP and _TEMPLATE.search(after)):
-        return None
+        return None, False
     new = _flaws(path, after, language)
     if not new or len(new) >= _MOST:
-        return None
-    complaint = _python_complaint(after) if language == "python" else (0, "")
-    if complaint is None:
-        return None
-    old = _flaws(path, before or b"", language)
-    if old is None or len(old) >= _MOST:
-        return None
-    first, last_before, last_after = _changed_lines(source_text(before or b""), source_text(after))
+        return None, False
+    python_error = _python_error(after) if language == "python" else (0, "")
+    old = _flaws(path, before or b"", language) if python_error is not None else None
+    if python_error is None or old is None or len(old) >= _MOST:
+        return None, False
+    old_text, new_text = source_text(before or b""), source_text(after)
+    first, last_before, last_after = _changed_lines(old_text, new_text)
     if old:
-        found = _added(old, new, first, last_before, last_after)
+        added = _added(old, new, first, last_before, last_after)
     else:
-        found = sorted(new, key=lambda flaw: (not _touches(flaw, first, last_after), flaw.line))
-    if language in _WITH_MACROS:
-        faults = new_c_faults(source_text(before or b""), source_text(after))
-        if faults:
-            bracket = next((flaw for flaw in found if flaw.missing in _BRACKETS), None)
-            message = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].message
-            return _Verdict(f"{path} would no longer parse as {language}: {message}.", True)
-        if found and _touches(found[0], first, last_after):
-            message = f"{path} may not parse as {language}, unless a macro explains it: {_describe(found[0])}"
-            return _Verdict(message, False)
-        return None
-    if not found:
-        return None
-    if complaint and first < complaint[0] <= last_after + 1:
-        message = f"{path} would no longer parse as python: line {complaint[0]}: {complaint[1]}."
-        return _Verdict(message, True)
-    inside = before is None or first <= found[0].line <= last_after
-    where = "" if inside else _lines(first, last_after)
-    return _Verdict(f"{path} would no longer parse as {language}: {_describe(found[0])}{where}.", True)
+        added = sorted(new, key=lambda flaw: (not _touches(flaw, first, last_after), flaw.line))
+    if language in ("c", "cpp"):
+        if faults := new_c_faults(old_text, new_text):
+            bracket = next((flaw for flaw in added if flaw.missing in _BRACKETS), None)
+            error = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].message
+            return f"{path} would no longer parse as {language}: {error}.", True
+        if added and _touches(added[0], first, last_after):
+            error = _describe(added[0])
+            return f"{path} may not parse as {language}, unless a macro explains it: {error}", False
+        return None, False
+    if not added:
+        return None, False
+    line, message = python_error
+    if first < line <= last_after + 1:
+        return f"{path} would no longer parse as python: line {line}: {message}.", True
+    where = ""
+    if before is not None and not first <= added[0].line <= last_after:
+        lines = f"around line {first + 2}" if last_after - first < 3 else f"on lines {first + 2}-{last_after}"
+        where = f" (the change is {lines})"
+    return f"{path} would no longer parse as {language}: {_describe(added[0])}{where}.", True
 
 
 def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:
     tree = parse_within(data, language, CHECK_SECONDS) if len(data) <= CHECK_BYTES else None
     if tree is None:
         return None
-    found = list(islice(flaws(tree, source_text(data)), _MOST))
+    result = list(islice(flaws(tree, source_text(data)), _MOST))
     if language == "json" and _RELAXED_JSON.search(path):
-        return [flaw for flaw in found if not flaw.after_comma and flaw.text != b","]
-    return found
+        return [flaw for flaw in result if not flaw.after_comma and flaw.text != b","]
+    return result
 
 
-def _python_complaint(data: bytes) -> tuple[int, str] | None:
+def _python_error(data: bytes) -> tuple[int, str] | None:
     """Line and message of this interpreter's error for a file that the grammar rejects; None if it accepts the file.
 
     The interpreter may be newer than the grammar or than the file, so only its acceptance counts. Line 0 is unknown.
@@ -127,34 +120,33 @@ def _changed_lines(before: bytes, after: bytes) -> tuple[int, int, int]:
 def _added(old: list[Flaw], new: list[Flaw], first: int, last_before: int, last_after: int) -> list[Flaw]:
     """The flaws of `new` that the change added; empty if it removed as many."""
 
-    def key(flaw: Flaw, last: int) -> tuple[int, str]:
-        return (
-            last - flaw.line if flaw.line > last else flaw.line,
-            flaw.missing,
-        )  # below: counted from there
+    def key(flaw: Flaw, last: int) -> tuple[int, str]:  # below the change, lines count from there
+        return last - flaw.line if flaw.line > last else flaw.line, flaw.missing
 
-    kept = Counter(key(flaw, last_before) for flaw in old if not first <= flaw.line <= last_before)
-    kept &= Counter(key(flaw, last_after) for flaw in new if not first <= flaw.line <= last_after)
+    def outside(flaws_: list[Flaw], last: int) -> Counter[tuple[int, str]]:
+        return Counter(key(flaw, last) for flaw in flaws_ if not first <= flaw.line <= last)
+
+    unchanged = outside(old, last_before) & outside(new, last_after)
 
     def changed(flaws_: list[Flaw], last: int) -> list[Flaw]:
-        left, found = kept.copy(), []
+        left, result = unchanged.copy(), []
         for flaw in flaws_:
             if not first <= flaw.line <= last and left[key(flaw, last)] > 0:
                 left[key(flaw, last)] -= 1
             elif _touches(flaw, first, last) or _unbalanced(flaw):
-                found.append(flaw)
-        return found
+                result.append(flaw)
+        return result
 
     # What the grammar rejects elsewhere in this file (a macro, say) is not an error of the new lines.
     known = {flaw.text for flaw in old if not _unbalanced(flaw)}
-    gone, added = changed(old, last_before), []
+    removed, added = changed(old, last_before), []
     for flaw in changed(new, last_after):
-        same = next((o for o in gone if (o.text, o.missing) == (flaw.text, flaw.missing)), None)
+        same = next((o for o in removed if (o.text, o.missing) == (flaw.text, flaw.missing)), None)
         if same is not None:
-            gone.remove(same)
+            removed.remove(same)
         elif flaw.missing or flaw.text not in known:
             added.append(flaw)
-    return added if len(added) > len(gone) else []
+    return added if len(added) > len(removed) else []
 
 
 def _touches(flaw: Flaw, first: int, last: int) -> bool:
@@ -173,11 +165,3 @@ def _describe(flaw: Flaw) -> str:
     text = " ".join(flaw.text[:400].decode("utf-8", "replace").split())
     shown = "".join(c if c.isprintable() else "?" for c in text[:60]) + ("…" if len(text) > 60 else "")
     return f"syntax error on line {flaw.line + 1} at `{shown}`"
-
-
-def _lines(first: int, last: int) -> str:
-    return (
-        f" (the change is around line {first + 2})"
-        if last - first < 3
-        else f" (the change is on lines {first + 2}-{last})"
-    )

@@ -20,9 +20,8 @@ from repoagent.git.files import read_source
 from repoagent.git.process import OFFLINE, GitError, git_stream
 from repoagent.git.worktree import WorkTree
 from repoagent.history.cochange.score import stem
-from repoagent.syntax.node_roles import Role
-from repoagent.syntax.occurrences import Occurrence, Occurrences, is_prose, occurrences
-from repoagent.syntax.outline.symbol import Symbol
+from repoagent.syntax.occurrences import Occurrence, Occurrences, Role, is_prose, occurrences
+from repoagent.syntax.symbol import Symbol
 from repoagent.uses.query import (
     CODE,
     FUNCTIONS,

@@ -10,8 +10,8 @@ from repoagent.errors import UsageError
 from repoagent.git.files import read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
-from repoagent.syntax.outline.outline import find_symbols, outline
-from repoagent.syntax.outline.symbol import Symbol
+from repoagent.syntax.outline import find_symbols, outline
+from repoagent.syntax.symbol import Symbol
 
 WhyNot = Callable[[str], "str | None"]  # why a file may not be shown; None: it may
 

@@ -19,7 +19,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.history.render import plain
 from repoagent.storage.secrets import mask
 from repoagent.syntax.occurrences import is_prose
-from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.outline import outline
 from repoagent.uses.find import Bounds, find
 from repoagent.uses.query import SymbolQuery, Uses, UsesIn, WhyNot, is_test, outer
 from repoagent.uses.report import count

@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.errors import UsageError
 from repoagent.split.splitter import segments
-from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.outline import outline
 from repoagent.syntax.parser import error_count, may_overflow, parse, parse_within
 from repoagent.syntax.regressions import parses_worse
 
@@ -26,7 +26,7 @@ NESTED = """{
     "after an error": lambda n: b"}\\n" + b"- " * n + b"x\\n",
 }"""
 CHILD = f"""
-from repoagent.syntax.parser import error_count; from repoagent.syntax.outline.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import segments
+from repoagent.syntax.parser import error_count; from repoagent.syntax.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import segments
 from repoagent.syntax.parser import parse_within
 for name, text in {NESTED}.items():
     for n in 253, 254, 255, 1200:
@@ -81,7 +81,7 @@ def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:
 def test_the_heredocs_of_ruby_stay_within_the_buffer() -> None:
     words = b", ".join(b"<<" + b"W" * 50 + b"%02d" % n for n in range(40))
     code = (
-        "import sys; from repoagent.syntax.outline.outline import outline; data = sys.stdin.buffer.read()\n"
+        "import sys; from repoagent.syntax.outline import outline; data = sys.stdin.buffer.read()\n"
         "for n in range(len(data)): outline('a.rb', data[n:] if n < 60 else data[:-n])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, input=words + b"\n", capture_output=True)

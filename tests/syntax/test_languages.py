@@ -63,7 +63,7 @@ def test_unknown_language_names_the_known_ones() -> None:
 
 def test_an_import_loads_no_grammar() -> None:
     code = (
-        "import sys, repoagent.syntax.outline.outline, repoagent.syntax.regressions;"
+        "import sys, repoagent.syntax.outline, repoagent.syntax.regressions;"
         "print([m for m in sys.modules if m.startswith('tree_sitter')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

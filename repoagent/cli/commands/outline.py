@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +24,8 @@ from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.syntax.outline.outline import Outline
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.outline import Outline
+    from repoagent.syntax.symbol import Symbol
 
 KINDS = (
     "function", "method", "class", "struct", "union", "enum", "interface", "type", "namespace", "macro", "impl",
@@ -86,9 +87,7 @@ def command(session: Session, /, **values: Any) -> int:
         options.words = options.words or 150
         show_file_summaries(session._replace(no_pager=True), options)
         return Exit.DONE
-    return _outline(
-        session, options.files, options.depth, options.kinds, options.language, as_json=options.as_json
-    )
+    return _outline(session, options)
 
 
 def _refuse_conflicts(options: SimpleNamespace) -> None:
@@ -99,32 +98,24 @@ def _refuse_conflicts(options: SimpleNamespace) -> None:
         raise UsageError(f"{option} {'cannot be combined with' if options.summary else 'needs'} --summary")
 
 
-def _outline(
-    session: Session,
-    files: tuple[str, ...],
-    depth: int | None,
-    kinds: tuple[str, ...],
-    language: str | None,
-    *,
-    as_json: bool,
-) -> int:
-    from repoagent.syntax.outline.outline import check_language
+def _outline(session: Session, options: SimpleNamespace) -> int:
+    from repoagent.syntax.outline import check_language
 
+    depth, kinds = options.depth, options.kinds
     if depth is not None and depth < 1:
         raise UsageError(f"--depth must be at least 1, not {depth}")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise UsageError(f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
-    if language is not None:
-        check_language(language)
+    if options.language is not None:
+        check_language(options.language)
     terminal = session.terminal()
     page = Page.of(terminal)
-    paths, named = _paths(files)
-    outlines = (_narrowed(outline, depth, kinds) for outline in _outlines(paths, named, language))
+    paths, definitions = _paths(options.files)
+    outlines: list[Outline] = []
     left_out: list[Outline] = []
-    found: list[Outline] = []
-    something = False
+    any_symbols = False
     with nullcontext() if terminal.shows else terminal.working("outlining") as working:
-        for number, outline in enumerate(outlines):
+        for number, outline in enumerate(_outlines(paths, definitions, options.language)):
             if outline.kind:
                 if len(paths) == 1:
                     raise UsageError(f"{outline.path} {outline.reason}")
@@ -132,50 +123,94 @@ def _outline(
                 continue
             if outline.flaws:
                 left_out.append(outline)
-            if as_json:
-                found.append(outline)
-            elif outline.symbols:
-                page.write(_lines(outline, page, head=len(paths) > 1, gap=something), terminal)
-            something = something or bool(outline.symbols)
+            symbols = outline.symbols
+            if depth is not None:
+                least = min((symbol.depth for symbol in symbols), default=0)
+                symbols = tuple(symbol for symbol in symbols if symbol.depth < least + depth)
+            if kinds:
+                symbols = tuple(symbol for symbol in symbols if symbol.kind in kinds)
+            outline = outline._replace(symbols=symbols)
+            if options.as_json:
+                outlines.append(outline)
+            elif symbols:
+                page.write(_lines(outline, page, head=len(paths) > 1, gap=any_symbols), terminal)
+            any_symbols = any_symbols or bool(symbols)
             if working is not None and number % 20 == 0:
                 working.progress("outlining", number / len(paths))
-    if as_json:
-        write_json(terminal, _as_object(found, left_out))
-    show_left_out(left_out, terminal, something=something)
-    return Exit.DONE if something else Exit.NOTHING
+    if options.as_json:
+        write_json(terminal, _as_object(outlines, left_out))
+    _show_left_out(left_out, terminal)
+    if not any_symbols:
+        terminal.note("nothing found")
+    return Exit.DONE if any_symbols else Exit.NOTHING
 
 
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The paths of all files, folders expanded, and the definition requested for each path. Raises UsageError for a
     missing file."""
     from repoagent.git.similar_paths import no_such_file
-    from repoagent.syntax.outline.outline import files_below
 
     paths: dict[str, None] = {}
-    named: dict[str, str] = {}
+    definitions: dict[str, str] = {}
     for file in files:
         path, separator, name = file.partition("::")
         if separator and not Path(file).exists():
             if not name:
                 raise UsageError(f"no definition after the :: of {file}")
-            named[path] = name
+            definitions[path] = name
         else:
             path = file
         if path == "-":
             paths[path] = None
         elif Path(path).is_dir():
-            if path in named:
+            if path in definitions:
                 raise UsageError(f"{path} is a directory; :: needs a file")
-            paths.update(dict.fromkeys(files_below(Path(path), path)))
+            paths.update(dict.fromkeys(_files_below(path)))
         elif not os.path.lexists(path):
             raise no_such_file(path, Path.cwd())
         else:
             paths[path] = None
-    return list(paths), named
+    return list(paths), definitions
 
 
-def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | None) -> Iterator[Outline]:
-    from repoagent.syntax.outline.outline import outline_of, read_file, unreadable_outline, within
+def _files_below(folder: str) -> list[str]:
+    """The regular files in a folder: the tracked ones in a repository, else all except hidden ones, sorted. Raises
+    UsageError if there are none."""
+    from repoagent.git.process import git
+    from repoagent.git.worktree import open_worktree
+
+    try:
+        open_worktree(Path(folder))
+    except UsageError:
+        names, which = [], "file"
+        for parent, folders, files in os.walk(folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            inside = Path(parent).relative_to(folder)
+            names += [str(inside / name) for name in files if not name.startswith(".")]
+        names.sort()
+    else:
+        listed = git(folder, "ls-files", "-z", "--cached", "--", ".").split(b"\0")[:-1]
+        names, which = list(dict.fromkeys(map(os.fsdecode, listed))), "file that git knows"
+    prefix = "" if folder in (".", "./") else folder.rstrip("/") + "/"
+    paths = [path for name in names if _is_regular(path := prefix + name)]
+    if not paths:
+        raise UsageError(f"{folder} contains no {which}")
+    return paths
+
+
+def _is_regular(path: str) -> bool:
+    """Whether it is a file, not a link and not deleted in the work tree."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _outlines(
+    paths: Sequence[str], definitions: Mapping[str, str], language: str | None
+) -> Iterator[Outline]:
+    from repoagent.git.similar_paths import no_such_file
+    from repoagent.syntax.outline import MOST_BYTES, Outline, outline_of, pick_symbol, within
 
     for path in paths:
         if path == "-":
@@ -184,31 +219,20 @@ def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | No
             data = sys.stdin.buffer.read()
         else:
             try:
-                data = read_file(Path(path), path)
-            except UsageError:
-                if len(paths) == 1:
-                    raise
-                yield unreadable_outline(path)
-                continue
+                with Path(path).open("rb") as file:
+                    data = file.read(MOST_BYTES + 1)
+            except OSError as error:
+                if len(paths) > 1:
+                    yield Outline(path, "", 0, (), 0, "unreadable", "cannot be read")
+                    continue
+                if isinstance(error, FileNotFoundError):
+                    raise no_such_file(path, Path.cwd()) from None
+                raise UsageError(f"cannot read {path}: {error.strerror}") from error
         outline = outline_of(path, data, language)
-        if path in named and not outline.kind:
-            from repoagent.syntax.outline.outline import pick_symbol
-
-            outline = outline._replace(
-                symbols=within(outline.symbols, pick_symbol(path, outline.symbols, named[path]))
-            )
+        if path in definitions and not outline.kind:
+            symbol = pick_symbol(path, outline.symbols, definitions[path])
+            outline = outline._replace(symbols=within(outline.symbols, symbol))
         yield outline
-
-
-def _narrowed(outline: Outline, depth: int | None, kinds: Sequence[str]) -> Outline:
-    """Only the `depth` outermost levels, and only these kinds."""
-    symbols = outline.symbols
-    least = min((symbol.depth for symbol in symbols), default=0)
-    if depth is not None:
-        symbols = tuple(symbol for symbol in symbols if symbol.depth < least + depth)
-    if kinds:
-        symbols = tuple(symbol for symbol in symbols if symbol.kind in kinds)
-    return outline._replace(symbols=symbols)
 
 
 _STYLES = {
@@ -254,11 +278,11 @@ def _lines(outline: Outline, page: Page, *, head: bool, gap: bool) -> Iterator[s
     width = max(map(len, ranges), default=0)
     least = min((symbol.depth for symbol in outline.symbols), default=0)
     for lines, symbol in zip(ranges, outline.symbols, strict=True):
-        indent, room = 2 * (symbol.depth - least), None
+        indent, width_left = 2 * (symbol.depth - least), None
         if page.width is not None:
             indent = min(indent, page.width // 3)
-            room = page.width - width - 2 - indent
-        text = page.cut(clean(symbol.signature), room)
+            width_left = page.width - width - 2 - indent
+        text = page.cut(clean(symbol.signature), width_left)
         text = _painted(text, symbol) if page.color else text
         yield f"{page.paint(lines.rjust(width), 'dim')}  {' ' * indent}{text}"
 
@@ -270,32 +294,25 @@ def _painted(text: str, symbol: Symbol) -> str:
     if style is None:
         return paint(text, "bold") if symbol.kind == "heading" else text
     start = text.find(name)
-    while start > 0 and _word(text[start - 1]) and _word(name[:1]):
+    while start > 0 and (text[start - 1] + name[:1]).replace("_", "a").isalnum():
         start = text.find(name, start + 1)
     if start < 0 or not name:
         return text
     return text[:start] + paint(name, "bold", style) + text[start + len(name) :]
 
 
-def _word(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def show_left_out(left_out: Sequence[Outline], terminal: Terminal, *, something: bool) -> None:
+def _show_left_out(left_out: Sequence[Outline], terminal: Terminal) -> None:
     """Report skipped files and syntax errors on standard error."""
     if broken := [outline for outline in left_out if not outline.kind]:
-        places = sum(outline.flaws for outline in broken)
+        count = sum(outline.flaws for outline in broken)
         where = ", ".join(f"{outline.path} ({outline.flaws})" for outline in broken[:_NAMED])
         more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
         terminal.note(
-            f"{places} syntax error{'s' * (places > 1)}: {where}{more}; definitions near "
-            f"{'them' if places > 1 else 'it'} may be missing",
+            f"{count} syntax error{'s' * (count > 1)}: {where}{more}; definitions near "
+            f"{'them' if count > 1 else 'it'} may be missing",
             "yellow",
         )
-    skipped = [outline for outline in left_out if outline.kind]
-    if skipped:
-        kinds = Counter(outline.kind for outline in skipped)
-        why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        terminal.note(f"skipped {len(skipped)} file{'s' * (len(skipped) > 1)}: {why}", "dim")
-    if not something:
-        terminal.note("nothing found")
+    if skipped := Counter(outline.kind for outline in left_out if outline.kind):
+        why = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
+        total = skipped.total()
+        terminal.note(f"skipped {total} file{'s' * (total > 1)}: {why}", "dim")

@@ -77,7 +77,7 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
 
 def _is_left_out(change: FileChange, name: str) -> bool:
     """Is nothing there in place of a lost definition, or is it still used?"""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     before, after = shown(change.before or b""), shown(change.after or b"")
     if re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after):
@@ -102,7 +102,7 @@ def _lost_ends(applied: Applied, said: str) -> str:
 def _lost_definitions(
     changes: Sequence[FileChange], words: set[str], originals: Mapping[str, bytes]
 ) -> list[tuple[FileChange, str]]:
-    from repoagent.syntax.outline.outline import definitions, lost_definitions
+    from repoagent.syntax.outline import definitions, lost_definitions
 
     kept = {
         name
@@ -123,7 +123,7 @@ def _lost_definitions(
 
 def _doubled(changes: Sequence[FileChange]) -> str:
     """Names of functions that a file had once and now has twice, in languages where the second would win."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     for change in changes:
         if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:

@@ -209,7 +209,7 @@ def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditReques
     for target in request.targets:
         data = sources[target.path].data or b""
         if target.symbol is not None:
-            from repoagent.syntax.outline.outline import find_symbols
+            from repoagent.syntax.outline import find_symbols
 
             for symbol in find_symbols(target.path, data, target.symbol):
                 placed[replace(target, first=symbol.first_line, last=symbol.last_line)] = None

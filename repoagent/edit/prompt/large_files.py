@@ -31,7 +31,7 @@ from repoagent.git.files import Source
 from repoagent.llm.model import fence
 
 if TYPE_CHECKING:
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 LONGEST, SHORT = 110, 45  # characters of a signature
 LONGEST_NAME = 60
@@ -311,7 +311,7 @@ class Excerpt:
 @lru_cache(maxsize=8)  # what a prompt holds is asked for more than once
 def excerpt_of(path: str, data: bytes, about: About, room: Budget) -> Excerpt:
     """The parts of a file that a request is about, and its outline, within `room`. Raises Refused for a binary file."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     text = shown(data)
     lines = text.split("\n")

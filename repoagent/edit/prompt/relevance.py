@@ -25,7 +25,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.patch.locate.exact import Placement
 
 if TYPE_CHECKING:
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)")
 WORD = re.compile(r"\w+")

@@ -250,7 +250,7 @@ def _is_named(name: str, words: set[str]) -> bool:
 
 def _rows(path: str, data: bytes) -> dict[str, tuple[int, int]]:
     """The definitions of a text and their lines, from 0, the second not included."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     return {
         symbol.qualified_name: (symbol.first_line - 1, symbol.last_line)

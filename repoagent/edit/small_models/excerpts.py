@@ -18,7 +18,7 @@ from repoagent.patch.model import decode
 from repoagent.patch.render import differing
 
 if TYPE_CHECKING:
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 # Definitions are called so, and so are half of the verbs in requests: such a name alone says nothing.
 _PLAIN = frozenset(
@@ -147,7 +147,7 @@ def find_windows(
     `places` are lines that the user pointed at (from 1, both inclusive); without any, the names and quotations in
     `instruction` decide. All parts together have at most about `limit` lines.
     """
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     text = decode(data)
     if text is None or not text.lines:
@@ -164,7 +164,7 @@ def find_windows(
 
 def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[Window, ...]:
     """The parts of the file that a request names as examples ("as sortBy does")."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     text = decode(data)
     if text is None:
@@ -268,7 +268,7 @@ def _quoted(lines: Sequence[str], instruction: str) -> list[tuple[int, int]]:
 
 def question(path: str, data: bytes, instruction: str) -> str:
     """The question which part of a file a request is about; "" without an outline."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     names = list(dict.fromkeys(s.qualified_name for s in outline(path, data) if s.depth < 2))[:120]
     if not names:
@@ -282,7 +282,7 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
     """The parts named in the answer to `question`; none if it names nothing, or too much."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     text, symbols = decode(data), outline(path, data)
     if text is None:

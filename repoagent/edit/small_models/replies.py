@@ -26,7 +26,7 @@ from repoagent.patch.files import known_path
 from repoagent.patch.model import FilePatch
 
 if TYPE_CHECKING:
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 Found = list[tuple[tuple[int, int], list[str]]]
 BODIES = frozenset({"function", "method"})
@@ -266,7 +266,7 @@ def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) 
 
 def _outline(path: str, lines: Sequence[str]) -> Sequence[Symbol]:
     """The definitions of the lines; a method that stands alone is read as if it stood in a class."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     text = "\n".join(lines) + "\n"
     symbols = outline(path, text.encode("utf-8", "replace"))

@@ -49,7 +49,7 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
     if old is None or len(old) > MOST_BYTES or len(new or b"") > MOST_BYTES:
         return
     from repoagent.syntax.languages import language_of
-    from repoagent.syntax.outline.outline import read_outline
+    from repoagent.syntax.outline import read_outline
 
     language = language_of(path, old)
     before = read_outline(path, old, language)

@@ -135,7 +135,7 @@ def _names_gone(file: ChangedFile, family: tuple[str, ...], old: bytes, new: byt
 def _defined(path: str, text: bytes) -> dict[str, int]:
     """The functions and macros, in Go also types and constants, that a file of Go or C defines for others."""
     from repoagent.syntax.languages import language_of
-    from repoagent.syntax.outline.outline import read_outline
+    from repoagent.syntax.outline import read_outline
 
     if not text:
         return {}

@@ -34,7 +34,7 @@ from repoagent.review.rules import RULES, level_of
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
-    from repoagent.syntax.outline.symbol import Symbol
+    from repoagent.syntax.symbol import Symbol
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Block:
 
 def symbols_of(view: FileView) -> list[Symbol]:
     """The definitions of the new text; none if it is missing or has no grammar."""
-    from repoagent.syntax.outline.outline import outline
+    from repoagent.syntax.outline import outline
 
     return list(outline(view.path, view.data)) if view.data is not None else []
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.syntax.outline.outline import definitions, find_symbols, lost_definitions, nearly_named
+from repoagent.syntax.outline import definitions, find_symbols, lost_definitions, nearly_named
 
 TEXT = b"""class A:
     def run(self):

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.syntax.languages import LANGUAGES
-from repoagent.syntax.outline.outline import outline
-from repoagent.syntax.outline.symbol import Symbol, render_outline
+from repoagent.syntax.outline import outline
+from repoagent.syntax.symbol import Symbol, render_outline
 
 NAMES = {language: "x" + spec.suffixes[0] for language, spec in LANGUAGES.items()}
 
@@ -539,7 +539,7 @@ def test_wide_and_deep_files_stay_quick_and_do_not_overflow() -> None:
 def test_an_outline_costs_less_than_the_parse(language: str, most: float) -> None:
     import time
 
-    from repoagent.syntax.outline.outline import symbols_of
+    from repoagent.syntax.outline import symbols_of
     from repoagent.syntax.parser import parse
 
     body = {

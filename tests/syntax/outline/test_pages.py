@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.syntax.outline.outline import find_symbols, outline
+from repoagent.syntax.outline import find_symbols, outline
 from tests.syntax.outline.test_outline import check_ranges, names
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.syntax.languages import LONG_TAIL, LanguageSpec, TailLanguage, grammar, language_of
-from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, grammar, language_of
+from repoagent.syntax.outline import outline
 from tests.syntax.outline.test_outline import TOKENS, check_ranges, names
 
 LIBRARY = pytest.mark.skipif(find_spec("tree_sitter_languages") is None, reason="the extra is not installed")
@@ -35,7 +35,7 @@ importlib.util.find_spec = lambda name, package=None: None if name.startswith(hi
 
 def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_do() -> None:
     code = WITHOUT + (
-        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
+        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
         "from repoagent.syntax.languages import guess_language\n"
         "from repoagent.errors import UsageError\n"
         "print(language_of('a.rb', b''), guess_language('a.rb', b''), outline('a.rb', b'class A; end'))\n"
@@ -56,7 +56,7 @@ def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_d
 def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path) -> None:
     (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
     code = (
-        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline\n"
+        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline import outline\n"
         "from repoagent.syntax.languages import install_hint\n"
         "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
         "print(install_hint('csharp'), '|', install_hint('nim'))\n"
@@ -74,9 +74,7 @@ def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path
 
 
 def test_no_suffix_belongs_to_two_languages() -> None:
-    from repoagent.syntax.languages import LANGUAGES
-
-    specs: list[TailLanguage | LanguageSpec] = [*LONG_TAIL.values(), *LANGUAGES.values()]
+    specs = [*LONG_TAIL.values(), *LANGUAGES.values()]
     for every in (
         [suffix for spec in specs for suffix in spec.suffixes],
         [name for spec in specs for name in spec.names],
@@ -145,10 +143,10 @@ def test_golden(path: str, text: str, expected: list[tuple[str, str, int, int]])
 @LIBRARY
 def test_what_the_library_lacks_is_said() -> None:
     if find_spec("tree_sitter_language_pack") is None:
-        with pytest.raises(UsageError, match="nim here: it is not in tree-sitter-languages"):
+        with pytest.raises(UsageError, match="nim is not installed; tree-sitter-languages lacks it"):
             grammar("nim")
         if find_spec("tree_sitter_swift") is None:
-            with pytest.raises(UsageError, match="swift here: pip install tree-sitter-swift"):
+            with pytest.raises(UsageError, match="swift is not installed; pip install tree-sitter-swift"):
                 grammar("swift")
 
 

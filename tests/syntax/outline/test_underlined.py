@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.outline import outline
 from tests.syntax.outline.test_outline import check_ranges, names
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.outline import outline
 from tests.syntax.outline.test_outline import names
 
 

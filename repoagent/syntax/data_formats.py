@@ -1,0 +1,377 @@
+"""Outline data files: keys of JSON and YAML, elements of XML, list entries by their names.
+
+Two levels, and more inside of large values. `yaml_lines` reads YAML by indentation where its grammar fails: templates,
+and files of more than 32,767 lines, which the grammar counts with 16 bits. Symbols are made from the text where
+possible, since the tree is several times slower and a data file has a key in each line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.dataclass import dataclass
+from repoagent.syntax.symbol import Symbol, clean, line_range, nested
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+LANGUAGES_WITH_KEYS = frozenset({"json", "yaml", "xml"})
+_LEVELS = 2
+_DEPTHS = (8, 3, 2, 1)  # levels at most; the first that does not result in too many symbols
+_OPENED = 8192  # bytes: larger values are opened below the first two levels
+_UNNAMED = 1000  # bytes: larger list entries without a name are shown by their position
+_MOST = 10_000  # symbols
+
+# The keys that name an entry, the best one first.
+_TITLES = (b"name", b"id", b"key", b"title", b"alert", b"record", b"job_name", b"slug", b"path", b"label")
+_ANY_TITLE = b"|".join(_TITLES)
+_JSON_TITLE = re.compile(rb'"(' + _ANY_TITLE + rb')"\s*:\s*("(?:[^"\\\n]|\\.)*"|\d+)')
+_YAML_TITLE = re.compile(
+    rb"[\"']?(" + _ANY_TITLE + rb")[\"']?[ \t]*:[ \t]+(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'{}\[\]|>&*,#][^\n,}]*)"
+)
+_JSON_PAIR = re.compile(rb'[{\s]*("(?:[^"\\\n]|\\.)*"\s*:\s*(?:"(?:[^"\\\n]|\\.){0,80}"?|[^\s{\[,}"]+))')
+_REACH = 400  # bytes from the start of an entry in which its name is looked for
+_ENTRY_LINES = 6  # and lines in YAML
+_KIND = re.compile(rb"^kind:[ \t]*([\w.-]+)", re.MULTILINE)
+_META = re.compile(rb"^metadata:[ \t]*\r?\n((?:[ \t]+[^\n]*\n?)+)", re.MULTILINE)
+_META_NAME = re.compile(rb"^[ \t]+name:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
+_TOP_NAME = re.compile(rb"^(?:name|id|key|title):[ \t]+[\"']?([^\n\"'#]+)", re.MULTILINE)
+
+
+def flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes] = _YAML_TITLE) -> str:
+    """The name in `{id: "x", …}`, before anything nested, else ""."""
+    if text[start : start + 1] != b"{":
+        return ""
+    stop = min(end, start + _REACH)
+    inner = text.find(b"{", start + 1, stop)
+    return _best_title({m[1]: m[2] for m in pattern.finditer(text, start, inner if inner > 0 else stop)})
+
+
+def _yaml_title(written: bytes, column: int) -> str:
+    """The name in the first lines of a YAML list entry, `written` from its dash in `column`."""
+    dash = written[: len(written) - len(written.lstrip(b"- \t"))]
+    if written[len(dash) : len(dash) + 1] == b"{":
+        return flow_title(written, len(dash), len(written))
+    if b"\n" in dash:
+        dash, column = dash[dash.rfind(b"\n") + 1 :], 0
+    titles: dict[bytes, bytes] = {}
+    for number, line in enumerate(written.split(b"\n")[:_ENTRY_LINES]):
+        content = line.lstrip(b"- \t") if number == 0 else line.lstrip(b" ")
+        if number and len(line) - len(content) != column + len(dash):
+            continue
+        if match := _YAML_TITLE.match(content):
+            titles.setdefault(match[1], match[2])
+    return _best_title(titles)
+
+
+def _best_title(titles: dict[bytes, bytes]) -> str:
+    for name in _TITLES:
+        value = titles.get(name, b"").strip()
+        if value[:1] in (b'"', b"'") and value[-1:] == value[:1]:
+            value = value[1:-1]
+        else:
+            value = value.split(b" #", 1)[0].rstrip()
+        if value:
+            return clean(value, 80)
+    return ""
+
+
+def _document_title(text: bytes, number: int) -> str:
+    """The name of one of several YAML documents: `Deployment/web` from its kind and metadata, else its name, else its
+    position."""
+    kind, meta = _KIND.search(text), _META.search(text)
+    name = _META_NAME.search(meta[1]) if meta else None
+    if kind and name:
+        return f"{clean(kind[1], 60)}/{clean(name[1], 80)}"
+    top = _TOP_NAME.search(text)
+    return clean(top[1], 80) if top else f"[{number}]"
+
+
+# The tag in a start tag, and what follows it up to its end.
+_START_TAG = re.compile(rb"<([^\s<>/=\"']+)((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>")
+_ID = re.compile(rb"\s(?:xml:id|id|ID|Id|name|Name|NAME)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_NAME_CHILD = re.compile(
+    rb"\s*(?:<!--.*?-->\s*)*<(name|id|artifactId|title|key)>\s*([^<>]{1,60}?)\s*</\1>", re.DOTALL
+)
+_WIDTH = 100
+_SHAPES = frozenset(
+    b"path rect circle ellipse line polygon polyline use text tspan stop image g a animate set desc "
+    b"linearGradient".split()
+)
+_SVG = re.compile(rb"<svg[\s>]")
+_SVG_HEAD = 4000  # bytes
+
+
+def _element(text: bytes, end: int, tag: re.Match[bytes], *, inner: bool) -> tuple[str, str]:
+    """The name of an element, `tag` or `tag#id` with its id, its name, or its first child such as `<name>x</name>`;
+    and its head: the start tag, or all of it if it is a short line."""
+    begin = tag.start()
+    title = _ID.search(tag[2]) or (_NAME_CHILD.match(text, tag.end(), end) if inner else None)
+    value = (title[2] or title[1] or b"") if title else b""
+    name = clean(tag[1], 80) + (f"#{clean(value, 60)}" if value.strip() else "")
+    short = end - begin <= _WIDTH and text.find(b"\n", begin, end) < 0
+    return name, clean(text[begin : end if short else tag.end()][:1000])
+
+
+_COMMENTS = frozenset({"comment", "Comment"})
+_TRANSPARENT = frozenset(
+    {
+        "document", "object", "array", "stream", "block_node", "block_mapping", "block_sequence", "flow_node",
+        "flow_mapping", "flow_sequence", "content", "ERROR",
+    }
+)  # fmt: skip
+_PAIRS = frozenset({"pair", "block_mapping_pair", "flow_pair"})
+_LISTS = frozenset({"array", "block_sequence", "flow_sequence"})
+_JSON_KEY = re.compile(rb'("(?:[^"\\\n]|\\.)*"|[\w$]+)\s*:\s*(?=[^\s/])')
+_YAML_LEAF = re.compile(rb"([\w.$@/-]+|\"[^\"\\\n]*\"|'[^'\n]*')[ \t]*:[ \t]+[^\s{\[&!*?|>#]")
+_LONG_HEAD = 100  # bytes: of a longer line of a key with content, the key is the head
+
+
+class _Item(NamedTuple):
+    """A node to visit: `comments` are those before it, `parent` is the enclosing symbol, `entry` the position in a list
+    (-1 if none)."""
+
+    node: tree_sitter.Node
+    level: int
+    comments: tuple[tree_sitter.Node, ...]
+    parent: Symbol | None
+    entry: int = -1
+
+
+def key_symbols(root: tree_sitter.Node, language: str, text: bytes) -> tuple[Symbol, ...]:
+    """The keys, elements and named entries in order, containers before their contents."""
+    if language == "yaml" and root.type == "ERROR":  # a template, or more rows than the grammar can count
+        return yaml_lines(text)
+    return _deepest(lambda deepest: _collect(root, language, text, deepest))
+
+
+def _deepest(collect: Callable[[int], list[Symbol]]) -> tuple[Symbol, ...]:
+    symbols: list[Symbol] = []
+    for deepest in _DEPTHS:
+        symbols = collect(deepest)
+        if len(symbols) < _MOST:
+            break
+    return tuple(symbols)
+
+
+def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -> list[Symbol]:
+    symbols: list[Symbol] = []
+    svg = language == "xml" and _SVG.search(text, 0, _SVG_HEAD) is not None
+    pending = [_Item(root, 0, (), None)]
+
+    def add(item: _Item, kind: str, name: str, head: str) -> Symbol:
+        symbols.append(
+            nested(item.parent, name, kind, line_range(item.node, item.comments, text), head or name)
+        )
+        return symbols[-1]
+
+    while pending and len(symbols) < _MOST:
+        item = pending.pop()
+        node, level, parent = item.node, item.level, item.parent
+        type_, start, end = node.type, node.start_byte, node.end_byte
+        opens = level + 1 < deepest and (level + 1 < _LEVELS or end - start > _OPENED)
+        if type_ in _PAIRS:
+            key, value = _key_and_value(node, language, text)
+            if not key or (value is None and level >= _LEVELS):
+                continue  # deep down a plain value is no landmark
+            head = _key_head(text, start, end, key, has_content=value is not None)
+            symbol = add(item, "key", clean(_unquoted(key), 80), head)
+            if value is not None and opens:
+                comments = tuple(c for c in node.named_children if c.type in _COMMENTS)
+                pending.append(_Item(value, level + 1, comments, symbol))
+        elif type_ == "element":
+            tag = _START_TAG.match(text, start, end)
+            if svg and level and tag and tag[1] in _SHAPES and not _ID.search(tag[2]):
+                continue  # of shapes without an id there are thousands
+            name, head = _element(text, end, tag, inner=level > 0) if tag else ("", "")
+            if name and level >= _LEVELS and "#" not in name and end - start < _UNNAMED:
+                continue
+            if name:
+                parent = add(item, "element", name, head)
+            if opens:
+                pending.extend(_Item(child, level + 1, (), parent) for child in reversed(node.named_children))
+        elif item.entry >= 0 and type_ == "document":
+            name = _document_title(text[start:end], item.entry)
+            symbol = add(item, "entry", name, f"--- {name}")
+            pending.extend(reversed(_children(item._replace(comments=(), parent=symbol))))
+        elif item.entry >= 0:
+            if language == "json" or text[start : start + 1] == b"{":
+                title = flow_title(text, start, end, _JSON_TITLE if language == "json" else _YAML_TITLE)
+            else:
+                title = _yaml_title(text[start : min(end, start + _REACH)], node.start_point[1])
+            if not title and end - start < _UNNAMED:
+                continue
+            name = title or f"[{item.entry}]"
+            symbol = add(item, "entry", name, _entry_head(text, start, end, name, bool(title)))
+            if end - start > _OPENED and level + 1 < deepest:
+                inner = node.named_children if type_ == "block_sequence_item" else [node]
+                pending.extend(_Item(child, level + 1, (), symbol) for child in reversed(inner))
+        elif type_ in _TRANSPARENT:
+            pending.extend(reversed(_children(item)))
+    return symbols
+
+
+def _children(item: _Item) -> list[_Item]:
+    """The children of a node that is not a symbol itself, with the comments before each; each document is an entry."""
+    items: list[_Item] = []
+    children = item.node.named_children
+    type_, comments = item.node.type, item.comments
+    listed = type_ in _LISTS or (type_ == "stream" and sum(c.type == "document" for c in children) > 1)
+    for child in children:
+        kind = child.type
+        if kind in _COMMENTS:
+            comments = (*comments, child)
+        elif kind == "prolog":
+            comments = tuple(part for part in child.named_children if part.type in _COMMENTS)
+        elif kind != "CharData":
+            items.append(_Item(child, item.level, comments, item.parent, len(items) if listed else -1))
+            comments = ()
+    return items
+
+
+def _key_head(text: bytes, start: int, end: int, key: bytes, *, has_content: bool) -> str:
+    """The line of a key, or the key alone if its line is long and it has content."""
+    newline = text.find(b"\n", start, start + 400)
+    stop = min(end, start + 400 if newline < 0 else newline)
+    if has_content and stop - start > _LONG_HEAD:
+        return clean(key) + ":"
+    return clean(text[start:stop]).rstrip("{;,[ ")
+
+
+def _entry_head(text: bytes, start: int, end: int, name: str, titled: bool) -> str:
+    """The first line of a list entry in YAML; in JSON its name, with its first key if the name is a position."""
+    if text[start : start + 1] == b"{":
+        pair = None if titled else _JSON_PAIR.match(text, start + 1, min(end, start + _REACH))
+        return f"{name} {clean(pair[1], 80)}" if pair else name
+    newline = text.find(b"\n", start, start + _REACH)
+    return clean(text[start : min(end, start + _REACH if newline < 0 else newline)], 120).rstrip("{[, ")
+
+
+def _unquoted(text: bytes) -> bytes:
+    return text[1:-1] if len(text) > 1 and text[:1] == text[-1:] and text[:1] in (b'"', b"'") else text
+
+
+def _key_and_value(
+    node: tree_sitter.Node, language: str, text: bytes
+) -> tuple[bytes, tree_sitter.Node | None]:
+    """The key as written, and its value if that has content."""
+    if language == "json":
+        if match := _JSON_KEY.match(text, node.start_byte, node.end_byte):
+            opens = text[match.end() : match.end() + 1] in (b"{", b"[")
+            return match[1], node.named_children[-1] if opens else None
+    elif match := _YAML_LEAF.match(text, node.start_byte, node.end_byte):
+        return match[1], None
+    key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
+    if key is None:
+        return b"", None
+    if value is not None and (language == "json" or value.type == "flow_node"):
+        opening = text[value.start_byte : value.start_byte + 1]
+        value = value if opening in (b"{", b"[", b"&", b"!") else None
+    return text[key.start_byte : key.end_byte], value
+
+
+_KEY = re.compile(
+    rb"(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'#{}\[\]&*!|>%@`,-][^\n#{}\[\]\"']*?)[ \t]*:(?=[ \t]|\r?$)"
+)
+_DASH = re.compile(rb"-(?=[ \t]|\r?$) *")
+_LITERAL = re.compile(rb"[|>][+-]?\d?[+-]?[ \t]*(?:#.*)?\r?$")
+_NO_CONTENT = re.compile(rb"\s*(?:#|\r?$|\{\{|%)")
+_BYTE_ORDER_MARK = "\ufeff".encode()
+
+
+@dataclass(slots=True)
+class _Node:
+    """A key or list entry in YAML lines."""
+
+    entry: bool
+    column: int
+    row: int
+    start: int  # byte of its key or dash
+    parent: int  # index, -1 for none
+    level: int
+    last_row: int = 0
+    end: int = 0
+
+    @property
+    def order(self) -> int:
+        """A list may be in the column of its key."""
+        return 2 * self.column + self.entry
+
+
+def yaml_lines(text: bytes) -> tuple[Symbol, ...]:
+    """Keys and named entries as in `key_symbols`; the keys of several documents in one list."""
+    text = text.replace(_BYTE_ORDER_MARK, b"")
+    nodes = _yaml_nodes(text)
+    return _deepest(lambda deepest: _yaml_symbols(nodes, deepest, text))
+
+
+def _yaml_nodes(text: bytes) -> list[_Node]:
+    nodes: list[_Node] = []
+    open_: list[int] = []
+    literal = -1  # the column of the key of the literal text that is open
+    offset = last_row = 0
+
+    def close(order: int, end: int) -> None:
+        while open_ and nodes[open_[-1]].order >= order:
+            node = nodes[open_.pop()]
+            node.last_row, node.end = max(last_row, node.row), end
+
+    for row, line in enumerate(text.split(b"\n")):
+        start, offset = offset, offset + len(line) + 1
+        content = line.lstrip(b" ")
+        column = len(line) - len(content)
+        if _NO_CONTENT.match(line) or (literal >= 0 and column > literal):
+            last_row = row if literal >= 0 and content.strip() else last_row
+            continue
+        literal = -1
+        if line.startswith((b"---", b"...")):
+            close(-1, start)
+            last_row = row
+            continue
+        while match := (dash := _DASH.match(line, column)) or _KEY.match(line, column):
+            close(2 * column + bool(dash), start)
+            parent = open_[-1] if open_ else -1
+            level = nodes[parent].level + 1 if open_ else 0
+            open_.append(len(nodes))
+            nodes.append(_Node(bool(dash), column, row, start + column, parent, level))
+            if not dash:
+                literal = column if _LITERAL.search(line, match.end()) else -1
+                break
+            column = match.end()
+        last_row = row
+    close(-1, len(text))
+    return nodes
+
+
+def _yaml_symbols(nodes: list[_Node], deepest: int, text: bytes) -> list[Symbol]:
+    symbols: list[Symbol] = []
+    by_index: dict[int, Symbol] = {}
+    opened = {-1}
+    for index, node in enumerate(nodes):
+        if node.parent not in opened:
+            continue
+        if len(symbols) >= _MOST:
+            break
+        if node.level + 1 < deepest and (
+            node.end - node.start > _OPENED or (not node.entry and node.level + 1 < _LEVELS)
+        ):
+            opened.add(index)
+        parent = by_index.get(node.parent)
+        newline = text.find(b"\n", node.start)
+        line = text[node.start : len(text) if newline < 0 else newline]
+        if node.entry:
+            name = _yaml_title(text[node.start : node.start + _REACH], node.column)
+        else:
+            match = _KEY.match(line)
+            name = clean(match[1].strip(b"\"'"), 80) if match else ""
+        if not name or (node.level >= _LEVELS and not node.entry and node.last_row == node.row):
+            if parent is not None:
+                by_index[index] = parent
+            continue
+        head = clean(line, 120).rstrip("{[, ") or name
+        lines = node.row + 1, node.last_row + 1
+        by_index[index] = nested(parent, name, "entry" if node.entry else "key", lines, head)
+        symbols.append(by_index[index])
+    return symbols

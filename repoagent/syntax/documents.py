@@ -1,0 +1,334 @@
+"""Outline documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets.
+
+Each needs own code. Sections of the Markdown grammar end too early at underlined headings; text without a grammar has
+underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML contain nothing, but are followed by
+their section; style sheets have a rule in every third line.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from html import unescape
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.syntax.languages import is_binary
+from repoagent.syntax.parser import source_text
+from repoagent.syntax.symbol import Symbol, clean, line_range, nested
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+_MARKDOWN_LEVEL = re.compile(r"_h(\d)_(?:marker|underline)$")
+
+
+def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
+    """One symbol per heading; it reaches to the line before the next heading of its level or above.
+
+    Only sections are opened: a heading in a quotation or a list divides that and not the file.
+    """
+    headings: list[tuple[int, int, str]] = []
+    pending = [root]
+    while pending:
+        for child in pending.pop().named_children:
+            if child.type == "section":
+                pending.append(child)
+            elif child.type in ("atx_heading", "setext_heading"):
+                levels = (_MARKDOWN_LEVEL.search(part.type) for part in child.children)
+                level = next((int(match[1]) for match in levels if match), 1)
+                content = child.child_by_field_name("heading_content")
+                written = text[content.start_byte : content.end_byte] if content is not None else b""
+                headings.append((child.start_point.row, level, clean(written, 120).rstrip("# ") or "(empty)"))
+    return _heading_symbols(sorted(headings), text.count(b"\n") + (not text.endswith(b"\n")))
+
+
+def _heading_symbols(headings: Sequence[tuple[int, int, str]], total: int) -> tuple[Symbol, ...]:
+    """Symbols of headings (row from 0, level from 1, title), in order, of a text of `total` lines."""
+    ends = [total] * len(headings)
+    waiting: list[int] = []
+    for number, (row, level, _) in enumerate(headings):
+        while waiting and headings[waiting[-1]][1] >= level:
+            ends[waiting.pop()] = row
+        waiting.append(number)
+    symbols: list[Symbol] = []
+    open_: list[tuple[int, Symbol]] = []
+    for last, (row, level, name) in zip(ends, headings, strict=True):
+        while open_ and open_[-1][0] >= level:
+            open_.pop()
+        parent = open_[-1][1] if open_ else None
+        lines = row + 1, max(last, row + 1)
+        symbols.append(nested(parent, name, "heading", lines, "#" * level + " " + name))
+        open_.append((level, symbols[-1]))
+    return tuple(symbols)
+
+
+_UNDERLINED = (".rst", ".rest", ".txt", ".text")
+_ASCIIDOC = (".adoc", ".asciidoc", ".asc")
+_TEXT_NAMES = frozenset(
+    {"README", "NEWS", "CHANGES", "CHANGELOG", "INSTALL", "HACKING", "TODO", "CONTRIBUTING", "COPYING"}
+)
+_UNDERLINE = re.compile(rb"([=\-~^\"'`#*+:.<>_])\1{2,}[ \t]*\r?$")
+_EQUALS = re.compile(rb"(={1,6})[ \t]+(\S.*)")
+_FENCE = re.compile(rb"(-{4,}|\.{4,}|={4,}|\+{4,}|/{4,}|```+)[ \t]*\r?$")
+_LONGEST = 200  # bytes of a title
+_SHORTER = 2  # characters by which an underline may be too short
+
+
+def is_plain_text(path: str) -> bool:
+    """Whether the file is text whose headings are found without a grammar, judging by its name."""
+    name = path.rsplit("/", 1)[-1]
+    return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
+
+
+def text_symbols(path: str, data: bytes) -> tuple[Symbol, ...]:
+    """One symbol per heading of plain text."""
+    if is_binary(data):
+        return ()
+    lines = source_text(data).split(b"\n")
+    headings = _asciidoc(lines) if path.lower().endswith(_ASCIIDOC) else _underlined(lines)
+    return _heading_symbols(headings, len(lines) - (not lines[-1]))
+
+
+def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
+    """As in reStructuredText, the order in which styles of underlines appear determines their levels; a heading follows
+    a blank line, or has an overline like its underline."""
+    headings: list[tuple[int, int, str]] = []
+    levels: dict[tuple[bytes, bool], int] = {}
+    for row in range(1, len(lines)):
+        line, title = lines[row], lines[row - 1].rstrip()
+        if not title or len(title) > _LONGEST or not _UNDERLINE.match(line):
+            continue
+        above = lines[row - 2].rstrip() if row > 1 else b""
+        overlined = bool(above) and above == line.rstrip()
+        if not overlined and (above or title[:1].isspace()):
+            continue
+        words = clean(title, 120)
+        if _UNDERLINE.match(title) or len(line.rstrip()) < len(words) - _SHORTER:
+            continue
+        level = levels.setdefault((line[:1], overlined), len(levels) + 1)
+        headings.append((row - 1 - overlined, level, words))
+    return headings
+
+
+def _asciidoc(lines: list[bytes]) -> list[tuple[int, int, str]]:
+    headings: list[tuple[int, int, str]] = []
+    fence = b""
+    for row, line in enumerate(lines):
+        if match := _FENCE.match(line):
+            fence = b"" if fence == match[1] else fence or match[1]
+        elif not fence and (match := _EQUALS.match(line)):
+            headings.append((row, len(match[1]), clean(match[2], 120)))
+    return headings
+
+
+_SHEET_KINDS = {
+    "rule_set": "selector", "media_statement": "rule", "supports_statement": "rule", "keyframes_statement": "rule",
+    "at_rule": "rule", "mixin_statement": "macro", "function_statement": "function",
+}  # fmt: skip
+_SHEET_COMMENTS = frozenset({"comment", "js_comment", "single_line_comment"})
+_CLOSED = frozenset({"declaration", "string_value", "plain_value", "selectors", "keyframes_statement"})
+_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
+_MIXIN = re.compile(rb"@(?:mixin|function)\s+([\w-]+)")
+_RULE_HEAD = 1000  # bytes
+_RULE_NAME = 80
+
+
+def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
+    """Selectors and at-rules in order, containers before their contents; a comment directly above one belongs to
+    it."""
+    symbols: list[Symbol] = []
+    pending: list[tuple[tree_sitter.Node, Symbol | None, tuple[tree_sitter.Node, ...]]] = [(root, None, ())]
+    while pending:
+        node, parent, comments = pending.pop()
+        start, end = node.start_byte, node.end_byte
+        kind = _SHEET_KINDS.get(node.type)
+        brace = _brace(text, start, end)
+        if kind is not None:
+            head = text[start : end if brace < 0 else brace][:_RULE_HEAD]
+            head = (_COMMENT.sub(b"", head) if b"/*" in head else head).rstrip(b"; \t\r\n")
+            if not head or (kind == "selector" and brace < 0):
+                continue
+            mixin = _MIXIN.match(head)
+            name = clean(mixin[1] if mixin else head, _RULE_NAME)
+            signature = name if kind == "selector" else clean(head)
+            parent = nested(parent, name, kind, line_range(node, comments, text), signature)
+            symbols.append(parent)
+            brace = _brace(text, brace + 1, end) if brace >= 0 else -1
+        if (brace < 0 and node is not root) or node.type in _CLOSED:
+            continue
+        inside: list[tuple[tree_sitter.Node, Symbol | None, tuple[tree_sitter.Node, ...]]] = []
+        comments = ()
+        for child in node.named_children:
+            if child.type in _SHEET_COMMENTS:
+                comments = (*comments, child)
+            else:
+                inside.append((child, parent, comments))
+                comments = ()
+        pending.extend(reversed(inside))
+    return tuple(symbols)
+
+
+def _brace(text: bytes, start: int, end: int) -> int:
+    """The next brace that opens a block, not an interpolation such as `#{$name}`; -1 if there is none."""
+    at = text.find(b"{", start, end)
+    while at > start and text[at - 1 : at] == b"#":
+        at = text.find(b"{", at + 1, end)
+    return at
+
+
+PAGES = frozenset({"html", "svelte", "vue"})
+_HINTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"id\s*=", rb"ID\s*=", rb"Id\s*=", rb"<h[1-6]\b", rb"<H[1-6]\b",
+        rb"<(?:main|nav|header|footer|article|aside|form|dialog|template|script|style)\b",
+    )
+)  # fmt: skip
+_ELEMENTS = frozenset({"element", "script_element", "style_element"})
+_TAG = re.compile(rb"<[^>]*>?")
+_TAG_NAME = re.compile(rb"<([A-Za-z][\w-]*)")
+_ID = re.compile(rb"\s[iI][dD]\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>\"']+)")
+_HEADINGS = frozenset({b"h1", b"h2", b"h3", b"h4", b"h5", b"h6"})
+# With an id they are a target of links and not a part of the page: a table of contents has hundreds.
+_INLINE = frozenset(
+    b"a span dfn code var em strong b i u s sup sub cite abbr kbd samp small mark q bdi bdo tt font wbr".split()
+)
+_LANDMARKS = frozenset(b"main nav header footer article aside form dialog template script style".split())
+_SECTIONS = frozenset(
+    b"section article aside nav main footer header body td th li dialog template form".split()
+)
+_LANDMARK_BREAKS = 2  # line breaks at least in a landmark without an id
+_START_TAG = 2000  # bytes
+
+
+class _Part(NamedTuple):
+    node: tree_sitter.Node
+    level: int  # of a heading; 0 for another element
+    name: str
+
+
+def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
+    """The symbols of a page: headings with their sections, elements with an id, landmarks. A heading extends to the
+    next one of its level or above, or to the end of its section or of the enclosing element with an id."""
+    parts = _page_parts(root, text)
+    breaks = [match.start() for match in re.finditer(rb"\n", text)]
+    symbols: list[Symbol] = []
+    open_: list[tuple[int, Symbol]] = []
+    for (node, level, name), end in zip(parts, _part_ends(parts, text), strict=True):
+        start, row = node.start_byte, node.start_point[0]
+        while open_ and open_[-1][0] < max(end, start + 1):
+            open_.pop()
+        stop = end
+        while stop > start + 1 and text[stop - 1 : stop].isspace():
+            stop -= 1
+        lines = row + 1, max(row, bisect_right(breaks, stop - 1)) + 1
+        tag_end = text.find(b">", start, start + _START_TAG) + 1
+        signature = clean(text[start:tag_end])
+        if level:
+            id_ = _ID.search(text, start, tag_end)
+            shown = f' id="{clean(id_[1].strip(_QUOTES), 60)}"' if id_ else ""
+            signature = f"<h{level}{shown}> {name}"
+        kind = "heading" if level else "element"
+        symbols.append(nested(open_[-1][1] if open_ else None, name, kind, lines, signature))
+        open_.append((end, symbols[-1]))
+    return tuple(symbols)
+
+
+_QUOTES = b"\"'"
+
+
+def _page_parts(root: tree_sitter.Node, text: bytes) -> list[_Part]:
+    """The elements that are symbols, in order; opens only nodes in which one may be."""
+    hints = sorted(match.start() for pattern in _HINTS for match in pattern.finditer(text))
+    hints.append(len(text) + 1)
+    parts: list[_Part] = []
+    pending = [root]
+    while pending:
+        for child in pending.pop().children:
+            start, end = child.start_byte, child.end_byte
+            if child.type in _ELEMENTS and (part := _part(child, text)):
+                parts.append(part)
+                start += 1
+            if child.type != "comment" and hints[bisect_left(hints, start)] < end:
+                pending.append(child)
+    return sorted(parts, key=lambda part: (part.node.start_byte, -part.node.end_byte))
+
+
+def _part(node: tree_sitter.Node, text: bytes) -> _Part | None:
+    """An element with its name: the text of a heading, the id of another element, the tag of a landmark. Reads the
+    text, since the tree is ten times slower."""
+    start = node.start_byte
+    tag, end = _tag(text, start), text.find(b">", start, start + _START_TAG) + 1
+    if end == 0 or not tag or tag in _INLINE:
+        return None
+    if tag in _HEADINGS:
+        written = _TAG.sub(b"", text[end : min(node.end_byte, end + 1000)]).decode("utf-8", "replace")
+        name = clean(unescape(written).encode(), 80).rstrip(" ¶#")
+        return _Part(node, tag[1] - ord("0"), name) if name else None
+    if id_ := _ID.search(text, start, end):
+        return _Part(node, 0, "#" + clean(id_[1].strip(_QUOTES), 80))
+    if tag in _LANDMARKS and text.count(b"\n", start, node.end_byte) >= _LANDMARK_BREAKS:
+        return _Part(node, 0, tag.decode())
+    return None
+
+
+def _part_ends(parts: list[_Part], text: bytes) -> list[int]:
+    """The byte at which each part ends."""
+    ends = [part.node.end_byte for part in parts]
+    section_ends: dict[int, int] = {}  # by node id
+    elements: list[int] = []  # that are open, outermost first
+    headings: list[int] = []  # whose end is not known, outermost first
+    for number, (node, level, _) in enumerate(parts):
+        start = _section_start(node, text) if level else node.start_byte
+        while elements and parts[elements[-1]].node.end_byte <= start:
+            elements.pop()
+        while headings and (
+            ends[headings[-1]] <= start
+            or 0 < level <= parts[headings[-1]].level
+            or node.end_byte > ends[headings[-1]]
+        ):
+            last = headings.pop()
+            # elements that begin below the heading and end beyond its part
+            inside = (parts[n].node.start_byte for n in elements if n > last)
+            ends[last] = max(parts[last].node.end_byte, min(start, *inside, ends[last]))
+        if level:
+            outer = [_inner_end(parts[elements[-1]].node)] if elements else []
+            ends[number] = min(_section_end(node, text, section_ends), *outer, len(text))
+            headings.append(number)
+        else:
+            elements.append(number)
+    return ends
+
+
+def _section_end(node: tree_sitter.Node, text: bytes, known: dict[int, int]) -> int:
+    """The end of the section that contains a heading, before its end tag."""
+    section = node.parent
+    while section is not None and _tag(text, section.start_byte) not in _SECTIONS:
+        section = section.parent
+    if section is None:
+        return len(text)
+    if section.id not in known:
+        known[section.id] = _inner_end(section)
+    return known[section.id]
+
+
+def _section_start(node: tree_sitter.Node, text: bytes) -> int:
+    """The start of the section of a heading: before elements that wrap the heading only."""
+    start, outer = node.start_byte, node.parent
+    while outer is not None and outer.type == "element" and _tag(text, outer.start_byte) not in _SECTIONS:
+        content = text.find(b">", outer.start_byte, start) + 1
+        if not content or text[content:start].strip():
+            break
+        start, outer = outer.start_byte, outer.parent
+    return start
+
+
+def _inner_end(node: tree_sitter.Node) -> int:
+    last = node.child(node.child_count - 1) if node.child_count else None
+    return last.start_byte if last is not None and last.type == "end_tag" else node.end_byte
+
+
+def _tag(text: bytes, start: int) -> bytes:
+    match = _TAG_NAME.match(text, start)
+    return match[1].lower() if match else b""

@@ -1,0 +1,256 @@
+"""The outline of a file: its symbols. Also finds symbols by name, and those that a change removes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.errors import UsageError
+from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS, key_symbols
+from repoagent.syntax.documents import (
+    PAGES,
+    is_plain_text,
+    markdown_symbols,
+    page_symbols,
+    sheet_symbols,
+    text_symbols,
+)
+from repoagent.syntax.languages import (
+    LANGUAGES,
+    LONG_TAIL,
+    guess_language,
+    install_hint,
+    is_available,
+    is_binary,
+    language_of,
+)
+from repoagent.syntax.parser import flaws, parse_within, source_text
+from repoagent.syntax.symbol import Symbol
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+OUTLINE_SECONDS = 5.0
+MOST_BYTES = 64 << 20
+SHEETS = frozenset({"css", "scss"})
+
+
+def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
+    """The symbols of a file in order, containers before their contents.
+
+    Empty for a language without a grammar, a binary file, and one that takes too long to parse. Plain text,
+    reStructuredText and AsciiDoc have their headings. Syntax errors hide symbols near them, but raise nothing.
+    """
+    result = read_outline(path, data, language_of(path, data))
+    return result[0] if result is not None else ()
+
+
+def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Symbol, ...], int] | None:
+    """As `outline` for a known language, with the number of syntax errors; None if it takes too long."""
+    if language is not None:
+        return _read(data, language)
+    return (text_symbols(path, data) if is_plain_text(path) else ()), 0
+
+
+@lru_cache(maxsize=4)  # an edit asks for the same text as prompt, as context of a problem and as "before"
+def _read(data: bytes, language: str) -> tuple[tuple[Symbol, ...], int] | None:
+    tree = parse_within(data, language, OUTLINE_SECONDS)
+    if tree is None:
+        return None
+    text, errors = source_text(data), 0
+    if tree.root_node.has_error:
+        if language in ("c", "cpp"):
+            from repoagent.syntax.definitions import without_macros
+
+            tree = without_macros(text, tree, language)
+        errors = sum(1 for _ in flaws(tree, text))
+    return symbols_of(tree, text, language), errors
+
+
+def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symbol, ...]:
+    """The symbols of `text`, the result of `source_text`, from its tree; see `outline`."""
+    root = tree.root_node
+    if language == "markdown":
+        return markdown_symbols(root, text)
+    if language in LANGUAGES_WITH_KEYS:
+        return key_symbols(root, language, text)
+    if language in SHEETS:
+        return sheet_symbols(root, text)
+    if language in PAGES:
+        return page_symbols(root, text)
+    from repoagent.syntax.definitions import program_symbols
+
+    return program_symbols(root, language, text)
+
+
+class Outline(NamedTuple):
+    """The outline of a file. `flaws` is the number of syntax errors; `reason` is a clause on why there is no outline
+    ("" if there is one), `kind` its class: "no grammar", "binary", "unreadable", "too large", "too slow"."""
+
+    path: str
+    language: str
+    lines: int
+    symbols: tuple[Symbol, ...]
+    flaws: int = 0
+    kind: str = ""
+    reason: str = ""
+
+
+def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
+    """The outline of one text; without `language`, `path` determines the language."""
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    if is_binary(data):
+        return Outline(path, "", 0, (), 0, "binary", "is binary")
+    if len(data) > MOST_BYTES:
+        reason = f"is larger than {MOST_BYTES >> 20} MiB; split it first"
+        return Outline(path, "", lines, (), 0, "too large", reason)
+    known = language or language_of(path, data)
+    if known is None and not is_plain_text(path):
+        guess = guess_language(path, data)
+        reason = "is in an unknown language; use --language"
+        if guess is not None:
+            reason = f"is in {guess}, whose grammar is not installed; {install_hint(guess)}"
+        return Outline(path, "", lines, (), 0, "no grammar", reason)
+    result = read_outline(path, data, known)
+    if result is None:
+        reason = f"nests too deeply, or takes more than {OUTLINE_SECONDS:.0f} seconds to parse"
+        return Outline(path, known or "", lines, (), 0, "too slow", reason)
+    return Outline(path, known or "text", lines, *result)
+
+
+def check_language(language: str) -> None:
+    """Raise UsageError for a language without a grammar, with how to install it."""
+    if language not in LANGUAGES and language not in LONG_TAIL:
+        names = ", ".join(sorted([*LANGUAGES, *LONG_TAIL]))
+        raise UsageError(f"unknown language {language!r}; the languages are: {names}")
+    if language in LONG_TAIL and not is_available(language):
+        raise UsageError(f"the grammar of {language} is not installed; {install_hint(language)}")
+
+
+def within(symbols: Sequence[Symbol], symbol: Symbol) -> tuple[Symbol, ...]:
+    """`symbol` and those that it contains."""
+    start = symbols.index(symbol)
+    rest = range(start + 1, len(symbols))
+    return tuple(symbols[start : next((n for n in rest if symbols[n].depth <= symbol.depth), len(symbols))])
+
+
+_DEFINITIONS = frozenset(
+    {"function", "method", "class", "struct", "union", "enum", "interface", "type", "macro", "declaration"}
+)
+_SHORT = 200  # lines; if all symbols of one name have fewer, all are returned
+_SEPARATOR = re.compile(r"::|#|->")
+_LINE = re.compile(r"(.+):(\d+)")
+_MOST_LISTED = 8
+
+
+def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
+    """The symbols of the file with this name: `Class.method` (also `Class::method`, `Class#method`), the end of such a
+    path, or a bare name. `NAME:LINE` selects the one with this line. Several are returned only if they are short, such
+    as overloads.
+
+    A definition is preferred to a declaration of the same name. Raises UsageError, with the candidates or the nearest
+    names, if no symbol or more than one matches, and if the file has no outline.
+    """
+    symbols = outline(path, data)
+    if not symbols:
+        why = "has no symbols" if language_of(path, data) else "is in a language without a grammar"
+        raise UsageError(f"{path} {why}; use line numbers instead of {name!r}")
+    matches = _matches(symbols, name)
+    outer = tuple(
+        symbol
+        for number, symbol in enumerate(matches)
+        if not any(other.last_line >= symbol.last_line for other in matches[:number])
+    )
+    if outer and sum(symbol.last_line - symbol.first_line + 1 for symbol in outer) < _SHORT:
+        return outer
+    return (pick_symbol(path, symbols, name),)
+
+
+def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
+    """The one of these symbols with this name; see `find_symbols`. Raises UsageError."""
+    if matches := _matches(symbols, name):
+        if len(matches) > 1:
+            raise UsageError(f"{name!r} is ambiguous in {path}: {_list(matches)}; use NAME:LINE")
+        return matches[0]
+    if (parts := _LINE.fullmatch(name)) and (named := _matches(symbols, parts[1], declarations=True)):
+        line = int(parts[2])
+        if on_line := [symbol for symbol in named if symbol.first_line <= line <= symbol.last_line]:
+            return max(on_line, key=lambda symbol: symbol.depth)
+        raise UsageError(f"{path} has no {parts[1]} on line {line}; it has {_list(named)}")
+    by_name = {symbol.name.lower(): symbol for symbol in symbols}
+    by_name |= {symbol.qualified_name.lower(): symbol for symbol in symbols}
+    near = get_close_matches(_SEPARATOR.sub(".", name.lower())[:200], list(by_name)[:5000], n=5, cutoff=0.5)
+    if near:
+        hint = f"nearest: {_list(list(dict.fromkeys(by_name[key] for key in near)))}"
+    else:
+        hint = f"it has {_list([symbol for symbol in symbols if symbol.depth == 0])}"
+    raise UsageError(f"{path} has no symbol {name!r}; {hint}")
+
+
+def nearly_named(path: str, data: bytes, name: str) -> str:
+    """The qualified name of the only symbol that equals `name` except for case and leading underscores, else ""."""
+
+    def plain(name: str) -> str:
+        return ".".join(part.lstrip("_") for part in name.lower().split("."))
+
+    wanted = plain(_dotted(name))
+    names = {
+        s.qualified_name for s in outline(path, data) if f".{plain(s.qualified_name)}".endswith(f".{wanted}")
+    }
+    return names.pop() if len(names) == 1 and wanted else ""
+
+
+def _dotted(name: str) -> str:
+    return _SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip()))
+
+
+def _matches(symbols: Sequence[Symbol], name: str, *, declarations: bool = False) -> list[Symbol]:
+    """The symbols that match `name` as a whole path, else as its end, else with other separators as dots; without
+    `declarations` if there are others."""
+    matches: list[Symbol] = []
+    for wanted in filter(None, (name, _dotted(name).strip("."))):
+        matches = [symbol for symbol in symbols if symbol.qualified_name == wanted] or [
+            s for s in symbols if s.name == wanted or s.qualified_name.endswith("." + wanted)
+        ]
+        if matches:
+            break
+    if not matches and name.startswith("#"):  # the id of a heading of a page
+        matches = [s for s in symbols if s.kind == "heading" and f' id="{name[1:]}"' in s.signature]
+    if declarations:
+        return matches
+    return [symbol for symbol in matches if symbol.kind != "declaration"] or matches
+
+
+def _list(symbols: Sequence[Symbol]) -> str:
+    shown = ", ".join(f"{s.qualified_name} ({s.first_line}-{s.last_line})" for s in symbols[:_MOST_LISTED])
+    return shown + (f" and {len(symbols) - _MOST_LISTED} more" if len(symbols) > _MOST_LISTED else "")
+
+
+def definitions(path: str, data: bytes) -> tuple[str, ...]:
+    """Qualified names of what the file defines: functions, classes and their members, types, macros.
+
+    Without local names of functions, keys, headings and the like. Each name once, in order.
+    """
+    names: dict[str, None] = {}
+    local_below: int | None = None
+    for symbol in outline(path, data):
+        if local_below is not None and symbol.depth > local_below:
+            continue
+        local_below = symbol.depth if symbol.kind in ("function", "method") else None
+        if symbol.kind in _DEFINITIONS:
+            names[symbol.qualified_name] = None
+    return tuple(names)
+
+
+def lost_definitions(path: str, before: bytes, after: bytes) -> tuple[str, ...]:
+    """Qualified names that `definitions` has for `before` and no longer for `after`, in order of `before`.
+
+    A rename counts as a loss. The members of a lost class are listed too.
+    """
+    if before == after:
+        return ()
+    left = set(definitions(path, after))
+    return tuple(name for name in definitions(path, before) if name not in left)

@@ -1,0 +1,98 @@
+"""The symbols of a file, and helpers of all outlines: names, line ranges, rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+WIDTH = 160
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named part of a file. Lines count from 1, both included, with its comments, decorators and attributes; those of
+    a symbol are within those of its container.
+
+    `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,
+    declaration (a signature without a body), constant, variable, heading, key, entry (of a list, by its name or id),
+    selector, rule or element. `qualified_name` is the path to it, joined by dots, in every language. `depth` is the
+    number of symbols that contain it.
+    """
+
+    name: str
+    kind: str
+    qualified_name: str
+    first_line: int
+    last_line: int
+    signature: str
+    depth: int
+
+
+def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], signature: str) -> Symbol:
+    """A symbol in `parent`, or at the top if that is None."""
+    first, last = lines
+    if parent is None:
+        return Symbol(name, kind, name, first, max(first, last), signature, 0)
+    first, last = max(first, parent.first_line), min(last, parent.last_line)
+    path = f"{parent.qualified_name}.{name}"
+    return Symbol(name, kind, path, first, max(first, last), signature, parent.depth + 1)
+
+
+def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], text: bytes) -> tuple[int, int]:
+    """First and last line (from 1) of `node` with the comments before it that stand alone, at its column, and without a
+    blank line between."""
+    (first, column), (last, end) = node.start_point, node.end_point
+    last -= end == 0 and last > first
+    if comments and text[node.start_byte - column : node.start_byte].strip():
+        comments = ()
+    for comment in reversed(comments):
+        (row, at), (ends, stop) = comment.start_point, comment.end_point
+        behind = comment.end_byte
+        if stop == 0 and ends > row:  # some grammars include the line end
+            ends, behind = ends - 1, behind - 1
+        newline = text.find(b"\n", behind)
+        rest = text[behind : newline if newline >= 0 else len(text)]
+        alone = not text[comment.start_byte - at : comment.start_byte].strip() and not rest.strip()
+        if not alone or ends != first - 1 or at != column or (row == 0 and text.startswith(b"#!")):
+            break
+        first = row
+    return first + 1, last + 1
+
+
+def clean(text: bytes, width: int = WIDTH) -> str:
+    """`text` as one printable line of at most `width` characters: names and signatures go to terminals and
+    prompts."""
+    line = text.decode("utf-8", "replace").strip()
+    if not line.isprintable() or "  " in line:
+        line = " ".join(line.split())
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else "�" for c in line)
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def render_outline(symbols: Sequence[Symbol], *, limit: int = 400) -> str:
+    """One line per symbol with its line range and its signature, indented by depth, for users and prompts.
+
+    Above `limit` symbols the deepest levels are omitted first, then the end; the last line says how many.
+    """
+    shown = list(symbols)
+    for depth in range(max((symbol.depth for symbol in symbols), default=0), 0, -1):
+        if len(shown) <= limit:
+            break
+        shown = [symbol for symbol in shown if symbol.depth < depth]
+    shown = shown[:limit]
+    ranges = [
+        f"{s.first_line}-{s.last_line}" if s.last_line > s.first_line else str(s.first_line) for s in shown
+    ]
+    width = max(map(len, ranges), default=0)
+    lines = [
+        f"{lines:>{width}}  {'  ' * s.depth}{s.signature}\n" for lines, s in zip(ranges, shown, strict=True)
+    ]
+    if len(shown) < len(symbols):
+        lines.append(f"({len(symbols) - len(shown)} more)\n")
+    return "".join(lines)
