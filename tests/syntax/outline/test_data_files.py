@@ -7,8 +7,8 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repoagent.syntax.data_formats import yaml_lines
 
+from repoagent.syntax.data_formats import yaml_lines
 from repoagent.syntax.outline import outline
 from tests.syntax.outline.test_outline import check_ranges, names
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repoagent.syntax.documents import sheet_symbols
 
+from repoagent.syntax.documents import sheet_symbols
 from repoagent.syntax.outline import outline
 from repoagent.syntax.parser import parse
 from tests.syntax.outline.test_outline import check_ranges, names
