@@ -332,7 +332,7 @@ def _list_languages(terminal: Terminal, *, as_json: bool) -> None:
         {
             "name": name,
             "grammar": "built in",
-            "installed": find_spec(language.module) is not None,
+            "installed": find_spec(f"tree_sitter_{language.package}") is not None,
             "suffixes": language.suffixes,
             "names": language.names,
         }
