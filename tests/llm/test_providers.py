@@ -58,7 +58,7 @@ def test_no_other_module_names_a_provider() -> None:
         f"{name}{entry.separator}" for name, entry in PROVIDERS.items() if entry.separator
     }
     own = {
-        SOURCE / "llm" / "provider.py",
+        SOURCE / "llm" / "registry.py",
         SOURCE / "llm" / "cassettes.py",
         *(SOURCE / "llm" / "providers").iterdir(),
     }

@@ -89,7 +89,7 @@ class Markdown:
                 self._size += len(part)
                 if ended:
                     self._line("".join(self._held)[:-1].removesuffix("\r"))
-                elif self._size <= _LONGEST_START and self._fence is None:
+                elif self._size <= _LONGEST_START and self._fence is None and not part.endswith("\r"):
                     self._start("".join(self._held))
             if ended:
                 self._end_line()

@@ -40,6 +40,10 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int], color: bool) -
     assert render(text, sizes, color=color) == render(text, color=color)
 
 
+def test_a_line_ending_may_come_in_two_pieces() -> None:
+    assert render("- \r\nword", [3]) == render("- \r\nword")
+
+
 @given(parts=st.lists(PARTS, max_size=20), width=st.sampled_from([20, 60, 120]), color=st.booleans())
 def test_each_word_is_printed_and_nothing_acts_on_the_terminal(
     parts: list[str], width: int, color: bool
