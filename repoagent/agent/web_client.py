@@ -224,9 +224,10 @@ def _one(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
     thread.start()
     try:
         thread.join(max(0.0, deadline - time.monotonic()))
+        late = thread.is_alive()  # what fails from here on fails because of that
     finally:
         exchange.abandon()
-    if exchange.failure is not None:
+    if exchange.failure is not None and not late:
         raise exchange.failure
     if exchange.page is None:
         raise UsageError(f"{url.site} did not complete its answer within {net.seconds:g} s.")

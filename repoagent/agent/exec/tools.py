@@ -220,7 +220,7 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
         command = _started(runner, job)
         runner.running(text, command.file)
         if not command.wait(seconds):
-            command.end(f"stopped after {seconds:g} s (time-out)")
+            command.end(f"stopped after {seconds:g} s (timeout)")
     except BaseException as error:
         if command is not None:
             command.end("interrupted")

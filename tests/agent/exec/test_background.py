@@ -46,7 +46,7 @@ def test_a_wait_for_nothing_is_told(bench: Bench, args: dict[str, str], said: st
         ({"seconds": "x"}, "seconds="),
         ({"seconds": "9999"}, "at most 600"),
         ({"port": "70000"}, "port="),
-        ({"line": "("}, "no regular expression"),
+        ({"line": "("}, "is not a valid regular expression: missing )"),
         ({"line": "(a+)+b"}, "simple pattern"),
         ({"line": "a*a*a*a*a*b"}, "simple pattern"),
         ({"line": "x" * 300}, "simple pattern"),
@@ -70,14 +70,14 @@ def test_a_line_is_waited_for_and_only_what_is_new_is_shown(bench: Bench) -> Non
         background="yes",
     )
     assert seen.ok and "as b1" in seen.text and "one\n" in seen.text
-    assert "Nothing new was printed" in bench.wait(seconds="0.1").text
+    assert "No new output." in bench.wait(seconds="0.1").text
     missing = bench.wait(line="listening on \\d+", seconds="0.2")
-    assert not missing.ok and "did not come within 0.2 s" in missing.text
+    assert not missing.ok and "Not ready within 0.2 s. b1 runs" in missing.text
     (bench.runner.top / "go").touch()
     seen = bench.wait(command="b1", line="listening on \\d+", seconds="10")
     assert (
         seen.ok
-        and "It is there. b1 runs" in seen.text
+        and "Ready. b1 runs" in seen.text
         and "two\nlistening on 80\n" in seen.text
         and "one" not in seen.text
     )
@@ -104,7 +104,7 @@ def test_a_line_that_never_comes_is_not_waited_for_when_all_has_ended(bench: Ben
     bench.run("sleep 0.8; echo a", background="yes")
     began = time.monotonic()
     seen = bench.wait(line="never", seconds="30")
-    assert not seen.ok and "did not come. b1 has ended: exit 0" in seen.text and time.monotonic() - began < 10
+    assert not seen.ok and "Not ready. b1 has ended: exit 0" in seen.text and time.monotonic() - began < 10
 
 
 def test_a_port_is_waited_for(bench: Bench) -> None:
@@ -160,7 +160,7 @@ def test_a_run_that_goes_on_knows_that_its_commands_are_gone(bench: Bench) -> No
     seen = again.wait(command="b1")
     assert (
         not seen.ok
-        and "ended with the run that started it; what it printed is in output/001-b1-echo-hello" in seen.text
+        and "ended with the run that started it; its output is in output/001-b1-echo-hello" in seen.text
     )
     assert "as b2" in again.run("sleep 60", background="yes").text
     again.runner.close()

@@ -138,7 +138,7 @@ def test_recovers_from_all_sorts_of_errors(stage: Make) -> None:
         ('<search pattern="(unclosed"/>', "search", "missing closing parenthesis"),
         ("<read path=src/add.c/>", "correction", "Nothing of your last reply was done"),
         ("<run>no-such-program --x</run>", "run", r"exit 127"),
-        ('<run timeout="0.3">sleep 20</run>', "run", "time-out"),
+        ('<run timeout="0.3">sleep 20</run>', "run", "(timeout)"),
         ("<run>exit 9</run>", "run", "exit 9"),
         ('<run cwd="../">ls</run>', "run", "out of the repository"),
         ("<run>vim src/add.c</run>", "run", "interactive|terminal|editor"),
