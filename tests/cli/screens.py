@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -40,6 +41,9 @@ class Screen:
         stdout: int | None = None,
     ) -> None:
         self.seen = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")(
+            "surrogateescape"
+        ).decode  # a read may end in a character
         self._expected = 0  # up to where `expect` has looked
         self._main, tty = pty.openpty()
         fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
@@ -111,7 +115,7 @@ class Screen:
             data = os.read(self._main, 65536)
         except OSError:  # Linux says EIO when the other end is closed
             return False
-        self.seen += data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        self.seen += self._decode(data).replace("\r\n", "\n")
         return bool(data)
 
 

@@ -191,4 +191,4 @@ def test_a_limit_that_can_t_be_kept_is_refused(spending: GitRepo) -> None:
         spending.top, "edit", "a.txt", "say three", "--yes", "--model", "command:cat", "--max-cost", "1"
     )
     assert done.returncode == 2
-    assert "price of command:cat is not known" in done.stderr
+    assert "--max-cost needs the price of command:cat, which is not known" in done.stderr

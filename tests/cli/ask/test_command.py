@@ -262,7 +262,7 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
     kinds = [block["type"] for block in content]
     assert kinds == ["text", "text", "image", "text", "text", "document", "text"]
     assert content[-1]["text"] == "The request:\n\nwhat is it?"
-    kept = (repo.top / f".repoagent/sent/{value['sent']}.txt").read_text()
+    kept = (repo.top / f".repoagent/sent/{value['saved_request']}.txt").read_text()
     assert (
         f"[image/jpeg, 40 x 30 pixels, {len(jpeg()):,} bytes, sha256 {sha256(jpeg(40, 30)).hexdigest()}]"
         in kept

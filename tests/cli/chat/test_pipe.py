@@ -148,10 +148,11 @@ def test_one_chat_does_not_take_back_the_work_of_another(repo: GitRepo, run: Run
     script.replies(LOOK, GREET, DONE, "Hello.")
     assert run("chat", "--mode", "auto-edit", stdin="greet\n").code == 0
     head = repo.head()
+    (first,) = conversations(repo)
     done = run("chat", stdin="hello\n/undo\n")
     assert done.code == 1 and "this chat made no edits" in done.err
     assert repo.head() == head
-    last = run("chat", "--resume", conversations(repo)[0].stem, stdin="/undo\n")
+    last = run("chat", "--resume", first.stem, stdin="/undo\n")
     assert last.code == 0 and repo.head() != head
 
 

@@ -153,7 +153,11 @@ def test_the_list_fits_a_terminal(talked: GitRepo, width: int) -> None:
     with Screen(command, talked.top, width=width) as window:
         assert window.end() == 0
     shown = re.sub(r"\x1b\[[0-9;]*m", "", window.seen)
-    lines = [line for line in shown.split("\n") if line and not line.startswith("warning: ")]
+    table, *warnings = re.split(r"^warning: ", shown, flags=re.MULTILINE)
+    assert len(warnings) == 3 and all(
+        "not a conversation of repoagent" in " ".join(one.split()) for one in warnings
+    )
+    lines = table.splitlines()
     assert len(lines) == 6 and max(map(display_width, lines)) <= width
     assert any(line.startswith("short ") for line in lines)
 

@@ -228,7 +228,7 @@ def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        ("anthropic/claude-sonnet-5-5", "there is no key for Anthropic's models"),
+        ("anthropic/claude-sonnet-5-5", "is incomplete: no key for Anthropic's models"),
         ("command:false", "is incomplete"),
     ],
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
+
+RESUME = "resume with `repoagent run --resume "
 
 
 def screen(repo: GitRepo, script: Script, *args: str, **env: str) -> Screen:
@@ -32,9 +35,9 @@ def test_q_at_a_question_is_what_runs_says(
     with screen(repo, script, "greet") as window:
         window.expect(question)
         window.send("q\n")
-        window.expect("goes on from here")
+        window.expect(RESUME)
         assert window.end() == 130
-        assert window.seen.endswith("goes on from here\n")
+        assert re.search(r"\nresume with `repoagent run --resume [\w-]+`\n\Z", window.seen)
     assert how in run("runs", "show", "last").out
 
 
@@ -49,13 +52,13 @@ def test_what_is_said_after_an_interrupt_begins_on_a_line_of_its_own(
     with screen(repo, script, "do it", TERM=term) as window:
         window.expect("Run this command [y,a,r,n,q,?]? ")
         window.send("\x03")
-        assert "\n`repoagent run" in window.expect("goes on from here\n")
+        assert f"\n{RESUME}" in window.expect(RESUME)
         assert window.end() == 130
     with screen(repo, script, "do it", "--continue", TERM=term) as window:
         window.expect("asking")
         window.send("\x03")
-        said = window.expect("goes on from here\n")
-        assert ("\n`repoagent run" if term == "dumb" else "\x1b[2K`repoagent run") in said
+        said = window.expect(RESUME)
+        assert (f"\n{RESUME}" if term == "dumb" else f"\x1b[2K{RESUME}") in said
         assert window.end() == 130
 
 
@@ -68,7 +71,7 @@ def test_a_conversation_that_can_t_be_read_is_not_said_to_be_gone_on_with(
     file.write_text("# broken\n" + file.read_text().partition("\n")[2])
     done = run("run", "more", "--mode", "read-only", "--conversation", "mine")
     assert done.code == 3
-    assert "goes on from here" not in done.err
+    assert "resume with" not in done.err
 
 
 def test_a_chat_says_how_a_chat_is_gone_on_with(repo: GitRepo, run: Run, script: Script) -> None:

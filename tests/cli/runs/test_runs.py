@@ -203,9 +203,12 @@ def test_a_run_is_steered(
         assert ask("message", "alive", "-", "--json").json["file"].endswith(".md")
     assert said(alive) == "['leave the tests', 'from a file\\n']"
     assert ask("pause", "alive").out.startswith("asked alive to pause")
-    assert "it is paused, and reads it after" in ask("message", "alive", "more").out
+    assert (
+        "it is paused and reads this after `repoagent runs resume alive`"
+        in ask("message", "alive", "more").out
+    )
     assert ask("pause", "alive").code == 1
-    assert ask("resume", "alive").out == "alive goes on\n" and ask("resume", "alive").code == 1
+    assert ask("resume", "alive").out == "alive continues\n" and ask("resume", "alive").code == 1
     assert ask("wait", "alive", "--timeout", "0.1").code == 7
     assert ask("delete", "alive", "--yes").code == 7
     assert said(alive) == "['more']"
