@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -173,6 +174,8 @@ def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
     assert "could not clean up after a killed command yet" in done.err
     (repo.top / ".repoagent/memory").unlink()
     done = run("redo")
-    assert done.code == 0 and "recorded the undo" in done.err
+    assert done.code == 0 and re.search(
+        r"^recovered: recorded the edit \S+ in memory$", done.err, re.MULTILINE
+    )
     (conversation,) = (repo.top / ".repoagent/memory").glob("*/conversation.md")
     assert "greet with a comma" in conversation.read_text()

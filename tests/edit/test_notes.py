@@ -129,7 +129,7 @@ def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, scrip
     script.replies("No change.")
     run("edit", "src/app.py", "greet in another way", "--yes")
     assert "by person: rejected a proposed change: keep saying hello" in script.prompts[0]
-    assert "\n  the person: keep saying hello\n" in script.prompts[0]
+    assert "\n  the user: keep saying hello\n" in script.prompts[0]
 
 
 @pytest.mark.soak

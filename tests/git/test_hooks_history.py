@@ -170,7 +170,10 @@ def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
     result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="ours")
     assert messy.git("log", "-2", "--format=%s").split() == ["theirs", "ours"]
     assert result.commit == messy.git("rev-parse", "HEAD^").strip() and result.taken_out == ()
-    assert "a hook had added README.md to the commit, where it has to stay" in " ".join(result.notes)
+    assert (
+        "a hook added README.md to the commit, where it stays because another commit is on top of it"
+        in " ".join(result.notes)
+    )
     assert committed(messy, "README.md") == "mine\n" == staged(messy, "README.md")
     after = seen(messy, "a.txt", "README.md", "VERSION")
     assert {one for one in before if before[one] != after[one]} <= {"bits", "status"}

@@ -86,7 +86,9 @@ def test_sparse_file_outside(repo: GitRepo) -> None:
     repo.commit("folders")
     repo.git("sparse-checkout", "set", "src")
     before = seen(repo)
-    with pytest.raises(Refused, match="left out of this work tree") as caught:
+    with pytest.raises(
+        Refused, match=r"lib/x\.txt is tracked, but excluded by the sparse checkout"
+    ) as caught:
         edit(repo, new_file("lib/x.txt", b"new\n"))
     assert seen(repo) == before
     # a plain `git restore` does not see it: what is advised helps

@@ -138,7 +138,7 @@ def test_a_commit_between_undo_and_its_move_is_kept(repo: GitRepo, monkeypatch: 
         return answer
 
     monkeypatch.setattr(module, "is_shared", slowly)
-    with pytest.raises(Busy, match="HEAD was moved"):
+    with pytest.raises(Busy, match="another program moved HEAD: check `git log`"):
         undo(worktree(repo))
     assert repo.git("log", "-1", "--format=%s") == "theirs\n" and b"LINE 2" in repo.read("a.txt")
     assert repo.status() == "" and journals(repo) == []
@@ -175,7 +175,7 @@ def test_head_that_moves_before_the_commit(repo: GitRepo, moved: str, at_once: b
     """By a program that does not ask for the lock."""
     other = repo.git("commit-tree", "-p", "HEAD", "-m", "theirs", "HEAD^{tree}").strip()
     with (
-        pytest.raises(Busy, match="HEAD was moved"),
+        pytest.raises(Busy, match="another program moved HEAD during the edit: run the edit again"),
         Transaction(worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")]) as transaction,
     ):
         transaction.write()

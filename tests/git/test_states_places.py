@@ -65,7 +65,7 @@ def test_the_place_of_what_the_user_has_removed(repo: GitRepo, is_staged: bool, 
     if is_staged:
         repo.git("add", "-A")
     before = snapshot(repo)
-    with pytest.raises(Refused, match=f"{new} would take the place of {gone}, which git still has"):
+    with pytest.raises(Refused, match=f"{new} would replace {gone}, which git still tracks"):
         edit(repo, new_file(new, b"new\n"))
     assert changed(before, snapshot(repo)) == set()
     made = edit(repo, new_file(new, b"new\n"), include_dirty=True)

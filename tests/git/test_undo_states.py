@@ -150,7 +150,9 @@ def test_taken_back_by_hand_there_is_nothing_to_do(repo: GitRepo) -> None:
     edit_line_2(repo)
     repo.git("revert", "--no-edit", "HEAD")
     before = snapshot(repo)
-    with pytest.raises(NothingDone, match="name another edit"):
+    with pytest.raises(
+        NothingDone, match="nothing to commit: the files are already in that state; choose another edit"
+    ):
         undo(worktree(repo))
     assert changed(before, snapshot(repo)) == set()
 
