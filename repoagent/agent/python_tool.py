@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.state import Tool, failing
 from repoagent.dataclass import dataclass
@@ -107,7 +107,7 @@ def _perform(session: KernelSession, action: Action) -> Observation:
         return Observation("python", "The kernel was ended; the next call starts a new one.")
     if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
         raise UsageError(f"code must be text of at most {LONGEST} bytes; write longer input to a file.")
-    verdict = session.runner.gate.decide(Asked("python", code))
+    verdict = session.runner.gate.decide(ApprovalRequest("python", code))
     if not verdict.allowed:
         return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
     from repoagent.agent.exec.output import show

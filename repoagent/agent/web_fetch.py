@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from importlib.resources import files
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked, Gate
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.state import Tool, failing
 from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, inside, is_address, read_url
 from repoagent.dataclass import dataclass
@@ -170,7 +170,7 @@ def _require_approval(gate: Gate, net: Net, url: Url, why: str = "") -> str:
     if url.port != PORTS[url.scheme]:
         notes.append(f"port {url.port} is not the standard one")
     verdict = gate.decide(
-        Asked("browse", str(url), (f"browse:{url.site}/*",), why="; ".join(filter(None, notes)))
+        ApprovalRequest("browse", str(url), (f"browse:{url.site}/*",), why="; ".join(filter(None, notes)))
     )
     if not verdict.allowed:
         raise UsageError(verdict.reason)

@@ -19,7 +19,7 @@ from repoagent.tasks.runs.directory import new_name, open_run_directory
 if TYPE_CHECKING:
     from git import Blob, Diff
 
-    from repoagent.agent.approvals.policy import Asked, Mode
+    from repoagent.agent.approvals.policy import ApprovalRequest, Mode
     from repoagent.agent.loop import LoopEvent
     from repoagent.api.results import EditResult
     from repoagent.edit.ui import NonInteractive, Proposal
@@ -167,7 +167,7 @@ class Repository(Queries):
         commit: bool | Options = True,
         commit_per_edit: bool = False,
         decide: Decide | None = None,
-        allow: Callable[[Asked], bool] | None = None,
+        allow: Callable[[ApprovalRequest], bool] | None = None,
         on_event: Callable[[LoopEvent], None] | None = None,
         on_text: Hear | None = None,
         on_note: Hear | None = None,

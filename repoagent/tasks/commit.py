@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 
-from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.loop import account
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import (
@@ -128,7 +128,7 @@ def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: I
     if now is not None:
         change = replace(change, after=now.data, mode=now.mode)
     diff = canonical_diff([change], hash_name=context.worktree.object_format)
-    if not context.ui.approve(Asked("include", diff, why=str(error).partition(":")[0])).allowed:
+    if not context.ui.approve(ApprovalRequest("include", diff, why=str(error).partition(":")[0])).allowed:
         raise refusal from error
     return error.path
 
@@ -147,7 +147,7 @@ def _commit(
     if request.mode == "ask" and unreviewed:
         diff = canonical_diff(unreviewed, hash_name=context.worktree.object_format)
         why = "commands changed this, and it becomes part of the commit"
-        verdict = context.ui.approve(Asked("edit", diff, why=why))
+        verdict = context.ui.approve(ApprovalRequest("edit", diff, why=why))
         if not verdict.allowed:
             names = ", ".join(named(change.name) for change in unreviewed)
             raise SentBack("person", f"The user rejected what commands changed in {names}: {verdict.reason}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.reply_pieces import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
@@ -55,7 +55,7 @@ _RESERVED |= {
 }
 
 Audit = Callable[[Mapping[str, object]], None]
-Decide = Callable[[Asked], Verdict]
+Decide = Callable[[ApprovalRequest], Verdict]
 T = TypeVar("T")
 
 
@@ -348,7 +348,7 @@ def gated(tool: Tool, decide: Decide) -> Tool:
         body = f" {action.body.strip()}" if action.body.strip() else ""
         shown = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), _SHOWN)
         why = "it runs with your rights, outside the sandbox"
-        verdict = decide(Asked("tool", shown, (f"tool:{tool.name}(*",), why))
+        verdict = decide(ApprovalRequest("tool", shown, (f"tool:{tool.name}(*",), why))
         if not verdict.allowed:
             return Observation(tool.name, f"{tool.name} was not run: {verdict.reason}", ok=False)
         return tool.perform(action)

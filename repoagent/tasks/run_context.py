@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from repoagent.agent.approvals.policy import Asked, Gate, Mode, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Mode, Verdict
 from repoagent.agent.state import EDIT, State, Tool, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
@@ -90,7 +90,7 @@ def run_limits(settings: Settings) -> Limits:
 class RunInterface(UserInterface, Protocol):
     """The user of a run: someone at a terminal, a program that reads events, or no one."""
 
-    def approve(self, asked: Asked) -> Verdict:
+    def approve(self, asked: ApprovalRequest) -> Verdict:
         """Ask whether something may be done."""
         ...
 
@@ -292,10 +292,10 @@ class NonInteractiveRun(NonInteractive):
     """As for an edit. `allow` answers what a user would be asked, None for no; `on_event` gets each action and
     observation."""
 
-    allow: Callable[[Asked], bool] | None = None
+    allow: Callable[[ApprovalRequest], bool] | None = None
     on_event: Callable[[LoopEvent], None] | None = None
 
-    def approve(self, asked: Asked) -> Verdict:
+    def approve(self, asked: ApprovalRequest) -> Verdict:
         if self.allow is not None and self.allow(asked):
             return Verdict(True, by="program")
         reason = "approval needs a user; the calling program must allow it"

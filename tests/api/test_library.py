@@ -16,7 +16,7 @@ import pytest
 
 import repoagent
 from repoagent import Repository, errors
-from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.git.transaction.results import Options
 from repoagent.llm.model import OnText, Reply, Request
 from tests import program
@@ -342,7 +342,7 @@ def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -
     repo.commit(**{"f.txt": "one\n"})
     asked: list[str] = []
 
-    def allow(what: Asked) -> bool:
+    def allow(what: ApprovalRequest) -> bool:
         asked.append(what.what)
         return allowed
 

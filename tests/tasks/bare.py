@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.agent.actions import Observation
-from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.loop import LoopEvent
 from repoagent.config.layers import load
 from repoagent.edit.guards.sensitive import Concern
@@ -54,8 +54,8 @@ class Person:
     """A `work.Talk`: says `yes` to edits or gives the reason, and answers questions by kind."""
 
     says: Sequence[str] = ()
-    allows: Callable[[Asked], Verdict] = lambda asked: Verdict(True)
-    asked: list[Asked] = field(default_factory=list)
+    allows: Callable[[ApprovalRequest], Verdict] = lambda asked: Verdict(True)
+    asked: list[ApprovalRequest] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     seen: list[Observation] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Person:
         self.says = rest
         return Decision("yes") if word == "yes" else Decision("no", reason=word)
 
-    def approve(self, asked: Asked) -> Verdict:
+    def approve(self, asked: ApprovalRequest) -> Verdict:
         self.asked.append(asked)
         return self.allows(asked)
 

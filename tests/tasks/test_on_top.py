@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.cli.app import cli
 from repoagent.cli.run_program import run as run_command
 from repoagent.edit.undo import undo
@@ -263,9 +263,9 @@ def test_a_person_is_asked_about_their_work_from_before(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n" + REST})
     repo.write("f.txt", "mine\n" + REST)
     repo.write("u.txt", "one\n")
-    asked: list[Asked] = []
+    asked: list[ApprovalRequest] = []
 
-    def allows(one: Asked) -> Verdict:
+    def allows(one: ApprovalRequest) -> Verdict:
         asked.append(one)
         return Verdict(True)
 

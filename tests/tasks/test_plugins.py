@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked, Gate, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.loop import load_agent
 from repoagent.agent.state import Tool
@@ -51,12 +51,12 @@ class Desk:
 
     def __init__(self, top: Path, verdict: Verdict | None = None) -> None:
         self.top, self.verdict = top, verdict or Verdict(True)
-        self.asked: list[Asked] = []
+        self.asked: list[ApprovalRequest] = []
         self.warnings: list[str] = []
         self.events: list[object] = []
         self.gate: Gate | None = None
 
-    def decide(self, asked: Asked) -> Verdict:
+    def decide(self, asked: ApprovalRequest) -> Verdict:
         self.asked.append(asked)
         return self.gate.decide(asked) if self.gate else self.verdict
 
@@ -174,9 +174,9 @@ def test_an_always_holds_for_this_tool_alone(top: Path) -> None:
     assert tool.perform(Action("weather", {"city": "Oslo"})).ok
     assert kept == ["tool:weather(*"]
     later = Gate("ask", allow=(Rule(kept[0]),))
-    assert later.decide(Asked("tool", 'weather(city="Bergen")')).allowed
-    assert not later.decide(Asked("tool", 'weather2(city="Bergen")')).allowed
-    assert not Gate("read-only", allow=(Rule(kept[0]),)).decide(Asked("tool", "weather()")).allowed
+    assert later.decide(ApprovalRequest("tool", 'weather(city="Bergen")')).allowed
+    assert not later.decide(ApprovalRequest("tool", 'weather2(city="Bergen")')).allowed
+    assert not Gate("read-only", allow=(Rule(kept[0]),)).decide(ApprovalRequest("tool", "weather()")).allowed
 
 
 def test_an_answer_is_text_or_json_and_always_quoted() -> None:

@@ -25,19 +25,18 @@ from repoagent.dataclass import dataclass
 
 Mode = Literal["ask", "auto-edit", "auto", "read-only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# What a command may touch: all that its sandbox lets it; not what no model is to see; nor write anything either.
+# What a command may touch: all that its sandbox allows; that without hidden files; the latter, and read-only.
 May = Literal["all", "shown", "read"]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What wants to be done.
+class ApprovalRequest:
+    """An operation that may need approval.
 
-    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate"; of what a command has done already,
-    "delete" or "sensitive". what: shown to the person: the command,
-    the summary of a diff, the URL. patterns: the rules that "always" would add, one for each simple command; none when
-    there is no "always". why: why it has to be asked. sandbox: in what it would run, "" for none. cwd: the folder
-    below the top in which a command would run.
+    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate"; "delete" or "sensitive" for what a
+    command has already done. what: the text for the user: the command, the summary of a diff, the URL. patterns: the
+    rules that "always" would add, one per simple command; empty if "always" is not offered. why: the reason for the
+    question. sandbox: the name of the sandbox, "" for none. cwd: the folder of a command, relative to the top.
     """
 
     kind: str
@@ -50,9 +49,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether it may be done. always: its patterns hold for the rest of the run; keep: and in this repository from now
-    on. reason: of a no, goes to the model. by: who or what decided, for the audit. may: less than "all" where no person
-    has spoken, by an answer or a rule."""
+    """The decision. always: add its patterns to the rules of this run; keep: also to those of the repository. reason:
+    why it was refused, for the model. by: who or what decided, for the audit. may: what a command may touch; less than
+    "all" unless the user allowed it, by an answer or a rule."""
 
     allowed: bool
     always: bool = False
@@ -62,7 +61,7 @@ class Verdict:
     keep: bool = False
 
 
-Asker = Callable[[Asked], Verdict]  # a person at a terminal, a stream of JSON, or nobody
+Asker = Callable[[ApprovalRequest], Verdict]  # a terminal, a stream of JSON, or a refusal
 
 Audit = Callable[[Mapping[str, object]], None]
 
@@ -73,7 +72,7 @@ _OURS = {".git", ".repoagent"}
 _READS = "reads only"
 
 
-def _nobody(asked: Asked) -> Verdict:
+def _not_interactive(request: ApprovalRequest) -> Verdict:
     return Verdict(False, reason="approval needs a user, and this run is not interactive", by="nobody")
 
 
@@ -83,18 +82,18 @@ def _nothing(*_: object) -> None:
 
 @dataclass
 class Gate:
-    """Decides what may be done.
+    """Allow or refuse operations.
 
-    allow, deny: rules, of which `allow` grows with each "always". asker: who is asked. remember: keeps the patterns of
-    an "always" for later runs in this repository. audit: is told each decision. sandbox: the name of what commands run
-    in, "" for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a
-    command may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a
-    path of the work tree is not to be shown, None when it may be. withheld: the files that are not, and what git knows.
-    blobs: whether one of some names of git's objects is that of a file's content.
+    allow, deny: rules; "always" adds to `allow`. asker: asks the user. remember: saves the patterns of an "always" for
+    later runs in this repository. audit: records each decision. sandbox: the name of the sandbox of commands, "" for
+    none; why_none: then a sentence with the reason. top, writable: the work tree, and other folders that commands may
+    write to; kept: protected paths anywhere. path: the PATH of commands. off_limits: why a path of the work tree is
+    hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs: whether any of
+    some git object names is the content of a hidden file.
     """
 
     mode: Mode
-    asker: Asker = _nobody
+    asker: Asker = _not_interactive
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     remember: Callable[[Sequence[str]], None] = _nothing
@@ -113,19 +112,21 @@ class Gate:
     def __post_init__(self) -> None:
         self._unseen_now = self.withheld
 
-    def decide(self, asked: Asked) -> Verdict:
-        """Whether it may be done, and by whose word. Deny rules win in every mode. A person's "always" is kept.
+    def decide(self, request: ApprovalRequest) -> Verdict:
+        """Decide. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
 
-        Raises what the asker raises (a person who stops the run), and what `remember` does.
+        Raises what the asker raises (when the user stops the run), and what `remember` does.
         """
-        reading = read_command(asked.what) if asked.kind == "command" else None
+        reading = read_command(request.what) if request.kind == "command" else None
         self._unseen_now = cache(self.withheld)  # once for each decision: it looks at all folders
-        verdict = self._denied(asked, reading) or self._by_itself(asked, reading) or self._ask(asked, reading)
+        verdict = (
+            self._denied(request, reading) or self._by_itself(request, reading) or self._ask(request, reading)
+        )
         self.audit(
             {
                 "kind": "decision",
-                "of": asked.kind,
-                "what": asked.what,
+                "of": request.kind,
+                "what": request.what,
                 "allowed": verdict.allowed,
                 "by": verdict.by,
                 **({"reason": verdict.reason} if verdict.reason else {}),
@@ -133,14 +134,14 @@ class Gate:
         )
         return verdict
 
-    def only_reads(self, asked: Asked) -> bool:
+    def only_reads(self, request: ApprovalRequest) -> bool:
         """Whether a command is known to do nothing but read."""
         self._unseen_now = cache(self.withheld)
-        return self._passes(read_command(asked.what), asked.cwd) == _READS
+        return self._passes(read_command(request.what), request.cwd) == _READS
 
-    def _denied(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+    def _denied(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
         for rule in self.deny:
-            if rule.names(asked.kind, asked.what):
+            if rule.names(request.kind, request.what):
                 return _no(f"the user's rule `{rule.pattern}` denies it.", f"deny rule {rule.pattern}")
             for command in reading.commands if reading else ():
                 if rule.may_deny(command, any_case=ignores_case(self.path)):
@@ -157,22 +158,22 @@ class Gate:
             return _no(reason, "deny rules")
         return None
 
-    def _by_itself(self, asked: Asked, reading: Reading | None) -> Verdict | None:
-        """What needs no question: what only reads, what a rule allows, what the mode lets pass or refuses."""
-        if reading is not None and (by := self._passes(reading, asked.cwd)):
+    def _by_itself(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
+        """Decide without asking: commands that only read, allow rules, and the mode."""
+        if reading is not None and (by := self._passes(reading, request.cwd)):
             return Verdict(True, by=by, may="read" if self.sandbox and by == _READS else "all")
         if self.mode == "read-only":
-            return self._when_reading(asked, reading)
+            return self._when_reading(request, reading)
         if reading is None:
             for rule in self.allow:
-                if rule.names(asked.kind, asked.what):
+                if rule.names(request.kind, request.what):
                     return Verdict(True, by=f"rule {rule.pattern}")
-        if asked.kind == "delegate":
+        if request.kind == "delegate":
             return Verdict(True, by="its own approvals")
-        if asked.kind in _CHANGES and self.mode in {"auto", "auto-edit"}:
+        if request.kind in _CHANGES and self.mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {self.mode}")
-        if asked.kind in _CONFINED and self.mode == "auto":
-            if self.sandbox and reading and any(self._git_names(c, asked.cwd) for c in reading.commands):
+        if request.kind in _CONFINED and self.mode == "auto":
+            if self.sandbox and reading and any(self._git_names(c, request.cwd) for c in reading.commands):
                 return None
             if self.sandbox:
                 return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
@@ -180,24 +181,24 @@ class Gate:
             return _no(f"mode auto runs commands only in a sandbox: {why} Use `--mode ask`.", "mode auto")
         return None
 
-    def _when_reading(self, asked: Asked, reading: Reading | None) -> Verdict | None:
-        if asked.kind == "delegate":
+    def _when_reading(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
+        if request.kind == "delegate":
             return Verdict(True, by="its own approvals")
-        if asked.kind == "browse":
+        if request.kind == "browse":
             return None
         if reading is not None:
             where = "" if self.sandbox else " (without a sandbox, only a few are)"
-            why = reading.doubt or self._unseen(reading, asked.cwd)
+            why = reading.doubt or self._unseen(reading, request.cwd)
             why = why or f"this command is not known to only read{where}"
             return _no(f"the mode is read-only: {why}.", "mode read-only")
         return _no("the mode is read-only.", "mode read-only")
 
     def _passes(self, reading: Reading, cwd: str) -> str:
-        """By what all commands of a text pass without a question; "" when they do not."""
+        """Why all commands of a text pass without asking; "" if any does not."""
         if reading.doubt or not reading.commands:
             return ""
         if any(command.name == "xargs" for command in reading.commands) and self._unseen_now():
-            return ""  # what it is given to read is said by what runs before it
+            return ""  # its files are named by the output of another command
         moves = any(command.name == "cd" for command in reading.commands)
         passed: dict[str, None] = {}
         for command in reading.commands:
@@ -224,7 +225,7 @@ class Gate:
         return next((f"rule {rule.pattern}" for rule in self.allow if rule.allows(command)), "")
 
     def _only_reads(self, command: Simple, cwd: str, *, moves: bool) -> bool:
-        """Whether it only reads, and nothing that a model is not to see."""
+        """Whether the command only reads, and no hidden file."""
         if self.sandbox:
             reads = only_reads(command) and not names_off_limits(command, self.top, cwd, self.off_limits)
         else:
@@ -236,17 +237,17 @@ class Gate:
         return unsure or self._git_names(command, cwd) or may_show(command, self.top, cwd, self._unseen_now())
 
     def _git_names(self, command: Simple, cwd: str) -> bool:
-        """Whether git is asked for what the sandbox keeps from being read as a file, but not from git."""
+        """Whether git would show a file that the sandbox hides on disk but not in the object database."""
         return git_names(command, cwd, self.off_limits, self._unseen_now(), self.blobs)
 
     def _unseen(self, reading: Reading, cwd: str) -> str:
-        """That a command which only reads may show what no model is to see; "" where that is not the reason."""
+        """The reason if a command that only reads may show a hidden file; else ""."""
         if any(only_reads(command) and self._may_show(command, cwd) for command in reading.commands):
             return "it may show a file that is hidden from the model; name other files or commits"
         return ""
 
     def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
-        """Whether a redirection writes where a command may write: in the work tree, but for what is git's and ours."""
+        """Whether a redirection writes to an allowed folder, outside .git and .repoagent."""
         if not target.literal or target.text.startswith("~") or (moves and not target.text.startswith("/")):
             return False
         top = self.top.resolve()
@@ -258,24 +259,26 @@ class Gate:
             return not _OURS.intersection(part.lower() for part in path.relative_to(top).parts)
         return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
 
-    def _ask(self, asked: Asked, reading: Reading | None) -> Verdict:
-        asked = replace(asked, sandbox=asked.sandbox or (self.sandbox if asked.kind in _CONFINED else ""))
+    def _ask(self, request: ApprovalRequest, reading: Reading | None) -> Verdict:
+        request = replace(
+            request, sandbox=request.sandbox or (self.sandbox if request.kind in _CONFINED else "")
+        )
         if reading is not None:
-            asked = replace(asked, patterns=asked.patterns or self._patterns(reading, asked.cwd))
-            asked = replace(asked, why=asked.why or self._why(reading, asked.cwd))
-        verdict = self.asker(asked)
+            request = replace(request, patterns=request.patterns or self._patterns(reading, request.cwd))
+            request = replace(request, why=request.why or self._why(reading, request.cwd))
+        verdict = self.asker(request)
         if not verdict.allowed:
             return replace(verdict, reason=verdict.reason or "the user said no.", by=verdict.by or "person")
-        if verdict.always and asked.patterns:
+        if verdict.always and request.patterns:
             if verdict.keep:
-                self.remember(asked.patterns)
-            self.allow = (*self.allow, *map(Rule, asked.patterns))
+                self.remember(request.patterns)
+            self.allow = (*self.allow, *map(Rule, request.patterns))
             how = "always" if verdict.keep else "for this run"
-            return replace(verdict, by=verdict.by or f"person, {how}: {', '.join(asked.patterns)}")
+            return replace(verdict, by=verdict.by or f"person, {how}: {', '.join(request.patterns)}")
         return replace(verdict, always=False, keep=False, by=verdict.by or "person")
 
     def _patterns(self, reading: Reading, cwd: str) -> tuple[str, ...]:
-        """What "always" would add: nothing for what passes already, and nothing at all where it would not be enough."""
+        """The rules that "always" would add for commands that do not pass; none if they would not be enough."""
         moves = any(command.name == "cd" for command in reading.commands)
         rest = tuple(
             c for c in reading.commands if not (c.role == "runs" and self._passes_one(c, cwd, moves=moves))
@@ -295,8 +298,8 @@ def _no(reason: str, by: str) -> Verdict:
 
 
 def kept_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
-    """The rules that stand in the user's configuration `file`: they hold beside those of `git config`, which would hide
-    them as a list. Raises UsageError for a file that can't be read or is no TOML."""
+    """The rules in the user's configuration `file`; a list in `git config` would otherwise hide them. Raises UsageError
+    if the file cannot be read or is not TOML."""
     for raw in from_user_file(file):
         if raw.key.replace("-", "_").lower() == key:
             return tuple(map(str, raw.value)) if isinstance(raw.value, list) else (str(raw.value),)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.exec import process
 from repoagent.agent.exec.command_runner import CommandRunner, unfit
@@ -184,7 +184,7 @@ def run_tool(runner: CommandRunner) -> Tool:
     )
 
     def needs(action: Action) -> Needs:
-        asked = Asked("command", action.body.strip(), cwd=action.args.get("cwd", ""))
+        asked = ApprovalRequest("command", action.body.strip(), cwd=action.args.get("cwd", ""))
         return "nothing" if runner.gate.only_reads(asked) else "writes"
 
     return Tool("run", text, failing("run", lambda action: _run(runner, action)), needs=needs)
@@ -208,7 +208,7 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
             {"kind": "command", "command": text, "cwd": cwd or ".", "by": "not fit", "reason": reason}
         )
         return Observation("run", reason, ok=False)
-    verdict = runner.gate.decide(Asked("command", text, cwd=cwd))
+    verdict = runner.gate.decide(ApprovalRequest("command", text, cwd=cwd))
     if not verdict.allowed:
         return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
     job = Job(text, where, cwd, verdict.by, verdict.may)

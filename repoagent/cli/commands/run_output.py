@@ -23,7 +23,7 @@ from repoagent.edit.ui import Decision, Proposal
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.agent.approvals.policy import Asked
+    from repoagent.agent.approvals.policy import ApprovalRequest
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.guards.sensitive import Concern
@@ -130,7 +130,7 @@ class EventStream:
     def explained(self, text: str) -> None:
         emit("explained", {"text": text})
 
-    def approve(self, asked: Asked) -> Verdict:
+    def approve(self, asked: ApprovalRequest) -> Verdict:
         return self._ask(
             asked.kind,
             {

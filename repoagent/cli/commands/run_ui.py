@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from repoagent.agent.approvals.policy import Asked, Asker, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Verdict
 from repoagent.cli.ui.terminal import has_utf8
 from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
 from repoagent.cli.ui.terminal_text import clean, display_width
@@ -41,7 +41,7 @@ _BELOW = 8  # lines of the screen below the request
 def ask_user(terminal: Terminal) -> Asker:
     """An asker that shows the whole request and lets the user choose. "q" raises Stopped."""
 
-    def ask(asked: Asked) -> Verdict:
+    def ask(asked: ApprovalRequest) -> Verdict:
         _show(terminal, asked)
         choices = {
             "y": "yes, this once",
@@ -74,7 +74,7 @@ def ask_user(terminal: Terminal) -> Asker:
     return ask
 
 
-def refuse_all(asked: Asked) -> Verdict:
+def refuse_all(asked: ApprovalRequest) -> Verdict:
     """An asker without a terminal: refuse, and name the option that would allow it."""
     said = "no user to ask for approval"
     if asked.why:
@@ -88,7 +88,7 @@ def refuse_all(asked: Asked) -> Verdict:
     return Verdict(False, reason=f"{said}. The user can allow it with {auto}{modes}.", by="nobody")
 
 
-def _show(terminal: Terminal, asked: Asked) -> None:
+def _show(terminal: Terminal, asked: ApprovalRequest) -> None:
     """Print the whole request, with its folder, sandbox and notes."""
     terminal.note("")
     lines = folded(asked.what, max(20, terminal.width - 4))
@@ -112,7 +112,7 @@ def _show(terminal: Terminal, asked: Asked) -> None:
                 terminal.note(f"    {line}")
 
 
-def _always(asked: Asked, where: str) -> str:
+def _always(asked: ApprovalRequest, where: str) -> str:
     return f"yes, and do not ask again {where}: {'; '.join(asked.patterns)}"
 
 
@@ -188,7 +188,7 @@ class RunTerminal(TerminalInterface):
             event = replace(event, observation=replace(seen, shown=""))
         super().event(event)
 
-    def approve(self, asked: Asked) -> Verdict:
+    def approve(self, asked: ApprovalRequest) -> Verdict:
         self._show_refused()
         self.working.quiet()
         verdict = self.asker(asked)

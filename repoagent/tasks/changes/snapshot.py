@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.sensitive import ON_OPENING, count_tracked, is_mass, listed
 from repoagent.errors import RepoagentError
@@ -50,7 +50,7 @@ class Guard:
 
     change_set: ChangeSet
     say: Say
-    ask: Callable[[Asked], Verdict]
+    ask: Callable[[ApprovalRequest], Verdict]
     write: Callable[[Sequence[FileChange]], None]
     agreed: Callable[[Sequence[str]], None]
     sensitive: bool = False
@@ -75,7 +75,7 @@ class Guard:
         if not last or not is_mass(len(names), count_tracked(self.change_set.worktree)):
             return ""
         why = f"commands deleted {len(names)} files: {names_of(names)}"
-        return self._decide(Asked("delete", "\n".join(map(named, names)), why=why), names, last)
+        return self._decide(ApprovalRequest("delete", "\n".join(map(named, names)), why=why), names, last)
 
     def _acting(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         changes = {
@@ -87,14 +87,21 @@ class Guard:
             if self.sensitive or path in self._allowed:
                 continue
             what = listed(path) or "is obeyed by git in that folder"
-            asked = Asked("sensitive", named(path), why=f"a command wrote {named(path)}, which {what}")
+            asked = ApprovalRequest(
+                "sensitive", named(path), why=f"a command wrote {named(path)}, which {what}"
+            )
             if path in changes:
                 yield self._decide(asked, [path], [changes[path]])
             else:  # git ignores it, or it is a repository
                 yield self._decide(asked, [path], [], move_away=path if acting[path] else "")
 
     def _decide(
-        self, asked: Asked, paths: Sequence[str], changes: Sequence[FileChange], *, move_away: str = ""
+        self,
+        asked: ApprovalRequest,
+        paths: Sequence[str],
+        changes: Sequence[FileChange],
+        *,
+        move_away: str = "",
     ) -> str:
         try:
             verdict = self.ask(asked)

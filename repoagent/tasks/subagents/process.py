@@ -17,7 +17,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
-from repoagent.agent.approvals.policy import MODES, Asked, Mode, Verdict
+from repoagent.agent.approvals.policy import MODES, ApprovalRequest, Mode, Verdict
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.process import uninterrupted
@@ -46,7 +46,9 @@ class Subagent:
     ended: bool = False
     errors: list[str] = field(default_factory=list)
 
-    def listen(self, approve: Callable[[Asked], Verdict], until: Callable[[], bool] = lambda: False) -> bool:
+    def listen(
+        self, approve: Callable[[ApprovalRequest], Verdict], until: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Handle its events until it has ended or `until` is true. Returns whether it has ended."""
         while not self.ended and not until():
             try:
@@ -76,9 +78,9 @@ class Subagent:
                 stream.close()
         self.ended = True
 
-    def _answer(self, event: Event, approve: Callable[[Asked], Verdict]) -> None:
+    def _answer(self, event: Event, approve: Callable[[ApprovalRequest], Verdict]) -> None:
         of = str(event.get("of"))
-        asked = Asked(
+        asked = ApprovalRequest(
             of if of in _QUESTIONS else "edit",
             str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ())),
             tuple(map(str, event.get("patterns") or ())),

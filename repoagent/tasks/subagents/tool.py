@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked, Mode
+from repoagent.agent.approvals.policy import ApprovalRequest, Mode
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, RepoagentError, UsageError
@@ -206,7 +206,7 @@ class SubagentPool:
             raise UsageError('no task for the sub-agent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
             raise UsageError(f"at most {AT_ONCE} sub-agents run at once, and {MOST} in a run")
-        verdict = context.gate.decide(Asked("delegate", f"{type_.name}: {task[:500]}"))
+        verdict = context.gate.decide(ApprovalRequest("delegate", f"{type_.name}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
         mode: Mode = "read-only" if context.request.plan_only else context.gate.mode

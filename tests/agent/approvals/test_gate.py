@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approvals.policy import Asked, Gate, Mode, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Mode, Verdict
 from repoagent.agent.approvals.rules import ignores_case, propose, rules
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.errors import UsageError
@@ -18,9 +18,9 @@ class Person:
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
-        self.asked: list[Asked] = []
+        self.asked: list[ApprovalRequest] = []
 
-    def __call__(self, asked: Asked) -> Verdict:
+    def __call__(self, asked: ApprovalRequest) -> Verdict:
         self.asked.append(asked)
         return self.verdict
 
@@ -39,7 +39,7 @@ def gate(
 
 
 def passes(gate: Gate, command: str, cwd: str = "") -> bool:
-    return gate.decide(Asked("command", command, cwd=cwd)).allowed
+    return gate.decide(ApprovalRequest("command", command, cwd=cwd)).allowed
 
 
 def test_a_deny_rule_where_capitals_make_no_other_program(tmp_path: Path) -> None:
@@ -48,11 +48,11 @@ def test_a_deny_rule_where_capitals_make_no_other_program(tmp_path: Path) -> Non
     it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
     it.path = f"/no/such/folder:{tmp_path}"
     commands = "GIT push", "/usr/bin/Git -C x PUSH origin", "git push"
-    assert [it.decide(Asked("command", text)).allowed for text in commands] == [True, True, False]
+    assert [it.decide(ApprovalRequest("command", text)).allowed for text in commands] == [True, True, False]
     (tmp_path / "GIT").hardlink_to(tmp_path / "git")
     ignores_case.cache_clear()
-    assert [it.decide(Asked("command", text)).allowed for text in commands] == [False] * 3
-    assert it.decide(Asked("command", "GIT pull")).allowed
+    assert [it.decide(ApprovalRequest("command", text)).allowed for text in commands] == [False] * 3
+    assert it.decide(ApprovalRequest("command", "GIT pull")).allowed
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_a_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode, command: str
     person = Person(Verdict(True))
     it = gate(tmp_path, mode, allow=("*",), deny=("git push *",), sandbox="bubblewrap")
     it.asker = person
-    verdict = it.decide(Asked("command", command))
+    verdict = it.decide(ApprovalRequest("command", command))
     assert not verdict.allowed and "git push *" in verdict.reason and not person.asked
 
 
 def test_what_may_be_denied_but_can_t_be_read_does_not_run_by_itself(tmp_path: Path) -> None:
     it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
-    assert "simpler" in it.decide(Asked("command", "eval $x")).reason
+    assert "simpler" in it.decide(ApprovalRequest("command", "eval $x")).reason
     assert passes(it, "git status | cat; make")
 
 
@@ -261,7 +261,7 @@ def test_a_mode_passes_refuses_or_asks(
     person = Person(Verdict(False, reason="the person said no: later"))
     it = gate(tmp_path, mode, sandbox=sandbox)
     it.asker = person
-    verdict = it.decide(Asked(*asked))
+    verdict = it.decide(ApprovalRequest(*asked))
     assert bool(person.asked) is (expected is None)
     assert verdict.allowed is bool(expected) and verdict.by and (verdict.allowed or verdict.reason)
     if mode == "auto" and not sandbox and asked[0] == "command":
@@ -275,9 +275,9 @@ def test_a_rule_of_the_user_does_not_count_when_the_mode_is_read_only(tmp_path: 
 def test_rules_of_other_kinds(tmp_path: Path) -> None:
     it = gate(tmp_path, allow=("browse:https://docs.python.org/*",), deny=("tool:deploy*",))
     it.asker = Person(Verdict(True))
-    assert it.decide(Asked("browse", "https://docs.python.org/3/")).by.startswith("rule")
-    assert it.decide(Asked("browse", "https://docs.python.org.evil/")).by == "person"
-    assert not it.decide(Asked("tool", "deploy all")).allowed
+    assert it.decide(ApprovalRequest("browse", "https://docs.python.org/3/")).by.startswith("rule")
+    assert it.decide(ApprovalRequest("browse", "https://docs.python.org.evil/")).by == "person"
+    assert not it.decide(ApprovalRequest("tool", "deploy all")).allowed
     assert not passes(gate(tmp_path, allow=("browse:*",)), "browse:x")
 
 
@@ -374,12 +374,12 @@ def test_a_pattern_without_an_end_is_named() -> None:
 def test_what_asks_decides(tmp_path: Path) -> None:
     """What an asker raises ends the question: nothing is allowed by accident."""
 
-    def gone(_: Asked) -> Verdict:
+    def gone(_: ApprovalRequest) -> Verdict:
         raise KeyboardInterrupt
 
     it = gate(tmp_path)
     it.asker = gone
-    decide: Callable[[Asked], Verdict] = it.decide
+    decide: Callable[[ApprovalRequest], Verdict] = it.decide
     with pytest.raises(KeyboardInterrupt):
-        decide(Asked("command", "make"))
+        decide(ApprovalRequest("command", "make"))
     assert not passes(gate(tmp_path), "make")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asked, Gate, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.web_client import Net
 from repoagent.agent.web_fetch import Window, browse_tool
 
@@ -56,7 +56,7 @@ class Bench:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.asked: list[Asked] = []
+        self.asked: list[ApprovalRequest] = []
         self.events: list[Mapping[str, object]] = []
         self.addresses = {"one.test": ["127.0.0.1"], "two.test": ["127.0.0.1"]}
         self.gate = Gate("auto", self._yes)
@@ -73,7 +73,7 @@ class Bench:
     def _resolve(self, host: str, port: int) -> list[str]:
         return self.addresses.get(host, [])
 
-    def _yes(self, asked: Asked) -> Verdict:
+    def _yes(self, asked: ApprovalRequest) -> Verdict:
         self.asked.append(asked)
         return Verdict(True)
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.cli.commands.run_ui import folded, refuse_all
 from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.screens import Screen
 
 CODE = """
 import sys
-from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.cli.commands.run_ui import ask_user
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import RepoagentError
@@ -33,7 +33,7 @@ def screen(asked: str, cwd: Path, width: int = 60) -> Screen:
 
 def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None:
     command = "echo " + "x" * 150 + " \\x1b[2J\\u202e; rm -rf /the/end"
-    with screen(f'Asked("command", "{command}", why="it is odd", cwd="sub")', tmp_path) as shown:
+    with screen(f'ApprovalRequest("command", "{command}", why="it is odd", cwd="sub")', tmp_path) as shown:
         shown.expect("Run this command [y,n,q,?]? ")
         assert "\x1b[2J" not in shown.seen and "^[[2J<U+202E>" in shown.seen
         assert (
@@ -49,7 +49,7 @@ def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None
 
 
 def test_a_command_longer_than_the_screen_says_so(tmp_path: Path) -> None:
-    with screen('Asked("command", "rm -rf x" + chr(10) * 90 + "ls")', tmp_path) as shown:
+    with screen('ApprovalRequest("command", "rm -rf x" + chr(10) * 90 + "ls")', tmp_path) as shown:
         shown.expect("[y,n,q,?]? ")
         assert "91 lines; scroll up to see the beginning" in shown.seen
         shown.send("n\n")
@@ -58,7 +58,7 @@ def test_a_command_longer_than_the_screen_says_so(tmp_path: Path) -> None:
 
 def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
     with screen(
-        'Asked("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")', tmp_path
+        'ApprovalRequest("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")', tmp_path
     ) as shown:
         shown.expect("[y,a,r,n,q,?]? ")
         assert "    make\n    pytest *\n" in shown.seen and "in a sandbox (landlock)" in shown.seen
@@ -70,7 +70,7 @@ def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
 
 
 def test_q_stops_the_run(tmp_path: Path) -> None:
-    with screen('Asked("edit", "a.txt")', tmp_path) as shown:
+    with screen('ApprovalRequest("edit", "a.txt")', tmp_path) as shown:
         shown.expect("Make this change [y,n,q,?]? ")
         assert "sandbox" not in shown.seen
         shown.send("q\n")
@@ -80,16 +80,16 @@ def test_q_stops_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Asked("command", "make 'a b'", ("make 'a b'",)), "run.allow 'make '\"'\"'a b'\"'\"''`"),
+        (ApprovalRequest("command", "make 'a b'", ("make 'a b'",)), "run.allow 'make '\"'\"'a b'\"'\"''`"),
         (
-            Asked("command", "eval $x", why="it is opaque"),
+            ApprovalRequest("command", "eval $x", why="it is opaque"),
             "(it is opaque). The user can allow it with `--mode auto`",
         ),
-        (Asked("edit", "a.txt"), "`--mode auto-edit`"),
-        (Asked("browse", "https://x"), "a terminal"),
+        (ApprovalRequest("edit", "a.txt"), "`--mode auto-edit`"),
+        (ApprovalRequest("browse", "https://x"), "a terminal"),
     ],
 )
-def test_where_nobody_is_it_says_how_it_can_be_allowed(asked: Asked, said: str) -> None:
+def test_where_nobody_is_it_says_how_it_can_be_allowed(asked: ApprovalRequest, said: str) -> None:
     verdict = refuse_all(asked)
     assert not verdict.allowed and said in verdict.reason and verdict.by == "nobody"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approvals.policy import Asked, Gate, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import propose, rules
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.sandbox.backends import Landlock, find
@@ -35,7 +35,7 @@ from tests.conftest import GitRepo
 from tests.tasks.bare import Person, go
 
 
-def nobody(asked: Asked) -> Verdict:
+def nobody(asked: ApprovalRequest) -> Verdict:
     return Verdict(False, reason="nobody", by="nobody")
 
 
@@ -83,27 +83,27 @@ def test_what_may_not_be_read_is_asked_about(repo: GitRepo) -> None:
     (repo.top / "link").symlink_to(".env")
     repo.commit("Keys")
     asking = question(repo)
-    passed = [text for text in SHOWS if asking.decide(Asked("command", text)).allowed]
+    passed = [text for text in SHOWS if asking.decide(ApprovalRequest("command", text)).allowed]
     assert passed == []
-    asked = [text for text in SHOWS_NOT if not asking.decide(Asked("command", text)).allowed]
+    asked = [text for text in SHOWS_NOT if not asking.decide(ApprovalRequest("command", text)).allowed]
     assert asked == []
     bare = question(repo, "")
-    assert not [text for text in SHOWS if bare.decide(Asked("command", text)).allowed]
+    assert not [text for text in SHOWS if bare.decide(ApprovalRequest("command", text)).allowed]
 
 
 def test_the_certificate_of_a_test_stops_no_diff(repo: GitRepo) -> None:
     repo.write("tests/server.pem", "x\n")
     repo.commit("A certificate")
     for text, passes in (("git diff", True), ("git show", True), ("git show HEAD:tests/server.pem", False)):
-        assert question(repo).decide(Asked("command", text)).allowed is passes, text
+        assert question(repo).decide(ApprovalRequest("command", text)).allowed is passes, text
 
 
 def test_where_nothing_is_withheld_all_is_as_it_was(repo: GitRepo) -> None:
     for text in ("grep -r KEY .", "cat *.txt", "git diff", "cat $NAME", "ls | xargs cat"):
         alone = Gate("ask", sandbox="bubblewrap", top=repo.top)
         assert (
-            question(repo).decide(Asked("command", text)).allowed
-            == alone.decide(Asked("command", text)).allowed
+            question(repo).decide(ApprovalRequest("command", text)).allowed
+            == alone.decide(ApprovalRequest("command", text)).allowed
         )
 
 
@@ -235,12 +235,12 @@ def test_a_list_is_split_where_lines_end_for_everybody() -> None:
 def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
     kept = (repo.top / ".husky/_", repo.top / ".git")
     gate_ = Gate("ask", allow=rules(["echo *"]), top=repo.top, kept=kept)
-    assert not gate_.decide(Asked("command", "echo x > .husky/_/pre-commit")).allowed
-    assert gate_.decide(Asked("command", "echo x > .husky/notes")).allowed
+    assert not gate_.decide(ApprovalRequest("command", "echo x > .husky/_/pre-commit")).allowed
+    assert gate_.decide(ApprovalRequest("command", "echo x > .husky/notes")).allowed
     linked = repo.top / ".git/repoagent/worktrees/one"
     linked.mkdir(parents=True)
     inside = Gate("ask", allow=rules(["echo *"]), top=linked, kept=kept)
-    assert inside.decide(Asked("command", "echo x > notes")).allowed
+    assert inside.decide(ApprovalRequest("command", "echo x > notes")).allowed
 
 
 def test_what_is_held_in_memory_has_an_end(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.sandbox.backends import Landlock, find
 from tests.cli.applying import apply
 from tests.conftest import GitRepo
@@ -16,11 +16,11 @@ mounts = pytest.mark.skipif(not MOUNTS, reason="there is no sandbox with mounts 
 confined = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
 
 
-def nobody(asked: Asked) -> Verdict:
+def nobody(asked: ApprovalRequest) -> Verdict:
     return Verdict(False, by="nobody")
 
 
-def refuse_or_not(asked: Asked) -> Verdict:
+def refuse_or_not(asked: ApprovalRequest) -> Verdict:
     return Verdict(asked.kind not in {"delete", "sensitive"}, reason="no", by="person")
 
 
