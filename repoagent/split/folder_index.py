@@ -10,11 +10,11 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
@@ -28,6 +28,8 @@ from repoagent.syntax.symbol import Symbol
 VERSION = 1
 NAME = "index.json"
 BASE = "base"  # the file with the bytes that were split
+STAGED = ".staged"  # the folder in which a change is prepared
+LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -96,37 +98,29 @@ class Index:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without the `version`."""
-        content = {
+        segments = []
+        for segment in self.segments:
+            value = {
+                **vars(segment),
+                "scope": list(segment.scope),
+                "symbols": [dict(vars(symbol)) for symbol in segment.symbols],
+            }
+            if not segment.based_on:
+                del value["based_on"]
+            segments.append(value)
+        content: dict[str, Any] = {
             "source": asdict(self.source),
             "language": self.language,
             "target": self.target,
             "natural": self.natural,
-            "segments": [_segment_dict(segment) for segment in self.segments],
+            "segments": segments,
         }
         return {**content, "pending": dict(self.pending)} if self.pending else content
-
-
-def _segment_dict(segment: IndexedSegment) -> dict[str, Any]:
-    shown = dict(vars(segment))
-    shown["scope"] = list(segment.scope)
-    shown["symbols"] = [dict(vars(symbol)) for symbol in segment.symbols]
-    if not segment.based_on:
-        del shown["based_on"]
-    return shown
 
 
 def digest(data: bytes) -> str:
     """The SHA-256 of `data` in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
-
-
-ENCODINGS = ("utf-8", "unknown-8bit", "binary")
-LINE_ENDINGS = ("lf", "crlf", "cr", "mixed", "none")
-_MOST = 1 << 48  # bytes or lines: no file is longer
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_BLOB = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-SUFFIX = re.compile(r"\.[A-Za-z0-9_+-]{1,20}")
-_FILE = re.compile(rf"[0-9]{{1,9}}[a-z]{{0,180}}(?:{SUFFIX.pattern})?")
 
 
 class BrokenIndex(Refused):
@@ -137,46 +131,135 @@ class _Invalid(Exception):
     """What is wrong with a part of an index, as a clause."""
 
 
+class _Field(NamedTuple):
+    """What a field must be: its type, a condition, and what is wrong otherwise (`{}` is the value)."""
+
+    type: type
+    valid: Callable[[Any], bool] = lambda _: True
+    error: str = ""
+
+
+def _number(least: int) -> _Field:
+    def valid(value: int) -> bool:
+        return not isinstance(value, bool) and least <= value <= _MOST
+
+    return _Field(int, valid, f"is not a number from {least} to {_MOST:,}")
+
+
+def _text(pattern: str, what: str = "a hash") -> _Field:
+    return _Field(str, re.compile(pattern).fullmatch, f"is {{}}, not {what}")  # type: ignore[arg-type]
+
+
+def _choice(choices: tuple[str, ...]) -> _Field:
+    return _Field(object, lambda value: value in choices, f"is not one of {', '.join(choices)}")
+
+
+_MOST = 1 << 48  # bytes or lines: no file is longer
+SUFFIX = re.compile(r"\.[A-Za-z0-9_+-]{1,20}")
+_SHA256 = _text(r"[0-9a-f]{64}")
+_FILE = _text(rf"[0-9]{{1,9}}[a-z]{{0,180}}(?:{SUFFIX.pattern})?", "a valid name of a segment file")
+_BOOL, _STRING, _LIST = _Field(bool), _Field(str), _Field(list)
+_STRINGS = _Field(list, lambda v: all(isinstance(item, str) for item in v), "is not a list of strings")
+_INDEX = {"source": _Field(dict), "target": _number(1), "natural": _BOOL, "segments": _LIST}
+_SOURCE = {
+    "path": _STRING,
+    "blob": _text(r"[0-9a-f]{40}(?:[0-9a-f]{24})?"),
+    "sha256": _SHA256,
+    "size": _number(0),
+    "encoding": _choice(("utf-8", "unknown-8bit", "binary")),
+    "bom": _BOOL,
+    "line_ending": _choice(("lf", "crlf", "cr", "mixed", "none")),
+    "final_newline": _BOOL,
+}
+_SEGMENT = {
+    "file": _FILE,
+    "start": _number(0),
+    "end": _number(0),
+    "first_line": _number(1),
+    "last_line": _number(0),
+    "boundary": _choice(get_args(Boundary)),
+    "sha256": _SHA256,
+    "scope": _STRINGS,
+    "oversize": _BOOL,
+    "symbols": _LIST,
+}
+_SYMBOL = {
+    "name": _STRING,
+    "kind": _STRING,
+    "qualified_name": _STRING,
+    "first_line": _number(1),
+    "last_line": _number(1),
+    "signature": _STRING,
+    "depth": _number(0),
+}
+
+
 def parse_index(path: Path, data: bytes) -> Index:
-    """The index in `data`, the content of `path`. Raises Newer, or BrokenIndex that says what is wrong."""
+    """The index in `data`, the content of `path`. Raises NewerFormat, or BrokenIndex that tells what is wrong."""
     value = parse(data)
     if value is None:
-        raise broken(path, "it is not JSON with a version")
+        raise _broken(path, "it is not JSON with a version")
     if value["version"] > VERSION:
         raise NewerFormat(
             f"{path} has format version {value['version']} and this repoagent knows up to {VERSION}: update repoagent"
         )
     try:
         return _index(path.parent, value)
-    except _Invalid as wrong:
-        raise broken(path, str(wrong)) from wrong
+    except _Invalid as error:
+        raise _broken(path, str(error)) from error
 
 
-def broken(path: Path, why: str) -> BrokenIndex:
+def _broken(path: Path, why: str) -> BrokenIndex:
     return BrokenIndex(f"{path} is invalid: {why}; repair it, or split the file into another folder")
 
 
-def _index(folder: Path, value: Mapping[str, Any]) -> Index:
-    source = _source(_get(value, "source", dict))
+def _fields(value: Any, fields: Mapping[str, _Field], what: str = "the value") -> dict[str, Any]:
+    """The fields of a JSON object, if they are valid."""
+    if not isinstance(value, dict):
+        raise _Invalid(f"{what} is not an object")
+    for key, (type_, valid, error) in fields.items():
+        item = value.get(key)
+        if not isinstance(item, type_):
+            raise _Invalid(f"{key} {'is missing' if key not in value else 'has the wrong type'}")
+        if not valid(item):
+            raise _Invalid(f"{key} {error.format(repr(item[:80]) if isinstance(item, str) else '')}")
+    return {key: value.get(key) for key in fields}
+
+
+def _index(folder: Path, value: dict[str, Any]) -> Index:
+    index = _fields(value, _INDEX)
+    source = IndexedSource(**_fields(index["source"], _SOURCE))
+    _check_source_path(source.path)
     language = value.get("language")
     if not isinstance(language, str | None):
         raise _Invalid("its language is not a string")
     segments: list[IndexedSegment] = []
-    for number, item in enumerate(_get(value, "segments", list), 1):
+    names = {NAME, BASE}
+    for number, item in enumerate(index["segments"], 1):
         try:
-            segments.append(_segment(item, segments[-1] if segments else None))
-        except _Invalid as wrong:
-            raise _Invalid(f"in segment {number}, {wrong}") from wrong
+            segment = _segment(item, segments[-1] if segments else None)
+        except _Invalid as error:
+            raise _Invalid(f"in segment {number}, {error}") from error
+        own = [segment.file.lower(), *([segment.kept_base.lower()] if segment.based_on else [])]
+        if not names.isdisjoint(own):  # some file systems ignore case
+            raise _Invalid(f"{segment.file} is named twice")
+        names.update(own)
+        segments.append(segment)
     end = segments[-1].end if segments else 0
     if end != source.size:
         raise _Invalid(f"its segments end at byte {end:,}, but the source has {source.size:,} bytes")
-    _check_names(segments)
-    target, natural = _number(value, "target", 1), _get(value, "natural", bool)
-    return Index(folder, source, language, target, natural, tuple(segments), _pending(value))
+    pending = value.get("pending", {})
+    if not isinstance(pending, dict):
+        raise _Invalid("pending is not an object")
+    for name, replaced in pending.items():
+        if not _FILE.valid(name) or not isinstance(replaced, str):
+            raise _Invalid(f"pending has the invalid file name {name!r}")
+        if replaced and not _SHA256.valid(replaced):
+            raise _Invalid(f"pending has an invalid SHA-256 for {name}")
+    return Index(folder, source, language, index["target"], index["natural"], tuple(segments), pending)
 
 
-def _source(value: Mapping[str, Any]) -> IndexedSource:
-    path = _get(value, "path", str)
+def _check_source_path(path: str) -> None:
     if path.startswith("/"):
         if "\0" in path or any(part in ("", ".", "..") for part in path[1:].split("/")):
             raise _Invalid(f"the path of its source, {path!r}, is not normalized")
@@ -185,120 +268,26 @@ def _source(value: Mapping[str, Any]) -> IndexedSource:
             check_path(path)
         except Refused as error:
             raise _Invalid(f"the path of its source is invalid: {error}") from error
-    return IndexedSource(
-        path,
-        _text(value, "blob", _BLOB),
-        _text(value, "sha256", _SHA256),
-        _number(value, "size", 0),
-        _choice(value, "encoding", ENCODINGS),
-        _get(value, "bom", bool),
-        _choice(value, "line_ending", LINE_ENDINGS),
-        _get(value, "final_newline", bool),
-    )
 
 
 def _segment(value: Any, before: IndexedSegment | None) -> IndexedSegment:
-    if not isinstance(value, dict):
-        raise _Invalid("the value is not an object")
-    start, end = _number(value, "start", 0), _number(value, "end", 0)
-    first, last = _number(value, "first_line", 1), _number(value, "last_line", 0)
-    based_on = _text(value, "based_on", _SHA256) if "based_on" in value else ""
-    gap = start - (before.end if before else 0)
+    revised = isinstance(value, dict) and "based_on" in value
+    fields = _fields(value, {**_SEGMENT, "based_on": _SHA256} if revised else _SEGMENT)
+    symbols = tuple(Symbol(**_fields(symbol, _SYMBOL, "a symbol")) for symbol in fields["symbols"])
+    segment = IndexedSegment(**{**fields, "scope": tuple(fields["scope"]), "symbols": symbols})
+    empty = segment.end == segment.start
+    gap = segment.start - (before.end if before else 0)
     if gap:
-        raise _Invalid(
-            f"{abs(gap):,} bytes {'before it are missing' if gap > 0 else 'overlap with the segment before'}"
-        )
-    if end < start or (end == start and not based_on):
+        where = "before it are missing" if gap > 0 else "overlap with the segment before"
+        raise _Invalid(f"{abs(gap):,} bytes {where}")
+    if segment.end < segment.start or (empty and not segment.based_on):
         raise _Invalid("the end is not after the start")
-    if first < (before.first_line if before else 1) or last < first - (end == start):
+    if (
+        segment.first_line < (before.first_line if before else 1)
+        or segment.last_line < segment.first_line - empty
+    ):
         raise _Invalid("the lines are out of order")
-    return IndexedSegment(
-        _text(value, "file", _FILE),
-        start,
-        end,
-        first,
-        last,
-        _choice(value, "boundary", get_args(Boundary)),
-        _text(value, "sha256", _SHA256),
-        _texts(value, "scope"),
-        _get(value, "oversize", bool),
-        tuple(_symbol(item) for item in _get(value, "symbols", list)),
-        based_on,
-    )
-
-
-def _symbol(value: Any) -> Symbol:
-    if not isinstance(value, dict):
-        raise _Invalid("a symbol is not an object")
-    return Symbol(
-        _get(value, "name", str),
-        _get(value, "kind", str),
-        _get(value, "qualified_name", str),
-        _number(value, "first_line", 1),
-        _number(value, "last_line", 1),
-        _get(value, "signature", str),
-        _number(value, "depth", 0),
-    )
-
-
-def _check_names(segments: list[IndexedSegment]) -> None:
-    """Refuse two segments with the same file, ignoring case as some file systems do."""
-    taken = {NAME, BASE}
-    for segment in segments:
-        names = (
-            {segment.file.lower(), segment.kept_base.lower()} if segment.based_on else {segment.file.lower()}
-        )
-        if names & taken:
-            raise _Invalid(f"{segment.file} is named twice")
-        taken |= names
-
-
-def _pending(value: Mapping[str, Any]) -> dict[str, str]:
-    pending = value.get("pending", {})
-    if not isinstance(pending, dict):
-        raise _Invalid("pending is not an object")
-    for name, replaced in pending.items():
-        if not _FILE.fullmatch(name) or not isinstance(replaced, str):
-            raise _Invalid(f"pending has the invalid file name {name!r}")
-        if replaced and not _SHA256.fullmatch(replaced):
-            raise _Invalid(f"pending has an invalid SHA-256 for {name}")
-    return pending
-
-
-def _get(value: Mapping[str, Any], key: str, kind: type) -> Any:
-    found = value.get(key)
-    if not isinstance(found, kind):
-        raise _Invalid(f"{key} {'is missing' if key not in value else 'has the wrong type'}")
-    return found
-
-
-def _number(value: Mapping[str, Any], key: str, least: int) -> int:
-    found = _get(value, key, int)
-    if isinstance(found, bool) or not least <= found <= _MOST:
-        raise _Invalid(f"{key} is not a number from {least} to {_MOST:,}")
-    return int(found)
-
-
-def _text(value: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
-    found = _get(value, key, str)
-    if not pattern.fullmatch(found):
-        what = "a valid name of a segment file" if pattern is _FILE else "a hash"
-        raise _Invalid(f"{key} is {found[:80]!r}, not {what}")
-    return str(found)
-
-
-def _texts(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    found = _get(value, key, list)
-    if not all(isinstance(text, str) for text in found):
-        raise _Invalid(f"{key} is not a list of strings")
-    return tuple(found)
-
-
-def _choice(value: Mapping[str, Any], key: str, choices: tuple[Any, ...]) -> Any:
-    found = value.get(key)
-    if found not in choices:
-        raise _Invalid(f"{key} is not one of {', '.join(choices)}")
-    return found
+    return segment
 
 
 def display_path(path: Path, cwd: Path) -> str:
@@ -312,10 +301,6 @@ def quoted_path(path: Path, cwd: Path) -> str:
     return shlex.quote(display_path(path, cwd))
 
 
-STAGED = ".staged"  # the folder in which a change is prepared
-LOCK = ".lock"
-
-
 @contextmanager
 def lock_split(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
     """Lock the split in `folder` against other commands. Raises Busy, which names the holder."""
@@ -326,7 +311,7 @@ def lock_split(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 def read_index(path: Path, *, missing_ok: bool = False) -> Index:
     """The validated index at `path`, a folder or the `index.json` in it. All segment files exist, unless `missing_ok`.
 
-    Raises UsageError if there is none, Newer for a later format, Refused if it is invalid or names a file that is
+    Raises UsageError if there is none, NewerFormat for a later format, Refused if it is invalid or names a file that is
     missing, not regular, or outside of the folder.
     """
     path = index_path(path)
@@ -357,9 +342,8 @@ def _check_outside(index: Index) -> None:
         top = open_worktree(index.folder).top
     except NoWorkTree:
         return
-    raise broken(
-        index.path, f"it is in the repository {top}, but its source has the absolute path {index.source.path}"
-    )
+    path = index.source.path
+    raise _broken(index.path, f"it is in the repository {top}, but its source has the absolute path {path}")
 
 
 def _check_file(index: Index, segment: IndexedSegment, *, missing_ok: bool) -> None:
@@ -380,10 +364,10 @@ def _check_file(index: Index, segment: IndexedSegment, *, missing_ok: bool) -> N
 def base_bytes(index: Index) -> bytes:
     """The text that was split. Raises Refused if it is missing or was changed."""
     for path in (index.folder / BASE, index.folder / STAGED / BASE):
-        data = _read(path)
+        data = read_regular(path)
         if data is not None and len(data) == index.source.size and digest(data) == index.source.sha256:
             return data
-    raise broken(index.path, f"{index.folder / BASE} is not the text that was split")
+    raise _broken(index.path, f"{index.folder / BASE} is not the text that was split")
 
 
 def segment_bytes(index: Index, segment: IndexedSegment) -> bytes:
@@ -392,14 +376,14 @@ def segment_bytes(index: Index, segment: IndexedSegment) -> bytes:
     Raises Refused if the file is missing or not regular.
     """
     data = file_bytes(index, segment)
-    if data is None or _is_untouched(index, segment, digest(data)):
+    if data is None or _is_untouched(index, segment, data):
         return base_bytes(index)[segment.start : segment.end]
     return data
 
 
 def file_bytes(index: Index, segment: IndexedSegment) -> bytes | None:
     """The bytes of the segment's file; None if it is still to be written (`pending`)."""
-    data = _read(index.folder / segment.file)
+    data = read_regular(index.folder / segment.file)
     if data is None and segment.file not in index.pending:
         raise Refused(f"{index.folder / segment.file} is missing; restore it")
     return data
@@ -414,9 +398,9 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
     if not segment.based_on:
         return base_bytes(index)[segment.start : segment.end]
     path = index.folder / segment.kept_base
-    data = _read(path)
+    data = read_regular(path)
     if data is None or digest(data) != segment.based_on:
-        raise broken(index.path, f"{path} is not the text that {segment.file} was edited from")
+        raise _broken(index.path, f"{path} is not the text that {segment.file} was edited from")
     return data
 
 
@@ -425,21 +409,14 @@ def edited_segments(index: Index, *, missing_ok: bool = False) -> list[IndexedSe
 
     Raises Refused for a missing file, unless `missing_ok`: then it counts as unedited.
     """
-    found = []
+    edited = []
     for segment in index.segments:
-        data = _read(index.folder / segment.file) if missing_ok else file_bytes(index, segment)
-        if data is not None and not _is_untouched(index, segment, digest(data)):
-            found.append(segment)
-    return found
+        data = read_regular(index.folder / segment.file) if missing_ok else file_bytes(index, segment)
+        if data is not None and not _is_untouched(index, segment, data):
+            edited.append(segment)
+    return edited
 
 
-def _is_untouched(index: Index, segment: IndexedSegment, present: str) -> bool:
-    """Whether repoagent wrote a file with the hash `present`, if only for an earlier text of the source."""
-    return present in {segment.sha256, segment.based_on, index.pending.get(segment.file)}
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return read_regular(path)
-    except FileNotFoundError:
-        return None
+def _is_untouched(index: Index, segment: IndexedSegment, data: bytes) -> bool:
+    """Whether repoagent wrote the file, if only for an earlier text of the source."""
+    return digest(data) in {segment.sha256, segment.based_on, index.pending.get(segment.file)}

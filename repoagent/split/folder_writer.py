@@ -29,30 +29,32 @@ _SYNC_EACH = 32  # files; above that, one sync of everything is quicker
 
 
 def put(plan: SplitPlan, old: Index | None) -> None:
-    """Write the split `made` into its folder, in place of `old`; the caller holds `lock_split`.
+    """Write the planned split into its folder, in place of `old`; the caller holds `lock_split`.
 
     Raises Refused on a system error (nothing is changed then), or if the user saves a segment while it is being
     replaced; that file is kept as saved.
     """
     index = plan.index
-    with open_folder(index.folder) as here:
-        with _ready(index.folder):
-            pending = {**plan.replaces, **plan.removed}
-            files = {segment.file: segment for segment in index.segments}
-            staged = {
+    pending = replace(index, pending={**plan.replaces, **plan.removed})
+    texts = {segment.file: plan.base[segment.start : segment.end] for segment in index.segments}
+    with open_folder(index.folder) as folder:
+        with _staging(index.folder) as staged:
+            files = {
                 NAME: _dump(index),
-                _PENDING: _dump(replace(index, pending=pending)),
+                _PENDING: _dump(pending),
                 BASE: plan.base,
                 **{f"{name}.base": text for name, text in plan.kept_bases.items()},
-                **{name: plan.base[files[name].start : files[name].end] for name in plan.replaces},
+                **{name: texts[name] for name in plan.replaces},
             }
-            _stage(index.folder / STAGED, staged)
-            _check_free(index.folder, plan.replaces)
+            _write_files(staged, files)
+            for name, replaced in plan.replaces.items():
+                if not replaced and os.path.lexists(path := index.folder / name):
+                    raise Refused(f"{path} exists but is not a segment of this split; move it away")
         for name in plan.kept_bases:
-            os.replace(f"{STAGED}/{name}.base", f"{name}.base", src_dir_fd=here, dst_dir_fd=here)
-        os.replace(f"{STAGED}/{_PENDING}", NAME, src_dir_fd=here, dst_dir_fd=here)
-        os.fsync(here)
-        _settle(here, replace(index, pending=pending), old)
+            _move(folder, f"{STAGED}/{name}.base", f"{name}.base")
+        _move(folder, f"{STAGED}/{_PENDING}", NAME)
+        os.fsync(folder)
+        _settle(folder, pending, old)
 
 
 def finish(index: Index) -> Index:
@@ -64,46 +66,42 @@ def finish(index: Index) -> Index:
         _clear(index.folder / STAGED)
         return index
     base = base_bytes(index)
-    parts = {segment.file: base[segment.start : segment.end] for segment in index.segments}
+    texts = {segment.file: base[segment.start : segment.end] for segment in index.segments}
     for name, replaced in index.pending.items():
         data = read_regular(index.folder / name)
-        known = {replaced, digest(parts[name])} if name in parts else {replaced}
+        known = {replaced, digest(texts[name])} if name in texts else {replaced}
         if data is not None and digest(data) not in known:
             raise Refused(
                 f"{index.folder / name} was edited after a command was killed while it rewrote the split; move the "
                 "file away, run the command again, and repeat your edit in the new file"
             )
     whole = replace(index, pending={})
-    with open_folder(index.folder) as here:
-        with _ready(index.folder, keep=BASE):
-            _stage(
-                index.folder / STAGED,
-                {NAME: _dump(whole), **{n: parts[n] for n in index.pending if n in parts}},
-            )
-        _settle(here, index, None)
+    with open_folder(index.folder) as folder:
+        with _staging(index.folder, keep=BASE) as staged:
+            files = {NAME: _dump(whole), **{n: texts[n] for n in index.pending if n in texts}}
+            _write_files(staged, files)
+        _settle(folder, index, None)
     return whole
 
 
 @contextmanager
-def _ready(path: Path, keep: str = "") -> Iterator[None]:
+def _staging(folder: Path, keep: str = "") -> Iterator[Path]:
     """Create an empty staging folder, and remove it on failure."""
-    staged = path / STAGED
+    staged = folder / STAGED
     try:
         _clear(staged, keep)
         staged.mkdir(mode=0o700, exist_ok=True)
-        yield
-    except OSError as error:
+        yield staged
+    except BaseException as error:
         _clear(staged, keep)
-        raise system_failed("write the split in", path, error) from error
-    except BaseException:
-        _clear(staged, keep)
+        if isinstance(error, OSError):
+            raise system_failed("write the split in", folder, error) from error
         raise
 
 
 def _clear(staged: Path, keep: str = "") -> None:
     if staged.is_symlink() or not staged.is_dir():
-        with suppress(FileNotFoundError):
-            staged.unlink()
+        staged.unlink(missing_ok=True)
     elif not keep:
         shutil.rmtree(staged)
     else:
@@ -112,7 +110,7 @@ def _clear(staged: Path, keep: str = "") -> None:
                 path.unlink()
 
 
-def _stage(staged: Path, files: Mapping[str, bytes]) -> None:
+def _write_files(staged: Path, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
         descriptor = os.open(staged / name, _NEW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -124,22 +122,15 @@ def _stage(staged: Path, files: Mapping[str, bytes]) -> None:
         os.sync()
 
 
-def _check_free(path: Path, replaces: Mapping[str, str]) -> None:
-    for name, replaced in replaces.items():
-        if not replaced and os.path.lexists(path / name):
-            raise Refused(f"{path / name} exists but is not a segment of this split; move it away")
-
-
-def _settle(here: int, index: Index, old: Index | None) -> None:
+def _settle(folder: int, index: Index, old: Index | None) -> None:
     """Move the staged files into place."""
-    if _exists(here, f"{STAGED}/{BASE}"):
-        with suppress(FileNotFoundError):
-            os.replace(f"{STAGED}/{BASE}", BASE, src_dir_fd=here, dst_dir_fd=here)
-    files = {segment.file for segment in index.segments}
+    with suppress(FileNotFoundError):
+        _move(folder, f"{STAGED}/{BASE}", BASE)
+    segments = {segment.file: segment for segment in index.segments}
     saved = [
         name
         for name, replaced in index.pending.items()
-        if not (_swap(here, name, replaced) if name in files else _take(here, name, replaced))
+        if not (_put_file if name in segments else _remove_file)(folder, name, replaced)
     ]
     if saved:
         raise Refused(
@@ -147,57 +138,56 @@ def _settle(here: int, index: Index, old: Index | None) -> None:
             "command again, and repeat your edit in the new file"
         )
     for segment in old.segments if old else ():
-        if segment.based_on and not any(s.file == segment.file and s.based_on for s in index.segments):
+        new = segments.get(segment.file)
+        if segment.based_on and not (new and new.based_on):
             with suppress(FileNotFoundError):
-                os.unlink(segment.kept_base, dir_fd=here)
-    os.replace(f"{STAGED}/{NAME}", NAME, src_dir_fd=here, dst_dir_fd=here)
-    os.fsync(here)
+                os.unlink(segment.kept_base, dir_fd=folder)
+    _move(folder, f"{STAGED}/{NAME}", NAME)
+    os.fsync(folder)
     _clear(index.folder / STAGED)
 
 
-def _swap(here: int, name: str, replaced: str) -> bool:
+def _put_file(folder: int, name: str, replaced: str) -> bool:
     """Move the staged file `name` into place; False, with nothing changed, if the existing file is not `replaced`."""
     staged = f"{STAGED}/{name}"
-    if not _exists(here, name):
-        os.replace(staged, name, src_dir_fd=here, dst_dir_fd=here)
-        return True
-    known = {replaced, _hash(here, staged)}
-    if _hash(here, name) not in known:
+    present = _hash(folder, name)
+    known = {replaced, _hash(folder, staged)}
+    if present is not None and present not in known:
         return False
-    if not exchange(here, staged, name):
-        os.replace(staged, name, src_dir_fd=here, dst_dir_fd=here)
+    if present is None or not exchange(folder, staged, name):
+        _move(folder, staged, name)
         return True
-    if _hash(here, staged) in known:
+    if _hash(folder, staged) in known:
         return True
-    exchange(here, staged, name)
+    exchange(folder, staged, name)
     return False
 
 
-def _take(here: int, name: str, replaced: str) -> bool:
+def _remove_file(folder: int, name: str, replaced: str) -> bool:
     """Remove the file `name` of a removed segment; False, with nothing changed, if it is not `replaced`."""
     staged = f"{STAGED}/{name}"
     try:
-        os.rename(name, staged, src_dir_fd=here, dst_dir_fd=here)
+        _move(folder, name, staged)
     except FileNotFoundError:
         return True
-    if _hash(here, staged) == replaced:
+    if _hash(folder, staged) == replaced:
         return True
-    os.rename(staged, name, src_dir_fd=here, dst_dir_fd=here)
+    _move(folder, staged, name)
     return False
 
 
-def _hash(here: int, name: str) -> str:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=here)
+def _move(folder: int, source: str, target: str) -> None:
+    os.replace(source, target, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _hash(folder: int, name: str) -> str | None:
+    """The SHA-256 of a file; None if it is missing."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
     with os.fdopen(descriptor, "rb") as file:
         return digest(file.read())
-
-
-def _exists(here: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=here, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _dump(index: Index) -> bytes:
