@@ -1,4 +1,4 @@
-"""A plan as a text whose tasks are its check-list lines. Any text is a plan; only changed lines are rewritten.
+"""A plan: a text whose check-list lines are tasks. Any text is a plan; a change rewrites only the lines it is about.
 
     - [x] 1. Find out why the test fails
     - [~] 2. Fix the parser (after 1)
@@ -12,35 +12,40 @@ id below its parent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal
 
 from repoagent.dataclass import dataclass
+from repoagent.llm.model import printable
 
 TaskState = Literal["open", "active", "done", "dropped", "blocked"]
 
 MARKS: Mapping[TaskState, str] = {"open": " ", "active": "~", "done": "x", "dropped": "-", "blocked": "!"}
 SETTLED = frozenset({"done", "dropped"})
-STATES: Mapping[str, TaskState] = {
+_STATES: Mapping[str, TaskState] = {
     **{mark: state for state, mark in MARKS.items()}, "": "open", "X": "done", "/": "active", ">": "active",
 }  # fmt: skip
-ITEM = re.compile(
+_ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<bullet>[-*+]|[0-9]{1,9}[.)])[ \t]+\[(?P<mark>[ xX~!/>-]?)\][ \t]+(?P<rest>\S.*?)\s*"
 )
 _ID = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){0,60})[.:](?:\s+|\Z)")
 _AFTER = re.compile(
     r"(?:\s+|\A)\(after ([0-9]{1,9}(?:\.[0-9]{1,9})*\.?(?:, *[0-9]{1,9}(?:\.[0-9]{1,9})*\.?)*)\)\Z"
 )
-_QUOTED = re.compile(r"\\+(?=(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[)")
-_MOST, _DEEP = 10**8, 40
+_ESCAPED = re.compile(r"\\+(?=(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[)")
+_FENCE = re.compile(r"(`{3,}|~{3,})")
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_MAX_NUMBER, _MAX_DEPTH = 10**8, 40
+
+EMPTY = "# Plan\n\n<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit freely; a new line needs no "
+"number. -->\n\n"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task. `after` are the ids of those that come before it, `under` is the id of the one it belongs to."""
+    """One task. `after` are the ids of its dependencies, `under` is the id of its parent."""
 
     id: str
     title: str
@@ -52,7 +57,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Item:
-    """The position of a task: its line, the end of its first note, and the end of all that belongs to it (from 0, ends
+    """A task and its lines: its own, the end of its first note, and the end of all that belongs to it (from 0, ends
     excluded). `inner` is the indentation of its content; `numbered`: its line has its id."""
 
     task: Task
@@ -66,6 +71,139 @@ class Item:
     @property
     def inner(self) -> str:
         return self.indent + " " * (len(self.bullet) + 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The text of a plan, and its tasks in order."""
+
+    text: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        return _parse(self.lines)
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        return tuple(item.task for item in self.items)
+
+    @cached_property
+    def open(self) -> tuple[Task, ...]:
+        """The unsettled tasks; settling a task settles its subtasks, too."""
+        settled: set[str] = set()
+        unsettled = []
+        for task in self.tasks:
+            if task.state in SETTLED or task.under in settled:
+                settled.add(task.id)
+            else:
+                unsettled.append(task)
+        return tuple(unsettled)
+
+    def item(self, id: str) -> Item:
+        """Raises KeyError if there is no such task."""
+        for item in self.items:
+            if item.task.id == id:
+                return item
+        raise KeyError(id)
+
+
+@dataclass
+class _Row:
+    """A task line while the text is parsed; `parent` is the index of another row."""
+
+    match: re.Match[str]
+    line: int
+    width: int
+    parent: int | None
+    end: int
+    note_end: int
+    note: list[int] = field(default_factory=list)
+    has_children: bool = False  # further lines belong to its note, but not to the first piece of it
+
+
+def _parse(lines: Sequence[str]) -> tuple[Item, ...]:
+    rows: list[_Row] = []
+    stack: list[int] = []
+    fenced = _fenced_lines(lines)
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        match = None if number in fenced else _ITEM.fullmatch(line)
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
+        width = len((match["indent"] if match else indent).expandtabs(4))
+        while stack and rows[stack[-1]].width >= width:
+            stack.pop()
+        for index in stack:
+            rows[index].end = number + 1
+        owner = rows[stack[-1]] if stack else None
+        if match:
+            if owner:
+                owner.has_children = True
+            rows.append(_Row(match, number, width, stack[-1] if stack else None, number + 1, number + 1))
+            stack.append(len(rows) - 1)
+        elif owner:
+            owner.note.append(number)
+            if not owner.has_children:
+                owner.note_end = number + 1
+
+    own_ids = [canonical(match[1]) if (match := _ID.match(row.match["rest"])) else "" for row in rows]
+    last = _last_numbers(own_ids)
+    used: set[str] = set()
+    items: list[Item] = []
+    for row, own in zip(rows, own_ids, strict=True):
+        parent = "" if row.parent is None else items[row.parent].task.id
+        id = own if own and own not in used else _next_id(last, parent)
+        used.add(id)
+        match = row.match
+        title, after = split_title(_ID.sub("", match["rest"], count=1) if own else match["rest"])
+        task = Task(id, title, _STATES[match["mark"]], after, "", parent)
+        item = Item(task, row.line, row.note_end, row.end, match["indent"], match["bullet"], own == id)
+        if row.note:
+            own_lines = set(row.note)
+            numbers = range(row.note[0], row.note[-1] + 1)
+            note = [lines[n].rstrip() for n in numbers if n in own_lines or not lines[n].strip()]
+            dedented = [
+                line[len(item.inner) :] if line.startswith(item.inner) else line.lstrip(" \t")
+                for line in note
+            ]
+            item = replace(item, task=replace(task, note="\n".join(map(_unescape, dedented))))
+        items.append(item)
+    return tuple(items)
+
+
+def _fenced_lines(lines: Sequence[str]) -> set[int]:
+    """The lines in fenced code that starts at column 0; an unclosed fence hides nothing."""
+    fenced: set[int] = set()
+    opened: tuple[int, str] | None = None
+    for number, line in enumerate(lines):
+        fence = _FENCE.match(line)
+        if opened is None:
+            opened = (number, fence[1]) if fence else None
+        elif fence and fence[1].startswith(opened[1]) and not line[fence.end() :].strip():
+            fenced.update(range(opened[0], number + 1))
+            opened = None
+    return fenced
+
+
+def _last_numbers(ids: Iterable[str]) -> dict[str, int]:
+    """The highest number in use below each id; absurdly high ones do not count."""
+    last: dict[str, int] = {}
+    for id in ids:
+        parent, _, number = id.rpartition(".")
+        if int(number or 0) < _MAX_NUMBER:
+            last[parent] = max(last.get(parent, 0), int(number or 0))
+    return last
+
+
+def _next_id(last: dict[str, int], under: str) -> str:
+    """The next free id under another ("" for the top), which then counts as used. Very deep ones are as at the top."""
+    parent = under if under.count(".") < _MAX_DEPTH else ""
+    last[parent] = last.get(parent, 0) + 1
+    return f"{parent}.{last[parent]}".lstrip(".")
 
 
 def canonical(id: str) -> str:
@@ -84,182 +222,126 @@ def split_title(text: str) -> tuple[str, tuple[str, ...]]:
     return text, tuple(dict.fromkeys(after))
 
 
-def item_line(item: Item, task: Task) -> str:
-    """The line that says `task` where `item` stands."""
+def titled(task: Task) -> str:
+    """The id, title and dependencies of a task, as in its line."""
     after = f" (after {', '.join(task.after)})" if task.after else ""
-    return f"{item.indent}{item.bullet} [{MARKS[task.state]}] {task.id}. {task.title}".rstrip() + after
+    return f"{task.id}. {task.title}".rstrip() + after
 
 
-def quoted(line: str) -> str:
-    """Escape a line of a note that would be read as a task."""
+def numbered(plan: Plan) -> Plan:
+    """Write the ids into the lines that have none, so that they stay when lines are moved."""
+    lines = list(plan.lines)
+    for item in plan.items:
+        if not item.numbered:
+            lines[item.line] = _line(item, item.task) + "\r" * lines[item.line].endswith("\r")
+    return Plan("\n".join(lines))
+
+
+def added(plan: Plan, task: Task, *, before: str = "") -> tuple[Plan, str]:
+    """Add `task` as the last one under `task.under`, or before another; also return its id. Raises KeyError for an
+    unknown id."""
+    plan = numbered(plan)
+    line, indent, bullet = _position(plan, task.under, before)
+    under = plan.item(before).task.under if before else task.under
+    task = replace(task, id=_next_id(_last_numbers(other.id for other in plan.tasks), under), under=under)
+    item = Item(task, line, line, line, indent, bullet, True)
+    return _insert(plan, line, [_line(item, task), *_note_lines(task.note, item.inner)]), task.id
+
+
+def changed(plan: Plan, id: str, task: Task) -> Plan:
+    """Give the task `id` the state, title and dependencies of `task`."""
+    plan = numbered(plan)
+    item = plan.item(id)
+    new = replace(item.task, title=task.title, state=task.state, after=task.after)
+    if new == item.task:
+        return plan
+    lines = list(plan.lines)
+    lines[item.line] = _line(item, new) + "\r" * lines[item.line].endswith("\r")
+    return Plan("\n".join(lines))
+
+
+def noted(plan: Plan, id: str, note: str) -> Plan:
+    """Append `note` to that of the task `id`, unless it has it already."""
+    plan = numbered(plan)
+    item = plan.item(id)
+    text = _clean(note)
+    if not text or f"\n{text}\n" in f"\n{item.task.note}\n":
+        return plan
+    return _insert(plan, item.note_end, _note_lines(note, item.inner))
+
+
+def moved(plan: Plan, id: str, *, under: str, before: str = "") -> Plan:
+    """Move the task `id` with all that belongs to it to the end of `under`, or before another task. Neither may be
+    inside it."""
+    plan = numbered(plan)
+    item = plan.item(id)
+    rest = Plan("\n".join([*plan.lines[: item.line], *plan.lines[item.end :]]))
+    at, indent, _ = _position(rest, under, before)
+    block = [
+        indent + line.removeprefix(item.indent) if line.strip() and line.startswith(item.indent) else line
+        for line in plan.lines[item.line : item.end]
+    ]
+    return _insert(rest, at, block)
+
+
+def below(plan: Plan, id: str) -> list[Task]:
+    """The tasks under `id`, at any depth, in order."""
+    inside, descendants = {id}, []
+    for task in plan.tasks:
+        if task.under in inside:
+            inside.add(task.id)
+            descendants.append(task)
+    return descendants
+
+
+def _position(plan: Plan, under: str, before: str) -> tuple[int, str, str]:
+    """The line for a new task, its indentation and bullet."""
+    if before:
+        item = plan.item(before)
+        return item.line, item.indent, item.bullet
+    siblings = [item for item in plan.items if item.task.under == under]
+    if siblings:
+        last = siblings[-1]
+        return last.end, last.indent, last.bullet if len(last.bullet) == 1 else "-"
+    if under:
+        item = plan.item(under)
+        return item.end, item.inner, "-"
+    return len(plan.lines), "", "-"
+
+
+def _insert(plan: Plan, at: int, new: Sequence[str]) -> Plan:
+    lines = list(plan.lines)
+    if at == len(lines) and not lines[-1]:  # before the newline at the end of the file
+        at -= 1
+    if lines[0].endswith("\r"):
+        new = [f"{line.rstrip()}\r" for line in new]
+    lines[at:at] = new
+    if at + len(new) == len(lines):
+        lines.append("")
+    return Plan("\n".join(lines))
+
+
+def _line(item: Item, task: Task) -> str:
+    return f"{item.indent}{item.bullet} [{MARKS[task.state]}] {titled(task)}"
+
+
+def _note_lines(note: str, inner: str) -> list[str]:
+    """The lines of a note below a task; those that would be parsed as tasks get a backslash."""
+    lines = []
+    for line in _clean(note).split("\n"):
+        body = line.lstrip(" \t")
+        escape = "\\" if _ESCAPED.match("\\" + body) else ""
+        lines.append(f"{inner}{line[: len(line) - len(body)]}{escape}{body}" if line else "")
+    return lines if any(lines) else []
+
+
+def _unescape(line: str) -> str:
     body = line.lstrip(" \t")
-    return f"{line[: len(line) - len(body)]}\\{body}" if _QUOTED.match("\\" + body) else line
+    return f"{line[: len(line) - len(body)]}{body[1:]}" if _ESCAPED.match(body) else line
 
 
-def unquoted(line: str) -> str:
-    """What `quoted` made `line` of."""
-    body = line.lstrip(" \t")
-    return f"{line[: len(line) - len(body)]}{body[1:]}" if _QUOTED.match(body) else line
-
-
-def read_title(rest: str) -> tuple[str, str, tuple[str, ...]]:
-    """The id ("" for none), the title and the dependencies in what follows the mark of a line."""
-    id = _ID.match(rest)
-    title, after = split_title(rest[id.end() :] if id else rest)
-    return (canonical(id[1]) if id else ""), title, after
-
-
-def last_numbers(ids: Iterable[str]) -> dict[str, int]:
-    """The highest number in use below each id; absurdly high ones do not count."""
-    last: dict[str, int] = {}
-    for id in ids:
-        above, _, number = id.rpartition(".")
-        if int(number or 0) < _MOST:
-            last[above] = max(last.get(above, 0), int(number or 0))
-    return last
-
-
-def next_id(last: dict[str, int], under: str) -> str:
-    """The next free id under another ("" for the top), which then counts as used. Very deep ones are as at the top."""
-    above = under if under.count(".") < _DEEP else ""
-    last[above] = last.get(above, 0) + 1
-    return f"{above}.{last[above]}".lstrip(".")
-
-
-_FENCE = re.compile(r"(`{3,}|~{3,})")
-
-
-@dataclass
-class _Open:
-    """An item while its lines are read."""
-
-    found: re.Match[str]
-    line: int
-    width: int
-    under: int | None
-    note: list[int]
-    end: int
-    note_end: int
-    closed: bool = False  # it has children: what comes now is still its note, but not of the first piece
-
-
-def items(lines: Sequence[str]) -> Iterator[Item]:
-    """The tasks in `lines`, in their order, each with where it stands."""
-    unfinished = _entries(lines)
-    ids = _ids(unfinished)
-    for entry, id in zip(unfinished, ids, strict=True):
-        own, title, after = read_title(entry.found["rest"])
-        under = "" if entry.under is None else ids[entry.under]
-        item = Item(
-            Task(id, title, STATES[entry.found["mark"]], after, "", under),
-            entry.line, entry.note_end, entry.end, entry.found["indent"], entry.found["bullet"], own == id,
-        )  # fmt: skip
-        yield replace(item, task=replace(item.task, note=_note(lines, entry, item.inner)))
-
-
-def _entries(lines: Sequence[str]) -> list[_Open]:
-    entries: list[_Open] = []
-    stack: list[int] = []
-    hidden = _in_fences(lines)
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        match = None if number in hidden else ITEM.fullmatch(line)
-        width = _width(line if match is None else match["indent"])
-        while stack and entries[stack[-1]].width >= width:
-            stack.pop()
-        for index in stack:
-            entries[index].end = number + 1
-        if match:
-            if stack:
-                entries[stack[-1]].closed = True
-            under = stack[-1] if stack else None
-            stack.append(len(entries))
-            entries.append(_Open(match, number, width, under, [], number + 1, number + 1))
-        elif stack:
-            owner = entries[stack[-1]]
-            owner.note.append(number)
-            if not owner.closed:
-                owner.note_end = number + 1
-    return entries
-
-
-def _in_fences(lines: Sequence[str]) -> set[int]:
-    """The lines in fenced code that starts at column 0; an unclosed fence hides nothing."""
-    hidden: set[int] = set()
-    opened: tuple[int, str] | None = None
-    for number, line in enumerate(lines):
-        fence = _FENCE.match(line)
-        if opened is None:
-            opened = (number, fence[1]) if fence else None
-        elif fence and fence[1].startswith(opened[1]) and not line[fence.end() :].strip():
-            hidden.update(range(opened[0], number + 1))
-            opened = None
-    return hidden
-
-
-def _width(line: str) -> int:
-    blank = line[: len(line) - len(line.lstrip(" \t"))]
-    return len(blank.expandtabs(4))
-
-
-def _ids(entries: Sequence[_Open]) -> list[str]:
-    own = [read_title(entry.found["rest"])[0] for entry in entries]
-    last = last_numbers(own)
-    ids: list[str] = []
-    used: set[str] = set()
-    for entry, id in zip(entries, own, strict=True):
-        if not id or id in used:
-            id = next_id(last, "" if entry.under is None else ids[entry.under])
-        used.add(id)
-        ids.append(id)
-    return ids
-
-
-def _note(lines: Sequence[str], entry: _Open, inner: str) -> str:
-    if not entry.note:
-        return ""
-    own = set(entry.note)
-    numbers = [n for n in range(entry.note[0], entry.note[-1] + 1) if n in own or not lines[n].strip()]
-    note = [lines[number].rstrip() for number in numbers]
-    return "\n".join(
-        unquoted(line[len(inner) :] if line.startswith(inner) else line.lstrip(" \t")) for line in note
-    )
-
-
-EMPTY = "# Plan\n\n<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit freely; a new line needs no "
-"number. -->\n\n"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The text of a plan, whatever it is, and what of it are tasks, in its order."""
-
-    text: str
-
-    @cached_property
-    def lines(self) -> list[str]:
-        return self.text.split("\n")
-
-    @cached_property
-    def items(self) -> tuple[Item, ...]:
-        return tuple(items(self.lines))
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        return tuple(item.task for item in self.items)
-
-    @cached_property
-    def open(self) -> tuple[Task, ...]:
-        """The unsettled tasks; settling a task settles its subtasks, too."""
-        settled: set[str] = set()
-        left = []
-        for task in self.tasks:
-            if task.state in SETTLED or task.under in settled:
-                settled.add(task.id)
-            else:
-                left.append(task)
-        return tuple(left)
-
-    def item(self, id: str) -> Item | None:
-        return next((item for item in self.items if item.task.id == id), None)
+def _clean(note: str) -> str:
+    """A note without control characters, and without blank lines at both ends."""
+    lines = [line.rstrip() for line in printable(note.replace("\r\n", "\n")).split("\n")]
+    filled = [number for number, line in enumerate(lines) if line]
+    return "\n".join(lines[filled[0] : filled[-1] + 1]) if filled else ""

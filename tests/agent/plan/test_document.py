@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent.plan.document import MARKS, Plan, Task, TaskState
-from repoagent.agent.plan.tool import added, below, changed, moved, noted, numbered
+from repoagent.agent.plan.document import (
+    MARKS,
+    Plan,
+    Task,
+    TaskState,
+    added,
+    below,
+    changed,
+    moved,
+    noted,
+    numbered,
+)
 
 WHOLE = """# Plan
 
