@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from repoagent.git.files import FileChange, look
 from repoagent.git.transaction.results import CommitResult, Options
@@ -25,6 +30,22 @@ def new_file(path: str, data: bytes, mode: str = "100644") -> FileChange:
     return FileChange(None, path, None, data, None, mode)
 
 
+def lines(other: Mapping[int, str] | None = None) -> str:
+    """The text of `a.txt`, with `other` lines at these numbers."""
+    return "".join((other or {}).get(number, f"line {number}") + "\n" for number in range(1, 11))
+
+
+def shout(repo: GitRepo, number: int) -> FileChange:
+    """The change of one line of `a.txt` to upper case."""
+    return change(repo, "a.txt", f"line {number}\n", f"LINE {number}\n")
+
+
+def shell(repo: GitRepo, script: str) -> None:
+    """Run a shell script at the top, which ends where a command fails."""
+    done = subprocess.run(["sh", "-ec", script], cwd=repo.top, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def worktree(repo: GitRepo) -> WorkTree:
     return open_worktree(repo.top)
 
@@ -34,6 +55,25 @@ def edit(repo: GitRepo, *changes: FileChange, message: str = "edit", **options: 
     with Transaction(worktree(repo), changes, Options(**options)) as transaction:  # type: ignore[arg-type]
         transaction.write()
         return transaction.commit(message + "\n")
+
+
+def keep(repo: GitRepo, *changes: FileChange) -> None:
+    """An edit without a commit."""
+    with Transaction(worktree(repo), changes, Options(no_commit=True)) as transaction:
+        transaction.write()
+        transaction.keep()
+
+
+def refused(
+    repo: GitRepo, error: type[Exception], match: str, *changes: FileChange, **options: Any
+) -> Exception:
+    """The error of an edit that leaves everything as it was."""
+    before = visible(repo)
+    with pytest.raises(error) as caught:
+        edit(repo, *changes, **options)
+    assert re.search(match, str(caught.value)), caught.value
+    assert visible(repo) == before
+    return caught.value
 
 
 def visible(repo: GitRepo) -> dict[str, str]:
