@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import FileChange
-from repoagent.git.transaction.results import HookFailed, Options
-from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.transaction.results import HookFailed
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, new_file, staged, visible, worktree
-
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
-
-
-def without_objects(seen: dict[str, str]) -> dict[str, str]:
-    return seen
+from tests.git.edits import (
+    change,
+    committed,
+    edit,
+    keep,
+    lines,
+    new_file,
+    shell,
+    shout,
+    staged,
+    visible,
+    worktree,
+)
+from tests.git.line_two import ID, edit_line_2
 
 
 def test_nothing_to_undo(repo: GitRepo) -> None:
@@ -30,14 +34,24 @@ def test_nothing_to_undo(repo: GitRepo) -> None:
 
 
 def test_undo_and_redo_of_the_tip(repo: GitRepo) -> None:
+    """Also of modes, renames and deletions; the repository shows nothing of an undone edit."""
     before = visible(repo)
-    made = edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), new_file("n/new", b"new\n"))
+    app, text = repo.read("src/app.py"), repo.read("a.txt")
+    made = edit(
+        repo,
+        FileChange("src/app.py", "src/app.py", app, app, "100644", "100755"),
+        FileChange("a.txt", "moved/a.txt", text, text + b"more\n", "100644", "100644"),
+        FileChange("README.md", None, repo.read("README.md"), None, "100644", None),
+        new_file("n/new", b"new\n"),
+    )
     after = visible(repo)
     result = undo(worktree(repo))
     assert result.moved and result.commit == made.parent
-    assert visible(repo) == before
-    assert not (repo.top / "n").exists()
+    assert visible(repo) == before and not (repo.top / "n").exists()
     assert list_edits(worktree(repo))[0].undone
+    assert repo.git("for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
+    assert repo.git("log", "--all", "--format=%s") == "first commit\n"
+    assert repo.git("fsck", "--strict", "--no-dangling") == ""
     assert redo(worktree(repo)).commit == made.commit
     assert visible(repo) == after
     assert undo(worktree(repo)).moved
@@ -47,21 +61,21 @@ def test_undo_and_redo_of_the_tip(repo: GitRepo) -> None:
 def test_undo_keeps_later_and_other_work(repo: GitRepo) -> None:
     repo.write("README.md", "staged\n")
     repo.git("add", "README.md")
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 6", b"staged 6"))
+    edit(repo, shout(repo, 2))
+    repo.write("a.txt", lines({2: "LINE 2", 6: "staged 6"}))
     repo.git("add", "a.txt")
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 9", b"later 9"))
+    repo.write("a.txt", lines({2: "LINE 2", 6: "staged 6", 9: "later 9"}))
     undo(worktree(repo))
-    assert staged(repo, "a.txt") == LINES.replace("line 6", "staged 6")
-    assert repo.read("a.txt").decode() == LINES.replace("line 6", "staged 6").replace("line 9", "later 9")
+    assert staged(repo, "a.txt") == lines({6: "staged 6"})
+    assert repo.read("a.txt").decode() == lines({6: "staged 6", 9: "later 9"})
     assert repo.status() == "M  README.md\nMM a.txt\n"
     redo(worktree(repo))
     assert repo.read("a.txt").startswith(b"line 1\nLINE 2") and repo.status() == "M  README.md\nMM a.txt\n"
 
 
 def test_later_work_on_the_same_line_is_refused(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
-    repo.write("a.txt", repo.read("a.txt").replace(b"LINE 5", b"later 5"))
+    edit(repo, shout(repo, 5))
+    repo.write("a.txt", lines({5: "later 5"}))
     before = visible(repo)
     with pytest.raises(Refused, match="later changes on the same lines"):
         undo(worktree(repo))
@@ -70,8 +84,8 @@ def test_later_work_on_the_same_line_is_refused(repo: GitRepo) -> None:
 
 def test_several_are_undone_one_after_the_other(repo: GitRepo) -> None:
     start = visible(repo)
-    first = edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    second = edit(repo, change(repo, "a.txt", "line 8", "LINE 8"))
+    first = edit(repo, shout(repo, 2))
+    second = edit(repo, shout(repo, 8))
     assert undo(worktree(repo)).commit == first.commit
     assert undo(worktree(repo)).commit == first.parent
     assert visible(repo) == start
@@ -80,71 +94,56 @@ def test_several_are_undone_one_after_the_other(repo: GitRepo) -> None:
 
 
 def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"), message="Shout")
+    edit(repo, shout(repo, 2), message="Shout")
     name = list_edits(worktree(repo))[0].id
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 8", b"mine 8"))
+    repo.write("a.txt", lines({2: "LINE 2", 8: "mine 8"}))
     tip = repo.commit("mine")
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 10", b"unstaged 10"))
+    repo.write("a.txt", lines({2: "LINE 2", 8: "mine 8", 10: "unstaged 10"}))
     result = undo(worktree(repo), name)
     assert not result.moved and result.commit == repo.head()
     assert repo.git("rev-parse", "HEAD^").strip() == tip
     assert repo.git("log", "-1", "--format=%s") == 'Revert "Shout"\n'
-    assert committed(repo, "a.txt") == LINES.replace("line 8", "mine 8")
+    assert committed(repo, "a.txt") == lines({8: "mine 8"})
     assert "unstaged 10" in repo.git("diff")
     redo(worktree(repo), name)
-    assert committed(repo, "a.txt") == LINES.replace("line 8", "mine 8").replace("line 2", "LINE 2")
+    assert committed(repo, "a.txt") == lines({2: "LINE 2", 8: "mine 8"})
     assert repo.git("log", "-1", "--format=%s") == "Shout\n"
     assert undo(worktree(repo), name).moved
 
 
-@pytest.mark.parametrize("how", ["branch", "tag", "remote", "worktree"])
-def test_a_commit_that_others_have_is_reverted(repo: GitRepo, tmp_path: Path, how: str) -> None:
-    made = edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    command = {
-        "branch": ["branch", "other"],
-        "tag": ["tag", "v1"],
-        "remote": ["update-ref", "refs/remotes/origin/main", "HEAD"],
-        "worktree": ["worktree", "add", "-q", "--detach", str(tmp_path / "other")],
-    }[how]
-    repo.git(*command)
-    assert not undo(worktree(repo)).moved
-    assert repo.git("rev-parse", "HEAD^").strip() == made.commit and repo.status() == ""
+@pytest.mark.parametrize(
+    ("script", "moved"),
+    [
+        ("git branch other", False),
+        ("git tag v1", False),
+        ("git update-ref refs/remotes/origin/main HEAD", False),
+        ("git worktree add -q --detach ../other", False),
+        ("echo mine > README.md; git stash -q", True),
+    ],
+    ids=["branch", "tag", "remote", "worktree", "stash"],
+)
+def test_a_commit_that_others_have_is_reverted(repo: GitRepo, script: str, moved: bool) -> None:
+    made = edit(repo, shout(repo, 2))
+    shell(repo, script)
+    assert undo(worktree(repo)).moved == moved and repo.status() == ""
+    assert moved or repo.git("rev-parse", "HEAD^").strip() == made.commit
 
 
-def test_a_stash_does_not_count(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    repo.write("README.md", "mine\n")
-    repo.git("stash", "-q")
-    assert undo(worktree(repo)).moved
-
-
-def test_after_an_amend_the_trailer_tells(repo: GitRepo) -> None:
-    with Transaction(
-        worktree(repo), [change(repo, "a.txt", "line 2", "LINE 2")], edit_id="0a1b2c"
-    ) as transaction:
-        transaction.write()
-        transaction.commit("edit\n\nRepoagent-Edit: 0a1b2c\n")
-    repo.git("commit", "-q", "--amend", "-m", "better words\n\nRepoagent-Edit: 0a1b2c")
-    assert undo(worktree(repo)).moved
-    assert repo.read("a.txt").decode() == LINES and repo.status() == ""
-
-
-def test_after_an_amend_with_more_in_it_only_the_edit_is_reverted(repo: GitRepo) -> None:
-    with Transaction(
-        worktree(repo), [change(repo, "a.txt", "line 2", "LINE 2")], edit_id="0a1b2c"
-    ) as transaction:
-        transaction.write()
-        transaction.commit("edit\n\nRepoagent-Edit: 0a1b2c\n")
-    repo.write("README.md", "mine\n")
-    repo.git("commit", "-qa", "--amend", "--no-edit")
-    assert not undo(worktree(repo)).moved
-    assert committed(repo, "README.md") == "mine\n" and committed(repo, "a.txt") == LINES
+@pytest.mark.parametrize("more", [False, True])
+def test_after_an_amend_the_trailer_tells(repo: GitRepo, more: bool) -> None:
+    """Where there is more in the commit, only the edit is reverted."""
+    edit_line_2(repo)
+    repo.write("README.md", "mine\n" if more else repo.read("README.md"))
+    repo.git("commit", "-qa", "--amend", "-m", f"better words\n\nRepoagent-Edit: {ID}")
+    assert undo(worktree(repo)).moved != more
+    assert committed(repo, "a.txt") == lines() and repo.status() == ""
+    assert not more or committed(repo, "README.md") == "mine\n"
 
 
 def test_commit_that_is_not_in_this_branch(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     repo.git("switch", "-q", "-c", "other", "HEAD^")
-    repo.write("a.txt", LINES.replace("line 2", "LINE 2"))
+    repo.write("a.txt", lines({2: "LINE 2"}))
     with pytest.raises(Refused, match="not in the history of this branch"):
         undo(worktree(repo))
 
@@ -158,92 +157,58 @@ def test_undo_of_the_first_commit(make_repo) -> None:  # type: ignore[no-untyped
 
 
 def test_undo_without_a_commit(repo: GitRepo) -> None:
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
-    with Transaction(
-        worktree(repo), [change(repo, "a.txt", "line 2", "LINE 2")], Options(no_commit=True)
-    ) as edited:
-        edited.write()
-        edited.keep()
+    repo.write("a.txt", lines({9: "mine 9"}))
+    keep(repo, shout(repo, 2))
     head = repo.head()
     undo(worktree(repo))
-    assert repo.read("a.txt").decode() == LINES.replace("line 9", "mine 9") and repo.head() == head
+    assert repo.read("a.txt").decode() == lines({9: "mine 9"}) and repo.head() == head
     redo(worktree(repo))
     assert b"LINE 2" in repo.read("a.txt")
 
 
-def _uncommitted(repo: GitRepo, *changes: FileChange) -> None:
-    with Transaction(worktree(repo), changes, Options(no_commit=True)) as edited:
-        edited.write()
-        edited.keep()
-
-
 def test_undo_takes_out_of_the_index_what_was_staged_of_an_edit_without_a_commit(repo: GitRepo) -> None:
-    repo.write("b.txt", LINES)
+    repo.write("b.txt", lines())
     repo.git("add", "b.txt")
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+    repo.write("a.txt", lines({9: "mine 9"}))
     before = visible(repo)
-    lines = repo.read("src/app.py")
-    _uncommitted(
-        repo,
-        change(repo, "a.txt", "line 2", "LINE 2"),
-        new_file("new.txt", b"new\n"),
-        new_file("announced.txt", b"new\n"),
-        FileChange("src/app.py", "src/moved.py", lines, lines, "100644", "100644"),
-    )
-    repo.git("add", "-N", "announced.txt")
+    app = repo.read("src/app.py")
+    moved = FileChange("src/app.py", "src/moved.py", app, app, "100644", "100644")
+    keep(repo, shout(repo, 2), new_file("new.txt", b"new\n"), new_file("intended.txt", b"new\n"), moved)
+    repo.git("add", "-N", "intended.txt")
     repo.git("add", "new.txt", "src")
-    repo.write("only", LINES.replace("line 2", "LINE 2"))
-    blob = repo.git("hash-object", "-w", "only").strip()
-    (repo.top / "only").unlink()
+    blob = repo.git("hash-object", "-w", "--stdin", stdin=lines({2: "LINE 2"}).encode()).strip()
     repo.git("update-index", "--cacheinfo", f"100644,{blob},a.txt")  # as `git add -p` does
     undo(worktree(repo))
     assert visible(repo) == before
 
 
 def test_undo_without_a_commit_leaves_what_was_committed_or_is_another_change(repo: GitRepo) -> None:
-    _uncommitted(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    repo.write("a.txt", repo.read("a.txt").replace(b"LINE 2", b"MINE 2"))
+    keep(repo, shout(repo, 2))
+    repo.write("a.txt", lines({2: "MINE 2"}))
     repo.git("add", "a.txt")
-    repo.write("a.txt", repo.read("a.txt").replace(b"MINE 2", b"LINE 2"))
-    staged = repo.git("ls-files", "-s")
+    repo.write("a.txt", lines({2: "LINE 2"}))
+    index = repo.git("ls-files", "-s")
     undo(worktree(repo))
-    assert repo.git("ls-files", "-s") == staged and b"line 2\n" in repo.read("a.txt")
+    assert repo.git("ls-files", "-s") == index and b"line 2\n" in repo.read("a.txt")
     repo.git("reset", "-q")
-    _uncommitted(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    keep(repo, shout(repo, 2))
     repo.git("commit", "-qam", "by hand")
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 9", b"mine 9"))
+    repo.write("a.txt", lines({2: "LINE 2", 9: "mine 9"}))
     repo.git("add", "a.txt")
     undo(worktree(repo))
-    assert "LINE 2" in repo.git("show", ":a.txt") and b"line 2" in repo.read("a.txt")
+    assert "LINE 2" in staged(repo, "a.txt") and b"line 2" in repo.read("a.txt")
 
 
 def test_undo_of_what_was_staged_in_a_merge_stays_in_it(repo: GitRepo) -> None:
-    repo.git("checkout", "-qb", "side")
-    repo.write("side.txt", "side\n")
-    repo.commit("side")
-    repo.git("checkout", "-q", "-")
+    shell(
+        repo, "git checkout -qb side; echo side > side.txt; git add .; git commit -qm side; git checkout -q -"
+    )
     repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
     before = visible(repo)
-    _uncommitted(repo, change(repo, "side.txt", "side", "SIDE"))
+    keep(repo, change(repo, "side.txt", "side", "SIDE"))
     repo.git("add", "side.txt")
     undo(worktree(repo))
     assert visible(repo) == before and (repo.top / ".git" / "MERGE_HEAD").exists()
-
-
-def test_undo_of_modes_renames_and_deletions(repo: GitRepo) -> None:
-    before = visible(repo)
-    app, lines = repo.read("src/app.py"), repo.read("a.txt")
-    edit(
-        repo,
-        FileChange("src/app.py", "src/app.py", app, app, "100644", "100755"),
-        FileChange("a.txt", "moved/a.txt", lines, lines + b"more\n", "100644", "100644"),
-        FileChange("README.md", None, repo.read("README.md"), None, "100644", None),
-    )
-    after = visible(repo)
-    undo(worktree(repo))
-    assert visible(repo) == before
-    redo(worktree(repo))
-    assert visible(repo) == after
 
 
 def test_undo_takes_back_what_hooks_added_to_the_edit(repo: GitRepo) -> None:
@@ -255,16 +220,15 @@ def test_undo_takes_back_what_hooks_added_to_the_edit(repo: GitRepo) -> None:
 
 
 def test_redo_makes_a_commit_again_when_the_old_one_is_gone(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="Größe")
+    edit(repo, shout(repo, 5), message="Größe")
     undo(worktree(repo))
     repo.git("reflog", "expire", "--expire=now", "--all")
     repo.git("gc", "-q", "--prune=now")
-    result = redo(worktree(repo))
-    assert not result.moved and repo.git("log", "-1", "--format=%s") == "Größe\n"
+    assert not redo(worktree(repo)).moved and repo.git("log", "-1", "--format=%s") == "Größe\n"
 
 
 def test_a_revert_that_a_hook_refuses_leaves_all(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     repo.git("branch", "other")
     repo.hook("pre-commit", "exit 1\n")
     before = visible(repo)
@@ -273,22 +237,13 @@ def test_a_revert_that_a_hook_refuses_leaves_all(repo: GitRepo) -> None:
     assert visible(repo) == before and not list_edits(worktree(repo))[0].undone
 
 
-def test_the_repository_shows_nothing_of_it(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
-    undo(worktree(repo))
-    assert repo.git("for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
-    assert repo.git("log", "--all", "--format=%s") == "first commit\n"
-    assert repo.git("fsck", "--strict", "--no-dangling") == ""
-
-
 def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     first = list_edits(worktree(repo))[-1].id
-    edit(repo, change(repo, "a.txt", "line 9", "LINE 9"))
+    edit(repo, shout(repo, 9))
     repo.git("reset", "-q", "--hard", "HEAD^")
-    with pytest.raises(
-        Refused, match=f"history of main any more.*last edit that is: `repoagent undo {first}`"
-    ):
+    last = f"history of main any more.*last edit that is: `repoagent undo {first}`"
+    with pytest.raises(Refused, match=last):
         undo(worktree(repo))
     repo.git("checkout", "-q", "--orphan", "other")
     with pytest.raises(Refused, match="not in the history of other, so there is nothing to undo"):
