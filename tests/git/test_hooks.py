@@ -13,32 +13,27 @@ import pytest
 
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, new_file, staged, visible
+from tests.git.edits import change, committed, edit, lines, new_file, refused, shout, staged, visible
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 FORMAT = "sed -i 's/  */ /g' a.txt\n"  # a formatter: single spaces
 
 
-def test_hook_that_fails(repo: GitRepo) -> None:
+@pytest.mark.parametrize("words", ["no good", ""])
+def test_hook_that_fails(repo: GitRepo, words: str) -> None:
     repo.write("README.md", "mine\n")
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
-    repo.hook("pre-commit", "echo no good >&2\nexit 1\n")
-    before = visible(repo)
-    with pytest.raises(HookFailed, match=r"(?s)everything was restored.*no good") as raised:
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), new_file("n/new", b"x"))
-    assert not raised.value.by_git
-    assert visible(repo) == before
-
-
-def test_hook_that_fails_without_a_word(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "exit 1\n")
-    with pytest.raises(HookFailed, match=r"everything was restored; neither git nor a hook gave a reason$"):
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    repo.write("a.txt", lines({9: "mine 9"}))
+    repo.hook("pre-commit", f"{words and f'echo {words} >&2'}\nexit 1\n")
+    match = r"(?s)everything was restored" + (
+        f".*{words}" if words else "; neither git nor a hook gave a reason$"
+    )
+    error = refused(repo, HookFailed, match, shout(repo, 5), new_file("n/new", b"x"))
+    assert isinstance(error, HookFailed) and not error.by_git
 
 
 def test_hook_that_fails_and_is_skipped_on_request(repo: GitRepo) -> None:
     repo.hook("pre-commit", "exit 1\n")
-    assert edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), no_verify=True).commit == repo.head()
+    assert edit(repo, shout(repo, 5), no_verify=True).commit == repo.head()
 
 
 def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tmp_path: Path) -> None:
@@ -46,7 +41,7 @@ def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tm
     repo.git("add", "README.md")
     out = tmp_path / "out"
     repo.hook("pre-commit", f"(git diff --cached --name-only; pwd; env | grep ^GIT_ | sort) > {out}\n")
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     names, top, *variables = out.read_text().splitlines()
     assert (names, top) == ("a.txt", str(repo.top))
     ours = {line.partition("=")[0] for line in variables}
@@ -58,87 +53,53 @@ def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tm
 
 def test_commit_message_hook(repo: GitRepo) -> None:
     repo.hook("commit-msg", 'echo "Change-Id: 1" >> "$1"\n')
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     assert "Change-Id: 1" in repo.git("log", "-1", "--format=%B")
 
 
-def test_formatter_that_adds_again(repo: GitRepo) -> None:
-    repo.hook("pre-commit", FORMAT + "git add a.txt\n")
-    result = edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))
-    assert result.folded == ("a.txt",) and result.taken_out == ()
-    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5")
-    assert repo.status() == ""
+WORK = {9: "mine 9"}
+EDITED = {2: "LINE 2"}
+BOTH = {**WORK, **EDITED}
+FORMAT_STAGED = """
+blob=$(git show :a.txt | sed 's/  */ /g' | git hash-object -w --stdin)
+git update-index --cacheinfo 100644,$blob,a.txt
+"""
+FORMAT_AND_FAIL = f"cp a.txt before; {FORMAT}cmp -s a.txt before; code=$?; rm before; exit $code\n"
+FORMATTERS = {
+    # what is staged and in the file before, the hook, and after it HEAD, index, file, `folded` and `taken_out`
+    "adds again": ({}, {}, FORMAT + "git add a.txt", EDITED, EDITED, EDITED, True, False),
+    "adds again, staged work": (WORK, WORK, FORMAT + "git add a.txt", EDITED, BOTH, BOTH, True, True),
+    "adds again, whole": ({}, WORK, FORMAT + "git add a.txt", BOTH, BOTH, BOTH, True, False),
+    "adds other work": ({}, WORK, "git add -u", {2: "LINE    2"}, {2: "LINE    2"}, {**WORK, 2: "LINE    2"}, False, True),
+    "formats what is staged": ({}, {}, FORMAT_STAGED, EDITED, EDITED, EDITED, True, False),
+    "fails": ({}, {}, FORMAT_AND_FAIL, EDITED, EDITED, EDITED, True, False),
+    "fails, other work": ({}, WORK, FORMAT_AND_FAIL, EDITED, EDITED, BOTH, True, False),
+}  # fmt: skip
 
 
-def test_formatter_that_adds_again_with_staged_work_in_the_file(repo: GitRepo) -> None:
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+@pytest.mark.parametrize("case", FORMATTERS)
+def test_formatter(repo: GitRepo, case: str) -> None:
+    in_index, in_file, hook, *expected, folded, taken_out = FORMATTERS[case]
+    repo.write("a.txt", lines(in_index))
     repo.git("add", "a.txt")
-    repo.hook("pre-commit", FORMAT + "git add a.txt\n")
-    result = edit(repo, change(repo, "a.txt", "line 2", "LINE    2"))
-    assert result.taken_out == ("a.txt",) and result.folded == ("a.txt",)
-    new = LINES.replace("line 2", "LINE 2")
-    assert committed(repo, "a.txt") == new
-    assert staged(repo, "a.txt") == repo.read("a.txt").decode() == new.replace("line 9", "mine 9")
-
-
-def test_formatter_that_adds_again_where_the_file_is_committed_whole(repo: GitRepo) -> None:
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
-    repo.hook("pre-commit", FORMAT + "git add a.txt\n")
-    result = edit(repo, change(repo, "a.txt", "line 2", "LINE    2"), include_dirty=True)
-    assert result.taken_out == () and result.folded == ("a.txt",)
-    assert committed(repo, "a.txt") == LINES.replace("line 2", "LINE 2").replace("line 9", "mine 9")
-    assert repo.status() == ""
-
-
-def test_sweep_of_other_work_in_the_same_file(repo: GitRepo) -> None:
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
-    repo.hook("pre-commit", "git add -u\n")
-    result = edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    assert (result.taken_out, result.folded) == (("a.txt",), ())
-    assert committed(repo, "a.txt") == staged(repo, "a.txt") == LINES.replace("line 2", "LINE 2")
-    assert "+mine 9" in repo.git("diff")
-
-
-def test_formatter_of_the_staged_content_only(repo: GitRepo) -> None:
-    repo.hook(
-        "pre-commit",
-        "blob=$(git show :a.txt | sed 's/  */ /g' | git hash-object -w --stdin)\n"
-        "git update-index --cacheinfo 100644,$blob,a.txt\n",
-    )
-    result = edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))
-    assert result.folded == ("a.txt",)
-    assert repo.read("a.txt").decode() == LINES.replace("line 5", "LINE 5")
-    assert repo.status() == ""
-
-
-def test_formatter_that_fails_after_its_work(repo: GitRepo) -> None:
+    repo.write("a.txt", lines(in_file))
     repo.write("README.md", "mine\n")
-    repo.hook(
-        "pre-commit", "cp a.txt before; " + FORMAT + "cmp -s a.txt before; code=$?; rm before; exit $code\n"
-    )
-    result = edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))
-    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5")
-    assert repo.status() == " M README.md\n"
+    repo.git("update-index", "--assume-unchanged", "README.md")
+    repo.hook("pre-commit", hook)
+    result = edit(repo, change(repo, "a.txt", "line 2", "LINE    2"), include_dirty="whole" in case)
+    versions = [committed(repo, "a.txt"), staged(repo, "a.txt"), repo.read("a.txt").decode()]
+    assert versions == [lines(version) for version in expected]
+    assert result.folded == (("a.txt",) if folded else ())
+    assert result.taken_out == (("a.txt",) if taken_out else ())
     assert result.commit == repo.head() and repo.git("rev-list", "--count", "HEAD") == "2\n"
-    assert result.folded == ("a.txt",)
-
-
-def test_formatter_that_fails_with_other_work_in_the_file(repo: GitRepo) -> None:
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
-    repo.hook(
-        "pre-commit", "cp a.txt before; " + FORMAT + "cmp -s a.txt before; code=$?; rm before; exit $code\n"
-    )
-    edit(repo, change(repo, "a.txt", "line 2", "LINE    2"))
-    assert committed(repo, "a.txt") == LINES.replace("line 2", "LINE 2")
-    assert repo.read("a.txt").decode() == LINES.replace("line 2", "LINE 2").replace("line 9", "mine 9")
-    assert repo.git("diff", "--cached") == ""
+    assert repo.read("README.md") == b"mine\n"
 
 
 def test_formatter_that_is_never_content(repo: GitRepo) -> None:
     repo.hook("pre-commit", "sed -i 's/$/ /' a.txt; exit 1\n")
     before = visible(repo)
     with pytest.raises(HookFailed, match=r"the hook's version of a\.txt is in"):
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+        edit(repo, shout(repo, 5))
     assert visible(repo) == before
 
 
@@ -146,7 +107,7 @@ def test_what_a_hook_that_fails_adds_stays_as_a_save_would(repo: GitRepo) -> Non
     """Nobody can tell which of the two it is."""
     repo.hook("pre-commit", "echo more >> a.txt; exit 1\n")
     with pytest.raises(HookFailed, match=r"a\.txt changed"):
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+        edit(repo, shout(repo, 5))
     assert repo.read("a.txt").decode() == LINES + "more\nmore\n"
 
 
@@ -167,7 +128,7 @@ def test_sweep_of_other_work(repo: GitRepo, command: str) -> None:
     before = visible(repo)
     repo.hook("pre-commit", f"sleep 0.05; {command}\n")
     time.sleep(0.05)
-    result = edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="kept")
+    result = edit(repo, shout(repo, 5), message="kept")
     assert repo.git("show", "--name-only", "--format=%s", "HEAD").split() == ["kept", "a.txt"]
     after = visible(repo)
     for key in ("status", "unstaged", "staged"):
@@ -186,13 +147,13 @@ def test_sweep_of_a_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo]
     before = repo.status()
     assert before == " M sub\n"
     repo.hook("pre-commit", "git add -u\n")
-    result = edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    result = edit(repo, shout(repo, 5))
     assert result.taken_out == ("sub",) and repo.status() == before
 
 
 def test_file_made_by_a_hook_is_part_of_the_commit(repo: GitRepo) -> None:
     repo.hook("pre-commit", "wc -l a.txt > COUNT; echo >> README.md; git add COUNT README.md\n")
-    result = edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    result = edit(repo, shout(repo, 5))
     assert result.folded == ("COUNT", "README.md")
     assert "COUNT" in repo.git("ls-tree", "--name-only", "HEAD") and repo.status() == ""
 
@@ -204,7 +165,7 @@ def test_hook_that_destroys_other_work(repo: GitRepo, code: int) -> None:
     (repo.top / "src/app.py").chmod(0o600)
     before = visible(repo)
     repo.hook("pre-commit", f"git checkout -q -- . \nexit {code}\n")
-    edits = change(repo, "a.txt", "line 5", "LINE 5")
+    edits = shout(repo, 5)
     if code:
         with pytest.raises(HookFailed):
             edit(repo, edits)
@@ -218,7 +179,7 @@ def test_hook_that_destroys_other_work(repo: GitRepo, code: int) -> None:
 
 def test_hook_that_runs_something_in_the_background(repo: GitRepo) -> None:
     repo.hook("post-commit", "sleep 30 &\n")
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     assert repo.status() == ""
 
 

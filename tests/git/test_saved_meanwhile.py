@@ -22,9 +22,9 @@ from repoagent.git.transaction.results import HookFailed, InPlace
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, journals, new_file, worktree
+from tests.git.edits import committed, edit, journals, lines, new_file, shout, worktree
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 EDITED = LINES.replace("line 5", "LINE 5")
 SAVED = LINES.replace("line 9", "saved 9")
 WAIT = "touch .git/began; until test -e .git/go; do sleep 0.02; done\n"
@@ -56,16 +56,12 @@ def kept(sentences: str) -> list[str]:
     return [Path(name).read_text() for name in re.findall(r"/\S+/(?:edits|kept)/[^\s;,.]+", sentences)]
 
 
-def the_edit(repo: GitRepo) -> FileChange:
-    return change(repo, "a.txt", "line 5", "LINE 5")
-
-
 def test_another_file_saved_while_a_hook_runs_is_left(repo: GitRepo) -> None:
     repo.write("README.md", "first\n")
     repo.write("src/app.py", "lost\n")
     save = lambda: (repo.write("README.md", "first and second\n"), (repo.top / "src/app.py").unlink())  # noqa: E731
     with while_a_hook_waits(repo, save):
-        result = edit(repo, the_edit(repo))
+        result = edit(repo, shout(repo, 5))
     assert repo.read("README.md") == b"first and second\n"
     assert repo.read("src/app.py") == b"lost\n" and result.restored == ("src/app.py",)
     (note,) = result.notes
@@ -75,7 +71,7 @@ def test_another_file_saved_while_a_hook_runs_is_left(repo: GitRepo) -> None:
 def test_a_deleted_file_that_is_written_again_stays(repo: GitRepo) -> None:
     (repo.top / "README.md").unlink()
     with while_a_hook_waits(repo, lambda: repo.write("README.md", "again\n")):
-        result = edit(repo, the_edit(repo))
+        result = edit(repo, shout(repo, 5))
     assert repo.read("README.md") == b"again\n" and "README.md" in result.notes[0]
 
 
@@ -92,7 +88,7 @@ def test_the_text_of_head_is_lost_work_only_after_a_hook(
         editor = repo.write(".git/editor", f"#!/bin/sh\nprintf '%s' '{text}' > {repo.top}/README.md\n")
         editor.chmod(0o755)
         monkeypatch.setenv("GIT_EDITOR", str(editor))
-    result = edit(repo, the_edit(repo), edit_message=not hook)
+    result = edit(repo, shout(repo, 5), edit_message=not hook)
     assert repo.read("README.md").decode() == ("mine\n" if hook else text)
     assert result.restored == (("README.md",) if hook else ())
     assert hook or kept(result.notes[0]) == ["mine\n"]
@@ -108,7 +104,7 @@ def test_a_mode_and_a_link_of_the_users_stay(repo: GitRepo) -> None:
         (repo.top / "src/app.py").symlink_to("../a.txt")
 
     with while_a_hook_waits(repo, save):
-        result = edit(repo, the_edit(repo))
+        result = edit(repo, shout(repo, 5))
     assert os.access(repo.top / "README.md", os.X_OK) and (repo.top / "src/app.py").is_symlink()
     assert result.restored == () and kept(" ".join(result.notes)) == ["mine too\n"]
 
@@ -118,7 +114,7 @@ def test_a_new_file_that_a_hook_removes_comes_back(repo: GitRepo, in_head: str) 
     repo.write("new.txt", "mine\n")
     repo.git("add", *(["-N"] if in_head == "announced" else []), "new.txt")
     repo.hook("pre-commit", "rm new.txt\n")
-    assert edit(repo, the_edit(repo)).restored == ("new.txt",)
+    assert edit(repo, shout(repo, 5)).restored == ("new.txt",)
     assert repo.read("new.txt") == b"mine\n"
 
 
@@ -133,7 +129,7 @@ def test_the_edit_alone_is_taken_out_when_the_hook_fails(repo: GitRepo) -> None:
         while_a_hook_waits(repo, save, "exit 1"),
         pytest.raises(HookFailed, match=r"a\.txt changed") as caught,
     ):
-        edit(repo, the_edit(repo), new_file("new.txt", b"new\n"))
+        edit(repo, shout(repo, 5), new_file("new.txt", b"new\n"))
     assert repo.read("a.txt").decode() == SAVED and repo.read("README.md") == b"second\n"
     assert not (repo.top / "new.txt").exists() and journals(repo) == []
     assert "everything was restored" not in str(caught.value)
@@ -146,7 +142,7 @@ def test_a_save_on_the_lines_of_the_edit_is_left(repo: GitRepo) -> None:
         while_a_hook_waits(repo, lambda: repo.write("a.txt", saved), "exit 1"),
         pytest.raises(HookFailed, match="on the lines of the edit") as caught,
     ):
-        edit(repo, the_edit(repo))
+        edit(repo, shout(repo, 5))
     assert repo.read("a.txt").decode() == saved
     assert sorted(kept(str(caught.value))) == sorted([EDITED, LINES])
 
@@ -170,7 +166,7 @@ def test_a_save_of_a_file_that_the_edit_made_or_took_away_is_left(repo: GitRepo,
 
 def test_a_change_in_place_keeps_what_is_saved_on_top(repo: GitRepo) -> None:
     """As the commit of a whole run does it."""
-    the_change = the_edit(repo)
+    the_change = shout(repo, 5)
     repo.write("a.txt", EDITED)
     saved = EDITED.replace("line 9", "saved 9")
     with (
@@ -187,7 +183,7 @@ def test_a_change_in_place_keeps_what_is_saved_on_top(repo: GitRepo) -> None:
 def test_undo_and_redo_that_fail_leave_what_was_saved(
     repo: GitRepo, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edit(repo, the_edit(repo))
+    edit(repo, shout(repo, 5))
     repo.commit("later", b="b\n")
     if way == "redo":
         undo(worktree(repo))
@@ -210,7 +206,7 @@ def test_work_in_the_file_of_the_edit_that_is_partly_taken_back_stays_so(repo: G
     repo.write("a.txt", LINES.replace("line 1\n", "mine 1\n").replace("line 9", "mine 9"))
     now = EDITED.replace("line 9", "mine 9")
     with while_a_hook_waits(repo, lambda: repo.write("a.txt", now)):
-        result = edit(repo, the_edit(repo))
+        result = edit(repo, shout(repo, 5))
     assert repo.read("a.txt").decode() == now and result.restored == ()
     assert committed(repo, "a.txt") == EDITED
 
@@ -219,9 +215,9 @@ CHILD = """
 import sys
 from pathlib import Path
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit
+from tests.git.edits import edit, shout
 repo = GitRepo(Path(sys.argv[1]))
-edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+edit(repo, shout(repo, 5))
 """
 
 
@@ -264,7 +260,7 @@ def test_undo_leaves_what_was_saved_after_a_hook_had_staged_its_work(repo: GitRe
 
     saver = threading.Thread(target=save)
     saver.start()
-    edit(repo, the_edit(repo))
+    edit(repo, shout(repo, 5))
     saver.join()
     assert b"saved" not in committed(repo, name).encode() and b"saved" in repo.read(name)
     if name == "made.txt":
