@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused
@@ -19,12 +17,14 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import json_files
 
 _KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}
+_PRIVATE = ("refs/stash", "refs/worktree/", "refs/bisect/")  # refs that show a commit to nobody else
+_SEARCHED = 1000  # commits searched for edits whose commit was rewritten
 
 
 @dataclass(frozen=True)
 class Edit:
     """One edit: `commit` is the one that holds it (None without a commit) on top of `parent`; `undone` says
-    whether it is taken back now. `time` is that of its last event, ISO 8601."""
+    whether it is undone now. `time` is that of its last event, ISO 8601."""
 
     id: str
     time: str
@@ -36,17 +36,32 @@ class Edit:
     undone: bool
 
 
+@dataclass(frozen=True)
+class Undoable:
+    """An edit that can be undone here: the commit that has it now and its subject (None and "" without a commit)."""
+
+    edit: Edit
+    commit: str | None
+    subject: str
+
+
 def list_edits(worktree: WorkTree) -> list[Edit]:
-    """All edits made in this work tree, by the time that each was last made, taken back or made again."""
+    """All edits made in this work tree, by the time that each was last made, undone or redone."""
     edits: dict[str, Edit] = {}
     for line in json_files.read_records(layout(worktree).edits):
         if not line.keys() >= _KEYS:
             continue  # not ours
-        known = edits.pop(line["id"], None)
+        edit_id = line["id"]
+        known = edits.pop(edit_id, None)
         if line["event"] == "undo" and known:
-            edits[known.id] = _taken_back(known, line)
+            edit = replace(known, time=line["time"], undone=True)
+            if line.get("moved"):  # the branch was moved away from the commit, which may be an amended one
+                edit = replace(edit, commit=line["parent"], parent=line["commit"])
+            edits[edit_id] = edit
         elif line["event"] == "edit" or known:
-            edits[line["id"]] = _edit(line)
+            time, branch, commit, parent = (line[name] for name in ("time", "branch", "commit", "parent"))
+            paths, no_commit = tuple(line["paths"]), line["no_commit"]
+            edits[edit_id] = Edit(edit_id, time, branch, commit, parent, paths, no_commit, undone=False)
     return list(edits.values())
 
 
@@ -55,10 +70,10 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
     and Refused when it is in the other state."""
     edits = list_edits(worktree)
     if edit_id is None:
-        fitting = [edit for edit in edits if edit.undone == undone]
-        if not fitting:
+        matching = [edit for edit in edits if edit.undone == undone]
+        if not matching:
             raise NothingDone("no edit to redo" if undone else "no edit to undo")
-        return fitting[-1]
+        return matching[-1]
     for edit in edits:
         if edit.id == edit_id:
             if edit.undone != undone:
@@ -78,96 +93,63 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
     return record
 
 
-def _taken_back(edit: Edit, line: Mapping[str, Any]) -> Edit:
-    """The edit with the commit that the branch was moved away from, where it was: it may be an amended one."""
-    if line.get("moved"):
-        edit = replace(edit, commit=line["parent"], parent=line["commit"])
-    return replace(edit, time=line["time"], undone=True)
-
-
-def _edit(line: Mapping[str, Any]) -> Edit:
-    return Edit(
-        line["id"],
-        line["time"],
-        line["branch"],
-        line["commit"],
-        line["parent"],
-        tuple(line["paths"]),
-        line["no_commit"],
-        undone=False,
-    )
-
-
-# Refs that do not show a commit to anybody else.
-_PRIVATE = ("refs/stash", "refs/worktree/", "refs/bisect/")
-_SEARCHED = 1000  # commits looked through for an edit whose commit was rewritten
-
-
 def commit_of(worktree: WorkTree, edit: Edit) -> str:
-    """The commit of the edit in the history of HEAD, also after an amend or a rebase: its trailer tells, which
-    `git merge --squash` indents. Raises Refused when there is none."""
+    """The commit of the edit in the history of HEAD, also after an amend or a rebase. Raises Refused when there is
+    none."""
     if edit.commit and contains(worktree, "HEAD", edit.commit):
         return edit.commit
-    out = git_output(
-        worktree.top, "log", f"-n{_SEARCHED}", "--format=%H",
-        "--extended-regexp", f"--grep=^ *Repoagent-Edit: {edit.id}$", "HEAD", "--", ok=(0, 128),
-    ).stdout  # fmt: skip
-    found = out.decode().split()
-    if not found:
-        raise Refused(_not_here(worktree, edit))
-    return found[0]
-
-
-@dataclass(frozen=True)
-class Undoable:
-    """An edit that can be undone here: the commit that has it now and its subject (None and "" without a commit)."""
-
-    edit: Edit
-    commit: str | None
-    subject: str
+    committed = _commits_by_trailer(worktree, edit.id)
+    if edit.id in committed:
+        return committed[edit.id][0]
+    branch = current_branch(worktree)
+    if edit.branch != branch and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
+        raise Refused(
+            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch "
+            f"({edit.branch}), or choose another edit"
+        )
+    others = reversed([other for other in list_edits(worktree) if not other.undone and other.id != edit.id])
+    last = next(
+        (other for other in others if other.commit and contains(worktree, "HEAD", other.commit)), None
+    )
+    raise Refused(
+        f"the commit of the edit {edit.id} is not in the history of {branch or 'HEAD'}"
+        f"{' any more' if edit.branch == branch else ''}, so there is nothing to undo; what is left of it in your "
+        "files is uncommitted (`git diff HEAD`)"
+        + ("" if last is None else f"; the last edit that is: `repoagent undo {last.id}`")
+    )
 
 
 def list_undoable(worktree: WorkTree) -> list[Undoable]:
     """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit,
     whose bytes are still kept."""
-    commits: dict[str, tuple[str, str]] = {}  # the newest commit of each edit, as `commit_of` finds it
-    log = git_output(
-        worktree.top, "log", f"-n{_SEARCHED}", "--format=%H%n%B%x00", "--extended-regexp",
-        "--grep=^ *Repoagent-Edit: ", "HEAD", "--", ok=(0, 128),
-    ).stdout  # fmt: skip
-    for entry in os.fsdecode(log).split("\0"):
-        commit, _, message = entry.lstrip("\n").partition("\n")
-        for edit_id in re.findall(r"^ *Repoagent-Edit: (\S+)$", message, re.MULTILINE):
-            commits.setdefault(edit_id, (commit, message.partition("\n")[0]))
-    found = []
+    committed = _commits_by_trailer(worktree)
+    undoable = []
     for edit in reversed(list_edits(worktree)):
         if edit.undone or not edit_folder(worktree, edit.id).is_dir():
             continue
         if edit.no_commit:
-            found.append(Undoable(edit, None, ""))
-        elif edit.id in commits:
-            found.append(Undoable(edit, *commits[edit.id]))
+            undoable.append(Undoable(edit, None, ""))
+        elif edit.id in committed:
+            undoable.append(Undoable(edit, *committed[edit.id]))
         elif edit.commit and contains(worktree, "HEAD", edit.commit):  # without trailers
             subject = os.fsdecode(git(worktree.top, "log", "-1", "--format=%s", edit.commit, "--"))
-            found.append(Undoable(edit, edit.commit, subject.strip()))
-    return found
+            undoable.append(Undoable(edit, edit.commit, subject.strip()))
+    return undoable
 
 
-def _not_here(worktree: WorkTree, edit: Edit) -> str:
-    here = current_branch(worktree)
-    if edit.branch != here and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
-        return (
-            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch "
-            f"({edit.branch}), or choose another edit"
-        )
-    more = " any more" if edit.branch == here else ""
-    others = reversed([one for one in list_edits(worktree) if not one.undone and one.id != edit.id])
-    there = next((one for one in others if one.commit and contains(worktree, "HEAD", one.commit)), None)
-    offer = "" if there is None else f"; the last edit that is: `repoagent undo {there.id}`"
-    return (
-        f"the commit of the edit {edit.id} is not in the history of {here or 'HEAD'}{more}, so there is nothing to "
-        f"undo; what is left of it in your files is uncommitted (`git diff HEAD`){offer}"
-    )
+def _commits_by_trailer(worktree: WorkTree, edit_id: str = "[^ ]+") -> dict[str, tuple[str, str]]:
+    """The newest commit in the history of HEAD whose trailer names an edit, with its subject, by the id of the edit.
+    `git merge --squash` indents trailers."""
+    log = git_output(
+        worktree.top, "log", f"-n{_SEARCHED}", "--format=%H%n%B%x00", "--extended-regexp",
+        f"--grep=^ *Repoagent-Edit: {edit_id}$", "HEAD", "--", ok=(0, 128),
+    ).stdout  # fmt: skip
+    commits: dict[str, tuple[str, str]] = {}
+    for entry in os.fsdecode(log).split("\0"):
+        commit, _, message = entry.lstrip("\n").partition("\n")
+        for name in re.findall(r"^ *Repoagent-Edit: (\S+)$", message, re.MULTILINE):
+            commits.setdefault(name, (commit, message.partition("\n")[0]))
+    return commits
 
 
 def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
@@ -176,22 +158,22 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
         return commit == edit.commit
     if not has_object(worktree, edit.commit):
         return False
-    one, other = read_commit(worktree, commit), read_commit(worktree, edit.commit)
-    return (one.changed, one.was) == (other.changed, other.was)
+    current, original = read_commit(worktree, commit), read_commit(worktree, edit.commit)
+    return (current.changed, current.was) == (original.changed, original.was)
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
     """Whether anything but the branch of HEAD has the commit: another branch, tag, remote, work tree."""
-    mine = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
-    no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # what a link leads to is listed too
+    head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
+    no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
-    if any(ref != mine and not ref.startswith(_PRIVATE) for ref in refs.decode(errors="replace").split()):
+    if any(ref != head and not ref.startswith(_PRIVATE) for ref in refs.decode(errors="replace").split()):
         return True
-    listed = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
+    entries = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
     if not worktree.is_linked:
-        others = listed[1:]  # the main one; that of a submodule is not named by its top
+        others = entries[1:]  # the main one is first; that of a submodule is not named by its top
     else:
-        others = [entry for entry in listed if f"worktree {worktree.top}\n" not in entry + "\n"]
+        others = [entry for entry in entries if f"worktree {worktree.top}\n" not in entry + "\n"]
     heads = [line[5:] for entry in others for line in entry.splitlines() if line.startswith("HEAD ")]
     return any(contains(worktree, other, commit) for other in heads if other.strip("0"))
 
