@@ -26,9 +26,9 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
 from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
-from repoagent.patch.files import NO_FILE, bad_path, spellings
 from repoagent.patch.model import FilePatch, SourceText, decode
 from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.paths import NO_FILE, bad_path, spellings
 
 
 class Tree(Mapping[str, SourceText]):

@@ -56,8 +56,8 @@ from repoagent.git.process import git, uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.memory.identity.store import resolve
-from repoagent.patch.files import known_path
 from repoagent.patch.locate.exact import Placement
+from repoagent.patch.paths import known_path
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure
 

@@ -25,8 +25,9 @@ from repoagent.git.files import FileChange, Source, read_source
 from repoagent.llm.conversation import Turn
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
 from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused, Problem
-from repoagent.patch.files import Outcome, bad_path
 from repoagent.patch.model import FilePatch, decode
+from repoagent.patch.paths import bad_path
+from repoagent.patch.targets import Outcome
 
 NAMES = {  # an edit that cannot be made as it was meant: nothing of it is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",

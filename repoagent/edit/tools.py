@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from repoagent.llm.attachments import Attachments
     from repoagent.llm.media import Media
     from repoagent.patch.errors import PatchRefused
-    from repoagent.patch.files import Outcome
     from repoagent.patch.locate.exact import Placement
+    from repoagent.patch.targets import Outcome
     from repoagent.syntax.symbol import Symbol
 
 MATCH_LIMIT = 60

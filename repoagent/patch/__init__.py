@@ -1,5 +1,5 @@
-"""Patches in the formats that models write: read, placed and applied, all of them or none.
+"""Patches in the formats that models write: parsed, located and applied, all of them or none.
 
 Reading order: model (`FilePatch`, `Hunk`, `Text`), parse/ (an answer to patches), targets (names to files), locate/
-(hunks to lines), apply and splice (new bytes), verify (last checks), errors (reasons and tolerances); apply_file is
-the entry point."""
+(hunks to lines), apply and splice (new bytes), combine (several patches of a file), errors (reasons and tolerances);
+apply_file is the entry point."""

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
 from repoagent.patch.errors import PLACING, PatchError, PatchErrors
-from repoagent.patch.files import Files, Outcome, Target
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
-from repoagent.patch.model import ADD, FilePatch, Hunk, Line, Text, as_in, decode, split_lines
+from repoagent.patch.model import (
+    ADD,
+    FilePatch,
+    Hunk,
+    Line,
+    Text,
+    decode,
+    in_encoding_of,
+    is_explicit_elision,
+    split_lines,
+)
 from repoagent.patch.parse.markers import is_bare_fence
 from repoagent.patch.splice import (
     Splice,
-    check_said_whole,
+    check_claimed_whole,
+    elided,
     end_of_file,
     merged,
     overlap,
@@ -22,15 +34,19 @@ from repoagent.patch.splice import (
     splices,
     whole_splices,
 )
-from repoagent.patch.verify import check_added, check_conflict, check_result
+from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
+
+_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MOVES = {"rename": "renamed", "copy": "copied"}
 
 
-class Twins(PatchError):
-    """Two identical hunks for two places, of which the file has only one."""
+class DuplicateHunks(PatchError):
+    """Two identical hunks for two locations, of which the file has only one."""
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
-    """Apply all patches of one file, each read against the same bytes (`before`, or the source's).
+    """Apply all patches of one file, each to the same bytes (`before`, or the source's).
 
     Raises PatchError or PatchErrors.
     """
@@ -43,13 +59,13 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
     if any(target.patch.binary for target in group):
         raise PatchError("binary", "binary diffs are not supported; only text can be edited.")
     if first.source is None:
-        return _new(group, files)
+        return _new_file(group, files)
     source = files.sources[first.source]
     data = source.data if before is None else before
-    hunks = _numbered(group)
+    hunks = _numbered_hunks(group)
     if first.path is None:
-        return _deleted(first.source, hunks, data, source.mode)
-    after, placements, parts, ends = _content(first, group, hunks, data, files)
+        return _deleted_file(first.source, hunks, data, source.mode)
+    after, placements, parts, final_newline = _new_content(first, group, hunks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
         check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
@@ -57,170 +73,170 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
     if first.patch.action == "copy":
         return Outcome(FileChange(None, first.path, None, after, None, mode), placements)
     change = FileChange(first.source, first.path, data, after, source.mode, mode)
-    return Outcome(change, placements, parts, ends)
-
-
-def _numbered(group: Sequence[Target]) -> list[Hunk]:
-    """All hunks with what reading them and their patch needed, counted through from 1; a repeated one once."""
-    once: dict[Hunk, frozenset[str]] = {}
-    for target in group:
-        for hunk in target.patch.hunks:
-            plain = _plain(hunk)
-            once[plain] = once.get(plain, frozenset()) | hunk.tolerances | target.patch.tolerances
-    return [
-        replace(hunk, number=number, tolerances=tolerances)
-        for number, (hunk, tolerances) in enumerate(once.items(), 1)
-    ]
-
-
-def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
-    """A function that gives the number under which a problem reports a hunk of the group."""
-    known = {_plain(hunk): hunk.number for hunk in _numbered(group)}
-    return lambda hunk: known[_plain(hunk)]
+    return Outcome(change, placements, parts, final_newline)
 
 
 def _plain(hunk: Hunk) -> Hunk:
     return replace(hunk, number=1, tolerances=frozenset())
 
 
-def _content(
+def _numbered_hunks(group: Sequence[Target]) -> list[Hunk]:
+    """The distinct hunks, numbered from 1, each with the tolerances of its parsing and of its patch."""
+    tolerances: dict[Hunk, frozenset[str]] = {}
+    for target in group:
+        for hunk in target.patch.hunks:
+            plain = _plain(hunk)
+            earlier = tolerances.get(plain, frozenset())
+            tolerances[plain] = earlier | hunk.tolerances | target.patch.tolerances
+    return [
+        replace(hunk, number=number, tolerances=needed)
+        for number, (hunk, needed) in enumerate(tolerances.items(), 1)
+    ]
+
+
+def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
+    """A function that returns the number under which a problem reports a hunk of the group."""
+    numbers = {_plain(hunk): hunk.number for hunk in _numbered_hunks(group)}
+    return lambda hunk: numbers[_plain(hunk)]
+
+
+def _new_content(
     first: Target, group: Sequence[Target], hunks: Sequence[Hunk], data: bytes, files: Files
 ) -> tuple[bytes, tuple[Placement, ...], tuple[Splice, ...], bool | None]:
-    """The new bytes of a known file, and what they are made of (see `Outcome`)."""
-    forms = {"renamed": "rename", "copied": "copy"}
-    moved = tuple(
-        Placement(first.name, 0, 1, level) for level, action in forms.items() if first.patch.action == action
-    )
-    whole = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
-    if not hunks and not whole:
-        if not moved and not any(target.patch.mode for target in group):
+    """The new bytes of a known file, and the rest of its `Outcome`."""
+    move = _MOVES.get(first.patch.action)
+    placements: tuple[Placement, ...] = (Placement(first.name, 0, 1, move),) if move else ()
+    wholes = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
+    if not hunks and not wholes:
+        if not move and not any(target.patch.mode for target in group):
             raise PatchError(
                 "cut-off", "the diff names this file but does not change it. Send it again, complete."
             )
-        return data, moved or (Placement(first.name, 0, 1, "mode"),), (), None
+        return data, placements or (Placement(first.name, 0, 1, "mode"),), (), None
     text = decode(data)
     if text is None:
         raise PatchError(
             "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
         )
-    whole = [(rows, as_in(text, lines)) for rows, lines in whole if lines is not None]
-    hunks = _as_in(text, hunks)
-    if whole:
+    hunks = _in_encoding_of(text, hunks)
+    final_newline = None
+    if wholes:
+        contents = [(rows, in_encoding_of(text, whole)) for rows, whole in wholes]
         for target in group:
             if target.patch.whole is not None and "header" in target.patch.tolerances:
-                check_said_whole(target.patch.whole, text)
-        if hunks or (len(set(whole)) > 1 and any(rows is None for rows, _ in whole)):
+                check_claimed_whole(target.patch.whole, text)
+        if hunks or (len(set(contents)) > 1 and any(rows is None for rows, _ in contents)):
             raise PatchError("overlap", "the answer contains this file in more than one form. Send only one.")
-        parts = merged(
-            part for rows, lines in dict.fromkeys(whole) for part in whole_splices(lines, text, rows)
-        )
-        _check_torn(parts, text)
-        placements = tuple(_whole_placement(first.name, rows) for rows, _ in dict.fromkeys(whole))
-        final_newline = None
+        contents = list(dict.fromkeys(contents))
+        parts = merged(part for rows, whole in contents for part in whole_splices(whole, text, rows))
+        _check_ends_at_fence(parts, text)
+        for rows, _ in contents:
+            level = "whole-file" if rows is None else "whole-part"
+            placements += (Placement(first.name, 0, rows[0] + 1 if rows else 1, level),)
     else:
-        placed = place_hunks(hunks, text, strict=files.strict)
-        _check_twins(group, placed)
-        parts = _merged(placed, text, one=len({target.patch.block for target in group}) == 1)
-        final_newline = end_of_file(placed, text)
-        placements = tuple(_placement(first, match) for match in placed)
+        matches = place_hunks(hunks, text, strict=files.strict)
+        _check_duplicates(group, matches)
+        parts = _hunk_splices(matches, text, one_block=len({target.patch.block for target in group}) == 1)
+        final_newline = end_of_file(matches, text)
+        placements += tuple(_placement(first, match) for match in matches)
     added = [line for part in parts for line in part.lines]
-    check_added(added, text.lines)
-    check_conflict(added, text.lines)
-    after = encoded(spliced(text, parts, final_newline))
-    return after, moved + placements, tuple(parts), final_newline
+    _check_no_elision(added, text.lines)
+    markers = {line[:7] for line in added if _CONFLICT.match(line)}
+    if {"<" * 7, "=" * 7, ">" * 7} <= markers and not any(map(_CONFLICT.match, text.lines)):
+        raise PatchError(
+            "conflict-markers",
+            "the added lines contain merge conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`). Send the resolved "
+            "lines.",
+        )
+    return encoded(spliced(text, parts, final_newline)), placements, tuple(parts), final_newline
 
 
-def _check_torn(parts: Sequence[Splice], text: Text) -> None:
-    """Raises PatchError where a whole file ends right before a fence line of the file: that has closed its fence."""
+def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
+    if text.encoding != "latin-1":
+        return hunks
+    return [
+        replace(hunk, lines=tuple(replace(line, text=in_encoding_of(text, line.text)) for line in hunk.lines))
+        for hunk in hunks
+    ]
+
+
+def _check_ends_at_fence(parts: Sequence[Splice], text: Text) -> None:
+    """Raises PatchError where a whole file ends right before a fence line of the file, which closed its own fence."""
     last = parts[-1] if parts else None
     if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
         return
-    said = (
+    raise PatchError(
+        "cut-off",
         f"the fence ends at line {last.start + 1}, where the file itself has a fence, so the rest may be missing. "
-        "Use four backticks for the outer fence, or send a diff."
+        "Use four backticks for the outer fence, or send a diff.",
     )
-    raise PatchError("cut-off", said)
 
 
-def _check_twins(group: Sequence[Target], placed: Sequence[Match]) -> None:
-    """Raises Twins where two equal hunks have headers that name two places, and both went to one: the other place is
-    not there. It is one hunk sent twice where its header is the same, or differs a little in another block. The reverse
-    too: two hunks of a block that change the same lines differently name one place, and went to two."""
-    places = {match.hunk.number: match for match in placed}
+def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None:
+    """Raises DuplicateHunks where two equal hunks, whose headers name two locations, were placed at one: the other is
+    missing. With the same header, or one that differs a little in another block, it is one hunk sent twice. Also raised
+    for the reverse: two hunks of a block change the same lines, at the same number, differently."""
+    by_number = {match.hunk.number: match for match in matches}
     blocks: dict[Hunk, set[int]] = {}
     for target in group:
         for hunk in target.patch.hunks:
             blocks.setdefault(_plain(hunk), set()).add(target.patch.block)
-    twins: dict[tuple[Line, ...], Hunk] = {}
+    equal: dict[tuple[Line, ...], Hunk] = {}
     versions: dict[object, Hunk] = {}
-    for hunk in _numbered(group):
+    for hunk in _numbered_hunks(group):
         if hunk.start is not None and hunk.exact_counts and hunk.old:
-            shown = frozenset(blocks[_plain(hunk)]), hunk.start, tuple(line.text for line in hunk.old)
-            version = versions.setdefault(shown, hunk)
+            key = frozenset(blocks[_plain(hunk)]), hunk.start, tuple(line.text for line in hunk.old)
+            version = versions.setdefault(key, hunk)
             if version.lines != hunk.lines:
                 text = (
                     f"hunks {version.number} and {hunk.number} change the same lines (line {hunk.start}) "
                     "differently. Send only the correct one, or fix their line numbers."
                 )
-                raise Twins("overlap", text, hunk.number)
-        twin = twins.setdefault(hunk.lines, hunk)
-        one, other = places.get(twin.number), places.get(hunk.number)
-        if twin is hunk or one is None or other is None or one.claimed() != other.claimed():
+                raise DuplicateHunks("overlap", text, hunk.number)
+        twin = equal.setdefault(hunk.lines, hunk)
+        earlier, later = by_number.get(twin.number), by_number.get(hunk.number)
+        if twin is hunk or earlier is None or later is None or earlier.claimed() != later.claimed():
             continue
-        differ = (None not in (twin.start, hunk.start) and twin.start != hunk.start) + (
+        differences = (None not in (twin.start, hunk.start) and twin.start != hunk.start) + (
             "" not in (twin.section, hunk.section) and twin.section != hunk.section
         )
-        if differ > blocks[_plain(twin)].isdisjoint(blocks[_plain(hunk)]):
+        if differences > blocks[_plain(twin)].isdisjoint(blocks[_plain(hunk)]):
             text = (
                 f"hunks {twin.number} and {hunk.number} are identical and their headers name two places, but the "
-                f"file has only one, at line {other.first + 1}. Leave one out, or copy the lines of the other place."
+                f"file has only one, at line {later.first + 1}. Leave one out, or copy the lines of the other place."
             )
-            raise Twins("overlap", text, hunk.number)
+            raise DuplicateHunks("overlap", text, hunk.number)
 
 
-def _as_in(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
-    if text.encoding != "latin-1":
-        return hunks
-    return [
-        replace(hunk, lines=tuple(replace(line, text=as_in(text, line.text)) for line in hunk.lines))
-        for hunk in hunks
-    ]
-
-
-def _merged(placed: Sequence[Match], text: Text, *, one: bool) -> list[Splice]:
-    """The splices of all hunks. What a hunk deletes and adds again is context in `one` diff; in a later one of several
-    it may be meant to stay as it is, whatever the others say."""
+def _hunk_splices(matches: Sequence[Match], text: Text, *, one_block: bool) -> list[Splice]:
+    """The splices of all hunks. What a hunk deletes and adds again is context in `one_block`; in a later block it may
+    mean that the line stays, whatever other hunks do, so an overlap is refused."""
     problems: list[PatchError] = []
     parts: list[Splice] = []
-    for match in placed:
+    for match in matches:
         try:
-            parts += splices(match, text, placed)
+            parts += splices(match, text, matches)
         except PatchError as problem:
             problems.append(problem)
     if problems:
         raise PatchErrors(problems)
-    if not one:
-        _refuse_overlaps(placed, parts)
+    if not one_block:
+        changing: dict[int, list[int]] = {}
+        for number, part in enumerate(parts):
+            for row in range(part.start, part.end):
+                changing.setdefault(row, []).append(number)
+        for match in matches:
+            own = match.hunk.number
+            rows = [row for row, end in match.claimed() if row < end]
+            others = [at for row in rows for at in changing.get(row, ()) if parts[at].hunk != own]
+            if others:
+                part = parts[min(others)]
+                raise overlap(own, part.hunk, part.start)
     return merged(parts)
 
 
-def _refuse_overlaps(placed: Sequence[Match], parts: Sequence[Splice]) -> None:
-    """Raise PatchError where a hunk claims lines that another one changes."""
-    changing: dict[int, list[int]] = {}
-    for at, part in enumerate(parts):
-        for row in range(part.start, part.end):
-            changing.setdefault(row, []).append(at)
-    for match in placed:
-        own = match.hunk.number
-        rows = [row for row, end in match.claimed() if row < end]
-        others = [at for row in rows for at in changing.get(row, ()) if parts[at].hunk != own]
-        if others:
-            part = parts[min(others)]
-            raise overlap(own, part.hunk, part.start)
-
-
 def _placement(target: Target, match: Match) -> Placement:
-    """Where a hunk went. Its level is the loosest thing that placing it needed."""
+    """Where a hunk was placed. Its level is the loosest tolerance that it needed."""
     needed = match.hunk.tolerances | ({match.level} & PLACING.keys())
     level = match.level
     if level == EXACT:
@@ -229,13 +245,8 @@ def _placement(target: Target, match: Match) -> Placement:
     return Placement(target.name, match.hunk.number, match.first + 1, level, tuple(sorted(needed)))
 
 
-def _whole_placement(path: str, rows: tuple[int, int] | None) -> Placement:
-    return (
-        Placement(path, 0, 1, "whole-file") if rows is None else Placement(path, 0, rows[0] + 1, "whole-part")
-    )
-
-
 def encoded(text: Text) -> bytes:
+    """The bytes of `text`. Raises PatchError for a character that its encoding lacks."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -246,29 +257,29 @@ def encoded(text: Text) -> bytes:
         ) from None
 
 
-def _new(group: Sequence[Target], files: Files) -> Outcome:
-    """A file that is made. Raises PatchError when it isn't clear what it shall hold."""
+def _new_file(group: Sequence[Target], files: Files) -> Outcome:
+    """A file that is created. Raises PatchError if its content is unclear."""
     first = group[0]
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:
         raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
-    text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes of another encoding than UTF-8
-    spaced = not files.strict and first.patch.whole is None and _is_spaced(text.lines)
+    text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes that are not UTF-8
+    # All lines are indented, some by one space: each `+` had a space after it.
+    nonblank = [line for line in text.lines if line.strip()] if first.patch.whole is None else []
+    spaced = (
+        not files.strict
+        and len(nonblank) > 1
+        and all(line[0] == " " for line in nonblank)
+        and any(line[1] != " " for line in nonblank)
+    )
     if spaced:
         text = replace(text, lines=tuple(line.removeprefix(" ") for line in text.lines))
     data = encoded(text)
-    path = first.name
-    check_added([line for line in text.lines if any(map(str.isalpha, line))], ())
-    check_result(path, b"", data, files.parses_worse)
-    change = FileChange(None, path, None, data, None, first.patch.mode or "100644")
+    _check_no_elision([line for line in text.lines if any(map(str.isalpha, line))], ())
+    check_result(first.name, b"", data, files.parses_worse)
+    change = FileChange(None, first.name, None, data, None, first.patch.mode or "100644")
     needed = ("whitespace",) if spaced else ()
-    return Outcome(change, (Placement(path, 0, 1, "new-file", needed),))
-
-
-def _is_spaced(lines: Sequence[str]) -> bool:
-    """Whether each sign of a new file had a space after it: all its lines are indented, and some by one space."""
-    text = [line for line in lines if line.strip()]
-    return len(text) > 1 and all(line[0] == " " for line in text) and any(line[1] != " " for line in text)
+    return Outcome(change, (Placement(first.name, 0, 1, "new-file", needed),))
 
 
 def _new_text(patch: FilePatch) -> Text:
@@ -286,13 +297,47 @@ def _new_text(patch: FilePatch) -> Text:
     return Text(tuple(line.text for line in lines), tuple(endings))
 
 
-def _deleted(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
-    """A file that goes. What the diff quotes of it must be there: otherwise another text was meant."""
+def _deleted_file(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
+    """A file that is deleted. It must contain the lines that the diff quotes: otherwise another file was meant."""
     if any(hunk.added for hunk in hunks):
         raise PatchError(
             "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
         )
     text = decode(data) if hunks else None
     if text is not None:
-        place_hunks(_as_in(text, [hunk for hunk in hunks if hunk.old]), text)
+        place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
     return Outcome(FileChange(path, None, data, None, mode, None), (Placement(path, 0, 1, "deleted"),))
+
+
+def check_result(
+    path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
+) -> None:
+    """Raises PatchError if the edited bytes are not acceptable as the new content. `may_empty`: the patch deletes
+    every line exactly."""
+    if not may_empty and not _is_empty(before) and _is_empty(after):
+        raise PatchError(
+            "empties-file",
+            "the change leaves the file empty. To delete the file, send `deleted file mode 100644` and "
+            "`+++ /dev/null`.",
+        )
+    worse = parses_worse(path, before, after) if parses_worse is not None else None
+    if worse:
+        raise PatchError(
+            "parses-worse",
+            f"{worse} Look at the added lines and send the whole change again. (The "
+            "user can skip this check with --no-parse-check.)",
+        )
+
+
+def _is_empty(data: bytes) -> bool:
+    """Whether there is only white space, and perhaps a byte-order mark."""
+    bom = next((bom for bom in _BOMS if data.startswith(bom)), b"")
+    return not data[len(bom) :].strip(b"\0 \t\r\n\v\f")
+
+
+def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:
+    """Raises PatchError if an added line is a placeholder for omitted code."""
+    present = set(before)
+    for line in added:
+        if line not in present and is_explicit_elision(line):
+            raise elided(line)

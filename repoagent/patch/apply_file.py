@@ -1,6 +1,6 @@
 """The entry point: an answer and its files to the changes, all hunks of all files or none.
 
-The parser is imported on first use: a request is sent before there is an answer to read."""
+The parser is imported on first use: the request is sent before there is an answer to parse."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from repoagent.patch.errors import NoPatch, PatchError, PatchRefused, Problem
 
 if TYPE_CHECKING:
     from repoagent.git.files import FileChange
-    from repoagent.patch.files import Outcome
     from repoagent.patch.locate.exact import Placement
     from repoagent.patch.model import FilePatch, SourceText
+    from repoagent.patch.targets import Outcome
 
 LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some forty times the memory
 
@@ -72,8 +72,8 @@ def read_answer(
         raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
         return tuple(parse(answer, loose=loose, known=known, ended=ended))
-    except PatchError as problem:
-        raise PatchRefused([problem.at("")]) from None
+    except PatchError as error:
+        raise PatchRefused([error.at("")]) from None
 
 
 def apply_patches(
@@ -87,42 +87,37 @@ def apply_patches(
     exists: Callable[[str], bool] | None = None,
     kept: Sequence[Outcome] = (),
 ) -> Applied:
-    """Apply patches that were read before, as `apply_answer`.
+    """Apply patches from `read_answer`, as `apply_answer` does.
 
     `exists(path)` tells whether a file outside `sources` exists. `kept` are the outcomes that fitted in an earlier
     answer for the same sources (`PatchRefused.fits`).
     """
-    from repoagent.patch.files import Files, Outcome
-    from repoagent.patch.interpretations import outcomes
-    from repoagent.patch.partial import fitting, joined
+    from repoagent.patch.combine import combine, continue_kept, fitting
+    from repoagent.patch.parse.prose import without_withdrawn
     from repoagent.patch.render import canonical_diff
-    from repoagent.patch.targets import targets
-    from repoagent.patch.withdrawals import without_withdrawn
+    from repoagent.patch.targets import Files, Outcome, resolve
 
-    files = Files(
-        sources,
-        frozenset(sources if scope is None else scope),
-        may_create or _none,
-        strict,
-        parses_worse,
-        exists or _none,
-    )
-    groups, problems = targets(without_withdrawn(patches, files.sources), files)
+    def never(path: str) -> bool:
+        return False
+
+    scope = frozenset(sources if scope is None else scope)
+    files = Files(sources, scope, may_create or never, strict, parses_worse, exists or never)
+    groups, problems = resolve(without_withdrawn(patches, files.sources), files)
     if not groups and not problems:
         raise NoPatch
     results = {result.change.name: result for result in kept}
     for group in groups:
         name = group[-1].name
         if name in results:
-            results[name], wrong = joined(results[name], group, files)
-            problems += wrong
+            results[name], more = continue_kept(results[name], group, files)
+            problems += more
             continue
-        found = outcomes(group, files)
-        if isinstance(found, Outcome):
-            results[name] = found
+        outcome = combine(group, files)
+        if isinstance(outcome, Outcome):
+            results[name] = outcome
             continue
-        problems += found
-        if rest := fitting(group, found, files):
+        problems += outcome
+        if rest := fitting(group, outcome, files):
             results[name] = rest
     named = frozenset(group[-1].name for group in groups)
     if problems:
@@ -134,7 +129,3 @@ def apply_patches(
     placements = tuple(placement for result in results.values() for placement in result.placements)
     unclosed = any(target.patch.unclosed for group in groups for target in group)
     return Applied(changes, placements, canonical_diff(changes), named, unclosed)
-
-
-def _none(path: str) -> bool:
-    return False

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.patch.model import FilePatch
 
 if TYPE_CHECKING:
-    from repoagent.patch.files import Outcome
+    from repoagent.patch.targets import Outcome
 
 NOTHING_TO_DO = frozenset({"already-applied", "no-change"})  # reasons: the files already have the change
 NOTHING = "The change was refused; nothing was applied."
-# What of a problem's text is for the model that is to send something else.
-_FOR_THE_MODEL = re.compile(
+# Where the advice for the model begins in the text of a problem.
+_ADVICE = re.compile(
     r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Look|If|To) )|\n(?=The nearest lines |Around line |Send )"
 )
 MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
@@ -38,16 +37,16 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return f"{self._place}: {self.text}"
+        return f"{self._location}: {self.text}"
 
     @property
     def brief(self) -> str:
         """For the user: what is wrong, without the advice for the model."""
-        off = " (use --no-parse-check to skip this check)" if self.reason == "parses-worse" else ""
-        return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}{off}"
+        skip = " (use --no-parse-check to skip this check)" if self.reason == "parses-worse" else ""
+        return f"{self._location}: {_ADVICE.split(self.text, maxsplit=1)[0].rstrip(' :')}{skip}"
 
     @property
-    def _place(self) -> str:
+    def _location(self) -> str:
         return (self.path or "the answer") + (f", hunk {self.hunk}" if self.hunk else "")
 
 
@@ -64,10 +63,11 @@ class PatchRefused(Refused):
         self.problems = tuple(problems)
         self.fits = tuple(fits)
         self.named = frozenset(named)
-        head = NOTHING
         shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
         more = len(self.problems) - len(shown)
-        super().__init__("\n\n".join([head, *shown, *([f"… and {more} more like these."] if more else [])]))
+        super().__init__(
+            "\n\n".join([NOTHING, *shown, *([f"… and {more} more like these."] if more else [])])
+        )
 
     @property
     def sentence(self) -> str:
@@ -82,7 +82,7 @@ class PatchRefused(Refused):
 
 
 def _shortened(text: str) -> str:
-    """`text` without its middle if it is long: what is wrong stands first, what to send last."""
+    """`text` without its middle if it is long: it begins with what is wrong and ends with what to send."""
     if len(text) <= LONGEST_SHOWN:
         return text
     return f"{text[: 3 * LONGEST_SHOWN // 4]} … {text[-LONGEST_SHOWN // 4 :]}"
@@ -119,7 +119,7 @@ class PatchErrors(Exception):
         self.errors = tuple(errors)
 
 
-READING = {
+READING = {  # tolerated while an answer is parsed
     "counts": "the line counts in the `@@` header were wrong",
     "numbers": "the `@@` header was missing or had no line numbers",
     "header": "the `---` or `+++` line was missing or malformed",
@@ -133,9 +133,7 @@ READING = {
     "invisible": "invisible characters before the text were removed",
     "marked-context": "a line deleted and added again unchanged was treated as context",
 }
-"""Forgiven while an answer is read."""
-
-PLACING = {
+PLACING = {  # tolerated while a hunk is placed: how the lines differ, and whose text the file has now
     "trailing-space": "lines matched ignoring trailing white space; the file's own was kept",
     "punctuation": "lines matched ignoring typographic punctuation; the file's own was kept",
     "whitespace": "lines matched ignoring white space; the file's own was kept",
@@ -144,29 +142,5 @@ PLACING = {
     "split": "the parts of the hunk were placed separately because the file has other lines between them",
     "fuzzy-context": "some context lines did not match; the file's own were kept",
 }
-"""Forgiven while a hunk is placed: what the lines differed in, and whose text the file has now."""
-
 TOLERANCES = {**READING, **PLACING}
 SPACED = "the space after each `+` was removed"  # "whitespace" in a new file, which has nothing to match
-
-
-def check_strict(patches: Sequence[FilePatch]) -> None:
-    """Raises PatchErrors ("strict") that name each hunk and tolerance if reading any of `patches` needed one."""
-    errors: list[PatchError] = []
-    for patch in patches:
-        whole = sorted(patch.tolerances)
-        if whole:
-            errors.append(_needs(whole, 0))
-        for hunk in patch.hunks:
-            own = sorted(hunk.tolerances - patch.tolerances)
-            if own:
-                errors.append(_needs(own, hunk.number))
-    if errors:
-        raise PatchErrors(errors)
-
-
-def _needs(names: Sequence[str], hunk: int) -> PatchError:
-    told = "; ".join(f"{name} ({READING[name]})" if name in READING else name for name in names)
-    return PatchError(
-        "strict", f"not tolerated in strict mode: {told}. Send it as `git diff` writes it.", hunk
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import lru_cache
@@ -17,8 +17,8 @@ CONTEXT, DELETE, ADD = " ", "-", "+"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk. `bare`: it came without a first column; `cr`: it ended in a carriage return; `rewritten`: it
-    is context that was written as deleted and added again, so the file must have it as it is."""
+    """One line of a hunk. `bare`: it has no first column; `cr`: it ends in a carriage return; `rewritten`: context
+    that was written as deleted and added again, so the file must contain it exactly."""
 
     kind: str
     text: str
@@ -29,12 +29,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Hunk:
-    """One hunk. `start` is the line number that its header gives for the old file (from 1), `counts` the
-    declared old and new lengths; both are None when absent. `old_marker` and `new_marker` tell whether that
-    side's last line was marked as having no newline. `section` is the heading after `@@`, the last where there
-    are several one after another (`headings`, outermost first). `at_end` tells that the old lines end the file.
-    `otherwise` are other readings of the same text, for which the file decides. `tolerances` are those that
-    reading it needed."""
+    """One hunk of a patch.
+
+    `start` is the old line number of its header (from 1), `counts` the declared old and new lengths; None if absent.
+    `old_marker`, `new_marker`: the last line of that side is marked as having no newline. `headings` are those after
+    `@@`, outermost first, and `section` is the last. `at_end`: the old lines end the file. `alternatives` are other
+    readings of the same text, for which the file decides. `tolerances` are those that parsing it needed.
+    """
 
     lines: tuple[Line, ...]
     number: int = 1
@@ -46,11 +47,11 @@ class Hunk:
     tolerances: frozenset[str] = frozenset()
     headings: tuple[str, ...] = ()
     at_end: bool = False
-    otherwise: tuple[Hunk, ...] = ()
+    alternatives: tuple[Hunk, ...] = ()
 
     @property
     def old(self) -> tuple[Line, ...]:
-        """The lines that the file must hold: context and deleted ones."""
+        """The lines that the file must contain: context and deleted ones."""
         return tuple(line for line in self.lines if line.kind != ADD)
 
     @property
@@ -67,7 +68,7 @@ class Hunk:
 
     @property
     def changes(self) -> bool:
-        """Does it ask for any change (of a line, or of the newline at the end)?"""
+        """Whether it changes a line, or the newline at the end."""
         return self.old_marker != self.new_marker or any(line.kind != CONTEXT for line in self.lines)
 
     @property
@@ -75,31 +76,29 @@ class Hunk:
         return self.counts == (len(self.old), len(self.new))
 
     @property
-    def short(self) -> bool:
-        """Its header promises more lines than came, and none fewer: the sign of a cut answer."""
+    def is_short(self) -> bool:
+        """Whether its header declares more lines than there are: the sign of a truncated answer."""
         if self.counts is None:
             return False
         missing = (self.counts[0] - len(self.old), self.counts[1] - len(self.new))
         return min(missing) >= 0 and max(missing) > 0
 
     @property
-    def whole(self) -> bool:
-        """Does its header tell that all of it came? One that promises fewer lines does, if a line of the file is
-        the last."""
-        return self.exact_counts or (
+    def is_complete(self) -> bool:
+        """Whether its header shows that all of it is there. One that declares fewer lines does, if context ends it."""
+        if self.exact_counts:
+            return True
+        return (
             self.counts is not None
-            and not self.short
-            and self.lines[-1:] != ()
+            and not self.is_short
+            and bool(self.lines)
             and self.lines[-1].kind == CONTEXT
         )
 
 
 class Revision(IntEnum):
-    """What the text before a patch says about the patches above it.
-
-    VERSION: it is a better version; CORRECTS: it seems to correct them; NEW: it is the corrected patch; WITHDRAWS: they
-    are withdrawn.
-    """
+    """What the text before a patch says about earlier patches: nothing, this is a better VERSION, it seems to CORRECT
+    them, it is the corrected patch (NEW), or they are withdrawn."""
 
     NEUTRAL = 0
     VERSION = 1
@@ -110,15 +109,14 @@ class Revision(IntEnum):
 
 @dataclass(frozen=True)
 class FilePatch:
-    """What one part of an answer asks for one file.
+    """The patch of one file in one block of an answer.
 
-    `old` and `new` are names as written (None: not given); `action` is "edit", "create", "delete", "rename"
-    or "copy". `whole` holds the complete new text of a whole-file answer, or of the lines `rows` of that file
-    (from 0, the second is not included). `form` is "diff", "envelope", "search-replace"
-    or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
-    end inside it, `unclosed` that its fence lacks its end. `words`: what the text before its block (`prose`) makes
-    of the patches above; `completes`: that what it does not speak of stays; `alternative`: they offer it as one of
-    several choices. `tolerances` are those that reading the file's name and the patch as a whole needed.
+    `old` and `new` are names as written (None: absent); `action` is "edit", "create", "delete", "rename" or "copy".
+    `whole` is the complete new text of the file, or of its lines `rows` (half-open, from 0). `form` is "diff",
+    "envelope", "search-replace" or "whole-file"; `block` numbers the blocks of the answer. `cut`: the answer seems to
+    end inside it; `unclosed`: its fence is not closed. `revision` is what the text before its block (`prose`) says
+    about earlier patches; `keeps_rest`: that what this patch does not mention remains; `alternative`: that it is one
+    of several choices. `tolerances` are those that parsing the name and the patch as a whole needed.
     """
 
     old: str | None
@@ -133,9 +131,9 @@ class FilePatch:
     cut: bool = False
     unclosed: bool = False
     block: int = 0
-    words: Revision = Revision.NEUTRAL
+    revision: Revision = Revision.NEUTRAL
     prose: str = ""
-    completes: bool = False
+    keeps_rest: bool = False
     alternative: bool = False
     tolerances: frozenset[str] = frozenset()
 
@@ -145,93 +143,86 @@ class FilePatch:
 
     @property
     def revises(self) -> bool:
-        """Do the words before it withdraw or correct what came before?"""
-        return self.words > Revision.NEUTRAL
+        """Whether the text before it withdraws or corrects earlier patches."""
+        return self.revision > Revision.NEUTRAL
 
 
-_Run = tuple[list[Line], list[Line], list[Line]]
-
-
-def settle(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The same change with each `-x` that is answered by an equal `+x` as context, at both ends of a run; and so each
-    line that stands for what is left out."""
-    settled: list[Line] = []
-    for deleted, added, rest in _parted(_runs(lines)):
-        head = 0
-        while head < min(len(deleted), len(added)) and _same(deleted[head], added[head]):
-            head += 1
-        tail = 0
-        while tail < min(len(deleted), len(added)) - head and _same(deleted[-1 - tail], added[-1 - tail]):
-            tail += 1
-        settled += [replace(line, kind=CONTEXT, rewritten=True) for line in deleted[:head]]
-        settled += deleted[head : len(deleted) - tail]
-        settled += added[head : len(added) - tail]
-        settled += [replace(line, kind=CONTEXT, rewritten=True) for line in deleted[len(deleted) - tail :]]
-        settled += rest
-    return tuple(settled)
-
-
-def _parted(runs: Iterable[_Run]) -> Iterator[_Run]:
-    """The runs, cut at each elision that is deleted and added again."""
-    for deleted, added, rest in runs:
-        gone = [at for at, line in enumerate(deleted) if is_elision(line.text)]
-        come = [at for at, line in enumerate(added) if is_elision(line.text)]
-        first = second = 0
-        if [deleted[at].text for at in gone] == [added[at].text for at in come]:
-            for at, other in zip(gone, come, strict=True):
-                yield deleted[first:at], added[second:other], [replace(deleted[at], kind=CONTEXT)]
-                first, second = at + 1, other + 1
-        yield deleted[first:], added[second:], rest
-
-
-def _same(one: Line, other: Line) -> bool:
-    return one.text == other.text and one.cr == other.cr
-
-
-def _runs(lines: Sequence[Line]) -> Iterator[_Run]:
-    """The hunk as runs of deletions, the additions right after them, and then one line of context or none."""
+def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The same change with context for each `-x` followed by an equal `+x`: at both ends of a run, and elisions."""
+    result: list[Line] = []
     at = 0
     while at < len(lines):
-        deleted, added, rest = [], [], []
-        while at < len(lines) and lines[at].kind == DELETE:
-            deleted.append(lines[at])
-            at += 1
-        while at < len(lines) and lines[at].kind == ADD:
-            added.append(lines[at])
-            at += 1
+        middle = _run_end(lines, at, DELETE)
+        end = _run_end(lines, middle, ADD)
+        deleted, added = lines[at:middle], lines[middle:end]
+        old_elisions = [row for row, line in enumerate(deleted) if is_elision(line.text)]
+        new_elisions = [row for row, line in enumerate(added) if is_elision(line.text)]
+        old_start = new_start = 0
+        if [deleted[row].text for row in old_elisions] == [added[row].text for row in new_elisions]:
+            for old_row, new_row in zip(old_elisions, new_elisions, strict=True):
+                result += _common_ends_as_context(deleted[old_start:old_row], added[new_start:new_row])
+                result.append(replace(deleted[old_row], kind=CONTEXT))
+                old_start, new_start = old_row + 1, new_row + 1
+        result += _common_ends_as_context(deleted[old_start:], added[new_start:])
+        at = end
         if at < len(lines) and lines[at].kind == CONTEXT:
-            rest.append(lines[at])
+            result.append(lines[at])
             at += 1
-        yield deleted, added, rest
+    return tuple(result)
+
+
+def _run_end(lines: Sequence[Line], at: int, kind: str) -> int:
+    while at < len(lines) and lines[at].kind == kind:
+        at += 1
+    return at
+
+
+def _common_ends_as_context(deleted: Sequence[Line], added: Sequence[Line]) -> list[Line]:
+    equal = [(a.text, a.cr) == (b.text, b.cr) for a, b in zip(deleted, added, strict=False)]
+    shorter = min(len(deleted), len(added))
+    head = equal.index(False) if False in equal else shorter
+    tail = 0
+    while tail < shorter - head:
+        old, new = deleted[-1 - tail], added[-1 - tail]
+        if (old.text, old.cr) != (new.text, new.cr):
+            break
+        tail += 1
+    last = len(deleted) - tail
+    return [
+        *(replace(line, kind=CONTEXT, rewritten=True) for line in deleted[:head]),
+        *deleted[head:last],
+        *added[head : len(added) - tail],
+        *(replace(line, kind=CONTEXT, rewritten=True) for line in deleted[last:]),
+    ]
 
 
 _COMMENT = r"(?:#|//|/\*|<!--|--|;|%|\{/\*|\"\"\")"
-_WORDS = (
-    r"(?:existing|unchanged|remaining|rest of|omitted|same as|as before|previous code|other "
+_OMITTED = (
+    r"(?:existing|unchanged|remaining|rest of|omitted|same|as before|previous code|other "
     r"(?:code|methods|functions)"
     r"|keep|snip|truncated|more code|code here)"
 )
 _ELISION = re.compile(
     rf"^\s*(?:(?:{_COMMENT}\s*)?(?:\.{{3,}}|…)\s*(?:\*/\}}?|-->)?"
-    rf"|{_COMMENT}\s*[(\[]?(?:\.{{3,}}|…).*{_WORDS}.*"
-    rf"|{_COMMENT}\s*.*{_WORDS}[^()=;]*(?:\.{{3,}}|…)\s*[)\]]?\s*(?:\*/\}}?|-->)?"
-    rf"|[(\[](?:\.{{3,}}|…)?.*{_WORDS}.*(?:\.{{3,}}|…)?[)\]])\s*$",
+    rf"|{_COMMENT}\s*[(\[]?(?:\.{{3,}}|…).*{_OMITTED}.*"
+    rf"|{_COMMENT}\s*.*{_OMITTED}[^()=;]*(?:\.{{3,}}|…)\s*[)\]]?\s*(?:\*/\}}?|-->)?"
+    rf"|[(\[](?:\.{{3,}}|…)?.*{_OMITTED}.*(?:\.{{3,}}|…)?[)\]])\s*$",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(_WORDS, re.IGNORECASE)
-_SHOWN = re.compile(rf"\s*{_COMMENT}\s{{2,}}{_COMMENT}")  # a comment in the code that a comment shows
+_SAYS_OMITTED = re.compile(_OMITTED, re.IGNORECASE)
+_COMMENTED_CODE = re.compile(rf"\s*{_COMMENT}\s{{2,}}{_COMMENT}")  # a comment in code that a comment quotes
 
 
 def is_elision(text: str) -> bool:
-    """Does a line stand for code left out: `...`, `# ...`, `// ... existing code ...`?"""
+    """Whether a line is a placeholder for omitted code: `...`, `# ...`, `// ... existing code ...`."""
     return len(text) < 160 and _ELISION.match(text) is not None
 
 
-def is_spoken_elision(text: str) -> bool:
-    """An elision that no programmer means literally: a comment that says so in words, or dots at column 0."""
-    if _SHOWN.match(text) or text.startswith("...."):  # which AsciiDoc begins and ends a block with
+def is_explicit_elision(text: str) -> bool:
+    """Whether an elision cannot be meant literally: a comment that says so, or dots at column 0."""
+    if _COMMENTED_CODE.match(text) or text.startswith("...."):  # AsciiDoc delimits blocks with four dots
         return False
-    return is_elision(text) and (_SPOKEN.search(text) is not None or not text[:1].isspace())
+    return is_elision(text) and (_SAYS_OMITTED.search(text) is not None or not text[:1].isspace())
 
 
 _BOMS = (
@@ -239,13 +230,12 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-
-_ESCAPED = re.compile("[\udc80-\udcff]")
+_SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """A file as the model was shown it: raw work-tree bytes and git's mode ("100644", "100755", "120000")."""
+    """A file as the model saw it: raw work-tree bytes and git's mode ("100644", "100755", "120000")."""
 
     data: bytes
     mode: str = "100644"
@@ -253,8 +243,8 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines. They end at newlines or, in a file without any, at lone carriage returns. `endings[i]` is LF,
-    CRLF, CR, or "" for a last line without one."""
+    """Decoded lines, split at newlines or, in a file without any, at lone carriage returns. `endings[i]` is LF, CRLF,
+    CR, or "" for a last line without one."""
 
     lines: tuple[str, ...]
     endings: tuple[str, ...]
@@ -269,28 +259,41 @@ class Text:
 
     def encode(self) -> bytes:
         """The bytes. Raises UnicodeEncodeError for a character that the encoding lacks."""
-        whole = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
-        return self.bom + whole.encode(self.encoding, self.errors)
+        joined = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
+        return self.bom + joined.encode(self.encoding, self.errors)
 
 
 @lru_cache(maxsize=4)
 def decode(data: bytes) -> Text | None:
-    """The lines of `data`, or None if it is binary. `decode(data).encode() == data` always holds. The last few results
-    are cached.
+    """The lines of `data`, or None if it is binary. `decode(data).encode() == data` always holds.
 
     UTF-16 is recognized by its byte-order mark or by the NULs of ASCII letters; mostly valid UTF-8 keeps its bad bytes
     as surrogate escapes; anything else is Latin-1. NULs make a file binary unless the rest is UTF-8 and there are fewer
     of them than lines.
     """
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            return _decoded(data, bom, encoding)
-    return _decoded(data, b"", _wide(data) or "utf-8")
+    bom, encoding = next((known for known in _BOMS if data.startswith(known[0])), (b"", ""))
+    encoding = encoding or _utf16_without_bom(data) or "utf-8"
+    body = data[len(bom) :]
+    errors = "strict"
+    try:
+        decoded = body.decode(encoding)
+    except UnicodeDecodeError:
+        if encoding != "utf-8" or b"\0" in body:
+            return None
+        decoded = body.decode("utf-8", "surrogateescape")
+        escaped = sum("\udc80" <= char <= "\udcff" for char in decoded)
+        multibyte = sum(char >= "\x80" for char in decoded) - escaped
+        if multibyte > escaped:
+            errors = "surrogateescape"
+        else:
+            encoding, decoded = "latin-1", body.decode("latin-1")
+    if "\0" in decoded and decoded.count("\0") > decoded.count("\n"):
+        return None
+    return Text(*split_lines(decoded), encoding, errors, bom)
 
 
-def _wide(data: bytes) -> str | None:
-    """UTF-16 without a byte-order mark: of letters below U+0100 each other byte is a NUL, and nearly always
-    the same one."""
+def _utf16_without_bom(data: bytes) -> str | None:
+    """In UTF-16, of letters below U+0100 each other byte is NUL, and nearly always the same one."""
     if len(data) % 2 or b"\0" not in data[:64]:
         return None
     first, second, half = data[::2].count(0), data[1::2].count(0), len(data) // 2
@@ -299,34 +302,13 @@ def _wide(data: bytes) -> str | None:
     return "utf-16-be" if not second and first >= 0.7 * half else None
 
 
-def _decoded(data: bytes, bom: bytes, encoding: str) -> Text | None:
-    body = data[len(bom) :]
-    errors = "strict"
-    try:
-        whole = body.decode(encoding)
-    except UnicodeDecodeError:
-        if encoding != "utf-8" or b"\0" in body:
-            return None
-        whole = body.decode("utf-8", "surrogateescape")
-        escaped = sum("\udc80" <= char <= "\udcff" for char in whole)
-        multibyte = sum(char >= "\x80" for char in whole) - escaped
-        if multibyte > escaped:
-            errors = "surrogateescape"
-        else:
-            encoding, whole = "latin-1", body.decode("latin-1")
-    if "\0" in whole and whole.count("\0") > whole.count("\n"):
-        return None
-    lines, endings = split_lines(whole)
-    return Text(lines, endings, encoding, errors, bom)
-
-
-def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Lines without their endings, and the endings, as in `Text`."""
-    mark = "\n" if "\n" in whole or "\r" not in whole else "\r"
-    lines = whole.split(mark)
+    newline = "\n" if "\n" in text or "\r" not in text else "\r"
+    lines = text.split(newline)
     tail = lines.pop()
-    endings = [mark] * len(lines)
-    if "\r\n" in whole:
+    endings = [newline] * len(lines)
+    if "\r\n" in text:
         for number, line in enumerate(lines):
             if line.endswith("\r"):
                 lines[number], endings[number] = line[:-1], "\r\n"
@@ -336,14 +318,13 @@ def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(lines), tuple(endings)
 
 
-def as_in(text: Text, line: str) -> str:
-    """A line of an answer in the encoding of `text`: surrogates, that is bytes that are not UTF-8, are characters of
-    a Latin-1 file."""
+def in_encoding_of(text: Text, line: str) -> str:
+    """A line of an answer for `text`: in Latin-1, surrogates (bytes that are not UTF-8) are characters."""
     if text.encoding != "latin-1":
         return line
-    return _ESCAPED.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)
+    return _SURROGATE.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)
 
 
-def numbered(lines: Iterable[tuple[int, str]]) -> str:
+def with_line_numbers(lines: Iterable[tuple[int, str]]) -> str:
     """Lines (from 0) for an error text, numbered from 1."""
     return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

@@ -1,4 +1,4 @@
-"""Splice placed hunks and whole-file answers into a file; every other byte stays.
+"""Splice placed hunks and whole-file answers into a file; every other byte is kept.
 
 An added line that continues a deleted one keeps the file's tabs, spaces, quotes and dashes where the hunk wrote them
 differently."""
@@ -12,83 +12,73 @@ from difflib import SequenceMatcher
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.errors import PatchError
-from repoagent.patch.indentation import rebased
+from repoagent.patch.indentation import rebase
 from repoagent.patch.locate.exact import EXACT, LEVELS, PUNCTUATION, Match, is_blank
-from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, split_lines
+from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, is_elision, split_lines
 from repoagent.patch.render import differing
-from repoagent.patch.verify import check_left_out, check_whole
 
-_ALIKE = 0.5
-
-
-@dataclass(frozen=True)
-class _Sign:
-    """A character that is no white space: as it is compared, as it stands there, and the white space before."""
-
-    key: str
-    raw: str
-    gap: str
+_SIMILAR = 0.5
 
 
-def with_file_spelling(match: Match, lines: Sequence[str]) -> Hunk:
+def _with_file_spelling(match: Match, lines: Sequence[str]) -> Hunk:
     """The match's hunk with each added line in the file's spelling, as far as a deleted line shows it."""
-    hunk = match.hunk
     rows = iter(match.rows)
     result: list[Line] = []
-    gone: list[tuple[str, str]] = []  # deleted lines of this run of changes: in the hunk, in the file
-    for line in hunk.lines:
+    deleted: list[tuple[str, str]] = []  # deleted lines of this run of changes: in the hunk, in the file
+    for line in match.hunk.lines:
         row = next(rows) if line.kind != ADD else None
         if line.kind == CONTEXT:
-            gone = []
+            deleted = []
         elif line.kind == DELETE and row is not None:
-            gone.append((line.text, lines[row]))
+            deleted.append((line.text, lines[row]))
         elif line.kind == ADD and not is_blank(line.text):
-            line = replace(line, text=_like(line.text, gone))
+            line = replace(line, text=_respelled(line.text, deleted))
         result.append(line)
-    return replace(hunk, lines=tuple(result))
+    return replace(match.hunk, lines=tuple(result))
 
 
-def _like(added: str, gone: Sequence[tuple[str, str]]) -> str:
-    """`added` with the spelling of the line that it comes from, if that was written otherwise in the hunk."""
-    if all(written.strip() == there.strip() for written, there in gone):
+def _respelled(added: str, deleted: Sequence[tuple[str, str]]) -> str:
+    """`added` with the file's spelling of the most similar deleted line, if the hunk spelled that differently."""
+    if all(written.strip() == original.strip() for written, original in deleted):
         return added
-    ranked = [
+    ratio, number = max(
         (SequenceMatcher(None, written, added, autojunk=False).ratio(), -number)
-        for number, (written, _) in enumerate(gone)
-    ]
-    ratio, number = max(ranked)
-    written, there = gone[-number]
-    if ratio < _ALIKE or written.strip() == there.strip():
+        for number, (written, _) in enumerate(deleted)
+    )
+    written, original = deleted[-number]
+    if ratio < _SIMILAR or written.strip() == original.strip():
         return added
-    old, file, new = _signs(written), _signs(there), _signs(added)
-    if [sign.key for sign in old] != [sign.key for sign in file]:
+    old, file, new = _characters(written), _characters(original), _characters(added)
+    if [key for key, _, _ in old] != [key for key, _, _ in file]:
         return added
-    matcher = SequenceMatcher(None, [sign.key for sign in old], [sign.key for sign in new], autojunk=False)
+    matcher = SequenceMatcher(None, [key for key, _, _ in old], [key for key, _, _ in new], autojunk=False)
     for first, second, length in matcher.get_matching_blocks():
         for offset in range(length + bool(length)):  # the white space after the last one too
             i, j = first + offset, second + offset
             if i == len(old) or j == len(new):
                 break
-            if offset < length and new[j].raw == old[i].raw:
-                new[j] = replace(new[j], raw=file[i].raw)
-            if i and j and new[j].gap == old[i].gap:
-                new[j] = replace(new[j], gap=file[i].gap)
-    text = "".join(sign.gap + sign.raw for sign in new)
-    return text + added[len(added.rstrip()) :]
+            key, raw, gap = new[j]
+            if offset < length and raw == old[i][1]:
+                raw = file[i][1]
+            if i and j and gap == old[i][2]:
+                gap = file[i][2]
+            new[j] = key, raw, gap
+    return "".join(gap + raw for _, raw, gap in new) + added[len(added.rstrip()) :]
 
 
-def _signs(text: str) -> list[_Sign]:
-    signs: list[_Sign] = []
+def _characters(text: str) -> list[tuple[str, str, str]]:
+    """The characters that are not white space: as compared, as written, and the white space before."""
+    result: list[tuple[str, str, str]] = []
     gap = ""
     for char in text.rstrip():
         key = LEVELS[PUNCTUATION](char)
         if not key:
             gap += char
             continue
-        signs.append(_Sign(key[0], char, gap))
-        signs += [_Sign(more, "", "") for more in key[1:]]
+        result.append((key[0], char, gap))
+        result += [(more, "", "") for more in key[1:]]
         gap = ""
-    return signs
+    return result
 
 
 @dataclass(frozen=True)
@@ -106,9 +96,13 @@ def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Spli
     """The splices of a placed hunk, in order; `others` are all matches of the file. Raises PatchError
     ("indentation")."""
     if match.level != EXACT:
-        match = replace(match, hunk=with_file_spelling(match, text.lines))
-    match = replace(match, hunk=rebased(match, text.lines, others))
-    explicit = _tells_endings(match, text)
+        match = replace(match, hunk=_with_file_spelling(match, text.lines))
+    match = replace(match, hunk=rebase(match, text.lines, others))
+    # Carriage returns in the hunk count if they are where the file has them.
+    explicit = any(line.cr for line in match.hunk.lines) and all(
+        row is not None and line.cr == (text.endings[row] == "\r\n")
+        for line, row in zip(match.hunk.old, match.rows, strict=True)
+    )
     result: list[Splice] = []
     for change in match.changes():
         endings = tuple("\r\n" if line.cr else "\n" for line in change.added) if explicit else None
@@ -117,41 +111,28 @@ def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Spli
     return result
 
 
-def _tells_endings(match: Match, text: Text) -> bool:
-    """Does the hunk hold carriage returns, and are they where the file has them? Then they are meant."""
-    if not any(line.cr for line in match.hunk.lines):
-        return False
-    pairs = zip(match.hunk.old, match.rows, strict=True)
-    return all(row is not None and line.cr == (text.endings[row] == "\r\n") for line, row in pairs)
-
-
 def merged(parts: Iterable[Splice]) -> list[Splice]:
     """All splices of a file in order, repeated ones once. Raises PatchError if two touch the same lines."""
-    ordered = sorted(parts, key=lambda part: (part.start, part.end))
     result: list[Splice] = []
-    for part in ordered:
-        last = result[-1] if result else None
-        if last is not None and (last.start, last.end, last.lines) == (part.start, part.end, part.lines):
-            continue
-        same_gap = last is not None and last.start == last.end == part.start == part.end
-        if last is not None and (part.start < last.end or same_gap):
-            raise overlap(last.hunk, part.hunk, part.start)
+    for part in sorted(parts, key=lambda part: (part.start, part.end)):
+        if result:
+            last = result[-1]
+            if (last.start, last.end, last.lines) == (part.start, part.end, part.lines):
+                continue
+            if part.start < last.end or last.start == last.end == part.start == part.end:
+                raise overlap(last.hunk, part.hunk, part.start)
         result.append(part)
     return result
 
 
 def overlap(one: int, other: int, row: int) -> PatchError:
     """The error for two hunks that change the same lines."""
-    return PatchError(
-        "overlap",
-        f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk with both "
-        "changes.",
-        other,
-    )
+    text = f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk with both changes."
+    return PatchError("overlap", text, other)
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
-    """`text` with `parts` (from `merged`) applied. `final_newline` None keeps the newline at the end as it is."""
+    """`text` with `parts` (from `merged`) applied. `final_newline` None keeps the newline at the end."""
     lines: list[str] = []
     endings: list[str] = []
     at = 0
@@ -163,8 +144,16 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
         at = part.end
     lines += text.lines[at:]
     endings += text.endings[at:]
-    wanted = text.final_newline if final_newline is None else final_newline
-    return replace(text, lines=tuple(lines), endings=tuple(_closed(endings, wanted)))
+    final_newline = text.final_newline if final_newline is None else final_newline
+    last = "\n"
+    for number, ending in enumerate(endings):  # only the last line may lack its ending
+        if ending:
+            last = ending
+        elif number < len(endings) - 1 or final_newline:
+            endings[number] = last
+    if endings and not final_newline:
+        endings[-1] = ""
+    return replace(text, lines=tuple(lines), endings=tuple(endings))
 
 
 def _endings(text: Text, part: Splice) -> list[str]:
@@ -173,25 +162,11 @@ def _endings(text: Text, part: Splice) -> list[str]:
     if not replaced:
         neighbours = [*text.endings[part.start - 1 : part.start], *text.endings[part.start : part.start + 1]]
         replaced = neighbours[:1]
-    replaced = [ending or _ending_before(text, part.end) for ending in replaced] or ["\n"]
+    if "" in replaced:
+        earlier = next((ending for ending in reversed(text.endings[: part.end]) if ending), "\n")
+        replaced = [ending or earlier for ending in replaced]
+    replaced = replaced or ["\n"]
     return [replaced[min(number, len(replaced) - 1)] for number in range(len(part.lines))]
-
-
-def _ending_before(text: Text, row: int) -> str:
-    return next((ending for ending in reversed(text.endings[:row]) if ending), "\n")
-
-
-def _closed(endings: list[str], final_newline: bool) -> list[str]:
-    """Only the last line may lack its ending."""
-    known = "\n"
-    for number, ending in enumerate(endings):
-        if ending:
-            known = ending
-        elif number < len(endings) - 1 or final_newline:
-            endings[number] = known
-    if endings and not final_newline:
-        endings[-1] = ""
-    return endings
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
@@ -204,24 +179,51 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
 
 
 def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
-    """The lines that differ between a file (or its `rows`) and their new text; equal ones keep their bytes.
+    """The differences between a file (or its `rows`) and their new text; equal lines keep their bytes.
 
-    Raises PatchError.
+    Raises PatchError for an empty text, one that looks like a part of the file or like another file, and one in which a
+    new line such as `...` replaces several old ones.
     """
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     first, last = rows or (0, len(text.lines))
     old = text.lines[first:last]
     if rows is None:
-        check_whole(old, new)
+        old_texts = [line.strip() for line in old if not is_blank(line)]
+        new_texts = [line.strip() for line in new if not is_blank(line)]
+        common = _common_count(old_texts, new_texts)
+        tiny = len(old_texts) < 8 and common < len(new_texts)
+        if not tiny and (2 * len(new_texts) < len(old_texts) or 10 * common < len(old_texts)):
+            raise PatchError(
+                "empties-file",
+                f"the answer would replace the whole file and keep only {common} of its {len(old_texts)} lines. "
+                "To change a part of it, send a unified diff; to rewrite it, send a diff that deletes the old lines.",
+            )
     if old and not new:
         raise PatchError(
             "empties-file",
             "the answer contains an empty file. To delete the file, send a diff that deletes it.",
         )
-    changes = differing(old, new)
-    for i1, i2, j1, j2 in changes:
-        check_left_out(old[i1:i2], new[j1:j2])
-    return [Splice(first + i1, first + i2, tuple(new[j1:j2])) for i1, i2, j1, j2 in changes]
+    result = []
+    for i1, i2, j1, j2 in differing(old, new):
+        removed = old[i1:i2]
+        if sum(not is_blank(line) for line in removed) > 1:
+            for line in new[j1:j2]:
+                if line not in removed and is_elision(line):
+                    raise elided(line)
+        result.append(Splice(first + i1, first + i2, tuple(new[j1:j2])))
+    return result
+
+
+def _common_count(old: Iterable[str], new: Iterable[str]) -> int:
+    return sum((Counter(old) & Counter(new)).values())
+
+
+def elided(line: str) -> PatchError:
+    return PatchError(
+        "elided",
+        f"the line `{line.strip()}` is a placeholder for omitted code. Write all lines in full, or send a "
+        "unified diff of only what changes.",
+    )
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:
@@ -230,26 +232,26 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
     offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
     if not present or not offered:
         return False
-    kept = sum((Counter(present) & Counter(offered)).values())
-    return present[0] in offered and present[-1] in offered and 10 * kept >= 6 * len(present)
+    common = _common_count(present, offered)
+    return present[0] in offered and present[-1] in offered and 10 * common >= 6 * len(present)
 
 
-def check_said_whole(whole: str, text: Text) -> None:
+def check_claimed_whole(whole: str, text: Text) -> None:
     """Raises PatchError if a text that only the prose calls the whole file keeps too little of it, or lacks its
     first or last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
-    kept = sum((Counter(map(str.strip, old)) & Counter(map(str.strip, new))).values())
+    common = _common_count(map(str.strip, old), map(str.strip, new))
     cut = [
         (i1, i2)
         for i1, i2, j1, j2 in differing(old, new)
         if (i1 == 0 or i2 == len(old)) and 2 * (j2 - j1) < sum(not is_blank(line) for line in old[i1:i2])
     ]
-    if old and (10 * kept < 6 * len(old) or cut):
+    if old and (10 * common < 6 * len(old) or cut):
         what = (
             f"lines {cut[0][0] + 1} to {cut[0][1]} are missing"
             if cut
-            else f"it keeps {kept} of {len(old)} lines"
+            else f"it keeps {common} of {len(old)} lines"
         )
         raise PatchError(
             "empties-file",

@@ -2,88 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
-from repoagent.patch.errors import PatchError, PatchErrors, Problem, check_strict
-from repoagent.patch.files import NO_FILE, Files, Target, bad_path, known_path, same_tail, spellings
-from repoagent.patch.locate.candidates import find_matches
-from repoagent.patch.locate.exact import EXACT, index_of
-from repoagent.patch.model import FilePatch, decode
-from repoagent.patch.parse.answer import decided
+from repoagent.dataclass import dataclass
+from repoagent.git.files import FileChange
+from repoagent.patch.errors import READING, PatchError, Problem
+from repoagent.patch.locate.choose import find_matches
+from repoagent.patch.locate.exact import EXACT, Placement, index_of
+from repoagent.patch.model import FilePatch, SourceText, decode
+from repoagent.patch.parse.answer import decide_readings
+from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
 from repoagent.patch.splice import looks_whole
 
+if TYPE_CHECKING:
+    from repoagent.patch.splice import Splice
+
+ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 _MODES = {None, "100644", "100755"}
+_MANY, _FEW = 12, 5  # names in an error text
 
 
-def targets(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:
-    """The patches with their files, grouped by file, in the order of the answer; and the problems of the other
-    names."""
+@dataclass(frozen=True)
+class Files:
+    """The files of one call of `apply_answer`, and its rules."""
+
+    sources: Mapping[str, SourceText]
+    scope: frozenset[str]
+    may_create: Callable[[str], bool]
+    strict: bool = False
+    parses_worse: ParsesWorse | None = None
+    exists: Callable[[str], bool] = lambda path: False
+
+    def out_of_scope(self, path: str) -> PatchError:
+        return PatchError("out-of-scope", f"this edit may not change it (only {self.scope_names(path)}).")
+
+    def unknown(self, text: str, near: str) -> PatchError:
+        """An error that also names the files in scope, if there are any."""
+        more = f" Files that may be changed: {self.scope_names(near)}." if self.scope else ""
+        return PatchError("unknown-file", text + more)
+
+    def scope_names(self, near: str = "") -> str:
+        """The files in scope, for an error text; of many, those whose names are most similar to `near`."""
+        if len(self.scope) <= _MANY:
+            return ", ".join(sorted(self.scope)) or "none"
+        from rapidfuzz import process
+        from rapidfuzz.distance import Indel
+
+        similar = process.extract(near, sorted(self.scope), scorer=Indel.normalized_similarity, limit=_FEW)
+        return ", ".join(name for name, _, _ in similar) + ", …"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A `FilePatch` with the known path that it starts from (`source`; None: a new file) and the path that it ends at
+    (`path`; None: the file is deleted)."""
+
+    patch: FilePatch
+    source: str | None
+    path: str | None
+
+    @property
+    def name(self) -> str:
+        return self.path or self.source or ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of all patches of one file. `parts` are its splices, None if it is not made of hunks for one text;
+    `final_newline` is what the hunks say about the newline at its end."""
+
+    change: FileChange
+    placements: tuple[Placement, ...]
+    parts: tuple[Splice, ...] | None = field(default=None, compare=False)
+    final_newline: bool | None = field(default=None, compare=False)
+
+    @property
+    def changes(self) -> bool:
+        change = self.change
+        return (change.before, change.old_mode, change.old_path) != (change.after, change.mode, change.path)
+
+
+def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:
+    """The patches grouped by file, in the order of the answer, and the problems of names that do not resolve."""
     groups: dict[str, list[Target]] = {}
-    problems = []
-    for patch in _without_idle_claims(patches):
+    problems: list[Problem] = []
+    for patch in _without_counts_of_context(patches):
         try:
             target = _target(patch, files)
-        except PatchError as misfit:
-            problems.append(misfit.at(_spelled(patch)))
+        except PatchError as error:
+            _, names = spellings(patch.old or patch.new, patch.new or patch.old)
+            problems.append(error.at(names[0] if names and patch.form == "diff" else patch.name))
             continue
-        if target is not None:
-            wrong = _not_strict(target, files)
-            problems += wrong
-            if wrong:
-                continue
-            group = groups.setdefault(target.source or target.name, [])
-            group.append(_going_on(target, patch, group))
+        if target is None:
+            continue
+        if files.strict and (needed := _needed_tolerances(target.patch)):
+            problems += [error.at(target.name) for error in needed]
+            continue
+        group = groups.setdefault(target.source or target.name, [])
+        if patch.old is None and patch.new is None and group and group[0].patch.action in {"rename", "copy"}:
+            target = replace(target, path=group[0].path)  # continues the patch that moves or copies its file
+        group.append(target)
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
-        problems.append(PatchError("overlap", "two files of the answer would have this path.").at(path))
+        problems.append(Problem(path, 0, "overlap", "two files of the answer would have this path."))
     bad = {problem.path for problem in problems}
     return [group for group in groups.values() if group[-1].name not in bad], problems
 
 
-def _without_idle_claims(patches: Sequence[FilePatch]) -> list[FilePatch]:
-    """The patches, where others change something without the counts of hunks that have only context: a line that they
-    claim and that did not come. A hunk that has every line of its longer side keeps them: it has lost a sign."""
+def _without_counts_of_context(patches: Sequence[FilePatch]) -> list[FilePatch]:
+    """If any patch changes something, hunks of only context lose their counts: the missing lines do not matter. One
+    that has every line of its longer side keeps them: it lost a sign."""
     if not any(patch.whole is not None or any(hunk.changes for hunk in patch.hunks) for patch in patches):
         return list(patches)
-    return [
-        replace(
-            patch,
-            hunks=tuple(
-                replace(hunk, counts=None)
-                if not hunk.changes and hunk.counts and len(hunk.old) < max(hunk.counts)
-                else hunk
-                for hunk in patch.hunks
-            ),
+    result = []
+    for patch in patches:
+        hunks = tuple(
+            replace(hunk, counts=None)
+            if not hunk.changes and hunk.counts and len(hunk.old) < max(hunk.counts)
+            else hunk
+            for hunk in patch.hunks
         )
-        for patch in patches
-    ]
+        result.append(replace(patch, hunks=hunks))
+    return result
 
 
-def _going_on(target: Target, patch: FilePatch, group: Sequence[Target]) -> Target:
-    """A patch without a name, after the patch that moves or copies its file, goes on with that one."""
-    if patch.old is None and patch.new is None and group and group[0].patch.action in {"rename", "copy"}:
-        return replace(target, path=group[0].path)
-    return target
-
-
-def _not_strict(target: Target, files: Files) -> list[Problem]:
-    if files.strict:
-        try:
-            check_strict([target.patch])
-        except PatchErrors as error:
-            return [misfit.at(target.name) for misfit in error.errors]
-    return []
-
-
-def _spelled(patch: FilePatch) -> str:
-    """The patch's name as it is likeliest meant, without the prefixes of a diff."""
-    _, names = spellings(patch.old or patch.new, patch.new or patch.old)
-    return names[0] if names and patch.form == "diff" else patch.name
+def _needed_tolerances(patch: FilePatch) -> list[PatchError]:
+    """One error ("strict") for the patch and for each hunk that needed tolerances to be parsed."""
+    needed = [(patch.tolerances, 0)]
+    needed += [(hunk.tolerances - patch.tolerances, hunk.number) for hunk in patch.hunks]
+    errors = []
+    for tolerances, number in needed:
+        if tolerances:
+            names = "; ".join(
+                f"{name} ({READING[name]})" if name in READING else name for name in sorted(tolerances)
+            )
+            text = f"not tolerated in strict mode: {names}. Send it as `git diff` writes it."
+            errors.append(PatchError("strict", text, number))
+    return errors
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:
-    """The patch with its files; None for a nameless fence that is no whole file. Raises PatchError."""
+    """The patch with its files; None for a nameless fence that is not a whole file. Raises PatchError."""
     if patch.cut:
         raise PatchError(
             "cut-off",
@@ -104,13 +165,13 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
     known, earlier = _known(patch, new, files), _known(patch, old, files)
     if known is not None and (earlier is None or earlier == known):
         return _allowed(Target(patch, known, None if patch.action == "delete" else known), files, new)
-    if known is not None and earlier is not None:
+    if known is not None:
         raise PatchError(
             "unknown-file",
             f"the header names two files, {earlier} and {known}. Name the same file on both lines.",
         )
     if earlier is not None:
-        _refuse_bad(new)
+        _check_path(new)
         raise PatchError(
             "unknown-file",
             f"the header goes from {earlier} to {patch.new}, which does not exist. To change {earlier}, name "
@@ -121,39 +182,40 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
 
 
 def _known(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
-    """The known file that is meant. Only what the file's own lines confirm may name it by a tail: a whole text, or
-    additions alone, could be for a new file of that name, and a deletion or a mode for any."""
-    path = known_path(names, files.sources) or _by_content(patch, names, files)
+    """The known file that `names` mean. A part of the path is enough only if lines of the file confirm it: a whole
+    text or additions alone could be for a new file of that name, and a deletion or a mode for any file."""
+    path = known_path(names, files.sources)
+    if path is None and patch.form != "whole-file" and any(hunk.old for hunk in patch.hunks):
+        similar = {path for name in names for path in same_tail(name, files.sources)}
+        fitting = [path for path in similar if _fits_exactly(patch, path, files)]
+        path = fitting[0] if len(fitting) == 1 else None
     if path is None or path in names or path in {name.replace("\\", "/") for name in names}:
         return path
     if any(hunk.old for hunk in patch.hunks):
         return path
-    clean = names[0] if names else ""
+    name = names[0] if names else ""
     if patch.action == "delete" or (patch.whole is None and not patch.hunks):
-        return path if clean.startswith("/") else None
-    return None if bad_path(clean) is None and files.may_create(clean) else path
+        return path if name.startswith("/") else None
+    return None if bad_path(name) is None and files.may_create(name) else path
 
 
-def _refuse_bad(names: Sequence[str]) -> None:
-    reason = bad_path(names[0]) if names else "the path is empty"
+def _check_path(names: Sequence[str], *, known: bool = False) -> None:
+    reason = bad_path(names[0], known=known) if names else "the path is empty"
     if reason:
         raise PatchError("bad-path", f"{reason}.")
 
 
 def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
-    """`target` if its source may be changed, with the readings that its file decides for. Raises PatchError.
-
-    `names` are the spellings of the name that led to it.
-    """
+    """`target` if its source may be changed, with the readings that its file decides for. Raises PatchError. `names`
+    are the spellings of the name that led to it."""
     source = target.source or ""
-    if reason := bad_path(source, known=True):
-        raise PatchError("bad-path", f"{reason}.")
+    _check_path([source], known=True)
     if source not in files.scope:
-        raise PatchError("out-of-scope", files.closed(source))
+        raise files.out_of_scope(source)
     entry = files.sources[source]
     if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
         raise PatchError("symlink", "this is a symbolic link; it cannot be edited as text.")
-    patch = decided(target.patch, entry.data)
+    patch = decide_readings(target.patch, entry.data)
     if names and source not in names:
         patch = replace(patch, tolerances=patch.tolerances | {"path"})
     return replace(target, patch=patch)
@@ -166,30 +228,24 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
         if files.sources[known].data.strip():
             raise PatchError("exists", "this file already exists. Send a diff against its current text.")
         return _allowed(Target(patch, known, known), files)
-    _refuse_bad(names)
+    _check_path(names)
     path = names[0]
-    # a hunk for line 34 is one of a file that is there, also where it has no line of it
-    adds_only = patch.whole is not None or (
+    # A hunk for line 34 is for an existing file, even if it quotes no line of it.
+    only_adds = patch.whole is not None or (
         patch.hunks and not any(hunk.old or (hunk.start or 0) > 1 for hunk in patch.hunks)
     )
-    if patch.action != "create" and not adds_only:
-        if files.exists(path):
-            raise PatchError("out-of-scope", files.closed(path))
-        raise PatchError("unknown-file", f"no such file.{files.which(path)}")
-    return Target(patch, None, _may_create(path, files))
+    if patch.action != "create" and not only_adds:
+        raise files.out_of_scope(path) if files.exists(path) else files.unknown("no such file.", path)
+    _check_may_create(path, files)
+    return Target(patch, None, path)
 
 
-def _may_create(path: str, files: Files) -> str:
+def _check_may_create(path: str, files: Files) -> None:
     if any(f"{known}/".startswith(f"{path}/") or path.startswith(f"{known}/") for known in files.sources):
         raise PatchError("bad-path", "a file or folder with this name already exists.")
     if not files.may_create(path):
-        if files.exists(path):
-            raise PatchError("out-of-scope", files.closed(path))
-        raise PatchError(
-            "unknown-file",
-            f"this edit may not create this file.{files.which(path)}",
-        )
-    return path
+        text = "this edit may not create this file."
+        raise files.out_of_scope(path) if files.exists(path) else files.unknown(text, path)
 
 
 def _moved(patch: FilePatch, files: Files) -> Target:
@@ -199,54 +255,49 @@ def _moved(patch: FilePatch, files: Files) -> Target:
             "malformed",
             f"a {patch.action} needs both a `{patch.action} from` and a `{patch.action} to` line.",
         )
-    old, new = [patch.old], patch.new.removeprefix("./")
-    source = known_path(old, files.sources)
-    if source is None or source != patch.old:
-        olds, news = spellings(patch.old, patch.new)
-        exact = [(one, two) for one, two in zip(olds, news, strict=False) if one in files.sources]
-        cut = patch.old.removesuffix(source) if source is not None and patch.old.endswith(source) else ""
+    new = patch.new.removeprefix("./")
+    source = known_path([patch.old], files.sources)
+    if source != patch.old:
+        pairs = zip(*spellings(patch.old, patch.new), strict=False)
+        exact = [(old_name, new_name) for old_name, new_name in pairs if old_name in files.sources]
+        prefix = patch.old.removesuffix(source) if source is not None and patch.old.endswith(source) else ""
         if exact:
             source, new = exact[0]
-        elif cut and patch.new.startswith(cut):
-            new = patch.new.removeprefix(cut)
+        elif prefix and patch.new.startswith(prefix):
+            new = patch.new.removeprefix(prefix)
         else:
             source = None
     if source is None:
-        _refuse_bad(old)
-        raise PatchError(
-            "unknown-file",
-            f"{patch.old} does not exist.{files.which(patch.old)}",
-        )
-    _refuse_bad([new])
+        _check_path([patch.old])
+        raise files.unknown(f"{patch.old} does not exist.", patch.old)
+    _check_path([new])
     if new in files.sources:
         raise PatchError("exists", f"{new} already exists and cannot be replaced.")
-    path = _may_create(new, files)
+    _check_may_create(new, files)
     if patch.action == "copy" and files.sources[source].mode == "120000":
         raise PatchError("symlink", "this is a symbolic link; it cannot be copied.")
-    patch = decided(patch, files.sources[source].data)
+    patch = decide_readings(patch, files.sources[source].data)
     if source != patch.old:
         patch = replace(patch, tolerances=patch.tolerances | {"path"})
-    if patch.action == "rename":
-        return _allowed(Target(patch, source, path), files)
-    return Target(patch, source, path)
+    target = Target(patch, source, new)
+    return _allowed(target, files) if patch.action == "rename" else target
 
 
 def _nameless(patch: FilePatch, files: Files) -> Target | None:
     """The only file in scope; for a diff also the only one in which all its hunks fit exactly."""
     names: Collection[str] = files.scope
     if patch.form == "whole-file":
-        texts = {name: decode(files.sources[name].data) for name in names if name in files.sources}
-        text = texts[next(iter(texts))] if len(texts) == 1 else None
+        texts = [decode(files.sources[name].data) for name in names if name in files.sources]
+        text = texts[0] if len(texts) == 1 else None
         if text is None or patch.whole is None or not looks_whole(patch.whole, text.lines):
             return None
     elif len(names) > 1:
-        names = [
-            name for name in sorted(names) if name in files.sources and _fits_exactly(patch, name, files)
-        ]
+        known = (name for name in sorted(names) if name in files.sources)
+        names = [name for name in known if _fits_exactly(patch, name, files)]
     if len(names) != 1:
         raise PatchError(
             "unknown-file",
-            f"the change does not name a file. Put its path in the header; in scope: {files.named()}.",
+            f"the change does not name a file. Put its path in the header; in scope: {files.scope_names()}.",
         )
     name = next(iter(names))
     if name not in files.sources:
@@ -256,24 +307,13 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
     return _allowed(Target(patch, name, name), files)
 
 
-def _by_content(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
-    """Of several files whose paths end alike, the only one in which all hunks fit exactly."""
-    if patch.form == "whole-file" or not any(hunk.old for hunk in patch.hunks):
-        return None
-    alike = {path for name in names for path in same_tail(name, files.sources)}
-    fitting = [path for path in alike if _fits_exactly(patch, path, files)]
-    return fitting[0] if len(fitting) == 1 else None
-
-
 def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
     text = decode(files.sources[name].data)
     if text is None or not text.lines:
         return False
     index = index_of(text.lines)
     try:
-        return all(
-            any(match.level == EXACT for match in find_matches(hunk, index, strict=True))
-            for hunk in patch.hunks
-        )
+        matches = [find_matches(hunk, index, strict=True) for hunk in patch.hunks]
     except PatchError:
         return False
+    return all(any(match.level == EXACT for match in some) for some in matches)

@@ -21,8 +21,8 @@ from repoagent.git.transaction.plan import sparse_advice
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_file import read_answer
 from repoagent.patch.errors import PatchRefused
-from repoagent.patch.files import bad_path, spellings
 from repoagent.patch.model import FilePatch
+from repoagent.patch.paths import bad_path, spellings
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.run_context import DROPPED, SEND_WHOLE, RunContext
 

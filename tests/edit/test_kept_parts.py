@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from repoagent.patch.apply_file import apply_patches, read_answer
 from repoagent.patch.errors import PatchRefused
-from repoagent.patch.files import Outcome
 from repoagent.patch.model import SourceText
+from repoagent.patch.targets import Outcome
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
 

@@ -18,15 +18,15 @@ def test_all_at_once_is_as_one_by_one(lines: tuple[str, ...], level: str) -> Non
 
 
 def test_places_are_all_rows_in_order() -> None:
-    places = FileIndex(("a", "b", "a", "", "a", "")).places(EXACT)
-    assert dict(places) == {"a": [0, 2, 4], "b": [1], "": [3, 5]}
-    assert "a" in places and "c" not in places and len(places) == 3
-    assert places.get("c", []) == []
+    rows = FileIndex(("a", "b", "a", "", "a", "")).rows(EXACT)
+    assert dict(rows) == {"a": [0, 2, 4], "b": [1], "": [3, 5]}
+    assert "a" in rows and "c" not in rows and len(rows) == 3
+    assert rows.get("c", []) == []
 
 
 def test_levels_that_come_to_the_same_share_a_table() -> None:
     index = FileIndex(("def f():", "    return 1"))
-    one, *others = [index.places(level) for level in (EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE)]
+    one, *others = [index.rows(level) for level in (EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE)]
     assert [other is one for other in others] == [True, True, False]
 
 

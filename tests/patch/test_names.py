@@ -6,8 +6,8 @@ import pytest
 
 from repoagent.patch.apply_file import apply_answer, read_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
-from repoagent.patch.files import known_path
 from repoagent.patch.model import SourceText
+from repoagent.patch.paths import known_path
 
 BEFORE, AFTER = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
 HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"

@@ -6,8 +6,8 @@ import pytest
 
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
-from repoagent.patch.files import bad_path
 from repoagent.patch.model import SourceText
+from repoagent.patch.paths import bad_path
 
 EVIL = [
     "",

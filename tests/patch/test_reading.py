@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import PatchError, PatchRefused
 from repoagent.patch.model import SourceText
-from repoagent.patch.parse.answer import alternative, parse, revises
+from repoagent.patch.parse.answer import parse
 from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.parse.prose import offers_choice, revision_of
 from tests.patch.helpers import APP, after, fenced, reasons
 
 _PIECES = [
@@ -245,7 +246,7 @@ def test_fifty_megabytes_of_junk(name: str) -> None:
     ],
 )
 def test_what_the_words_between_two_patches_say(prose: str, taken_back: bool, choice: bool) -> None:
-    assert (revises(prose), alternative(prose)) == (taken_back, choice)
+    assert (revision_of(prose) > 0, offers_choice(prose)) == (taken_back, choice)
     patches = parse(
         fenced("@@\n-import sys\n+import os\n") + f"\n{prose}\n\n" + fenced("@@\n-import sys\n+import re\n")
     )

@@ -7,7 +7,7 @@ import pytest
 from repoagent.patch.apply_file import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import Revision, SourceText
-from repoagent.patch.parse.answer import everything, last_counts, takes_back_last, words
+from repoagent.patch.parse.prose import is_only_last, revision_of, withdraws_all, withdraws_last
 from tests.patch.helpers import refused
 
 SOURCE = "".join(
@@ -51,7 +51,7 @@ SAID = {
 
 @pytest.mark.parametrize(("said", "prose"), [(said, one) for said, some in SAID.items() for one in some])
 def test_what_words_make_of_the_patch_above_them(said: Revision, prose: str) -> None:
-    assert words(prose) is said
+    assert revision_of(prose) is said
 
 
 def hunk(number: int, new: object, old: str = "") -> str:
@@ -194,15 +194,17 @@ def test_where_it_is_not_clear_what_is_taken_back(answer: str) -> None:
 
 
 def test_how_far_words_reach() -> None:
-    assert [everything(text) for text in ("Ignore all of the above.", "Scratch that, all tests fail.")] == [
+    assert [
+        withdraws_all(text) for text in ("Ignore all of the above.", "Scratch that, all tests fail.")
+    ] == [
         True,
         False,
     ]
-    assert [last_counts(text) for text in ("Use the second one.", "The first change adds x.")] == [
+    assert [is_only_last(text) for text in ("Use the second one.", "The first change adds x.")] == [
         True,
         False,
     ]
-    assert [takes_back_last(text) for text in ("Hmm, scratch that.", "Run the tests.")] == [True, False]
+    assert [withdraws_last(text) for text in ("Hmm, scratch that.", "Run the tests.")] == [True, False]
 
 
 def test_the_messages_of_mails_take_nothing_back() -> None:

@@ -22,8 +22,8 @@ from repoagent.edit.small_models.code_repairs import (
     with_unasked_put_back,
 )
 from repoagent.patch.errors import PatchRefused, Problem
-from repoagent.patch.files import known_path
 from repoagent.patch.model import FilePatch
+from repoagent.patch.paths import known_path
 
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol

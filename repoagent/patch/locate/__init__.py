@@ -1,1 +1,1 @@
-"""Find the place of each hunk in a file, or refuse. Read choose.py first, then candidates.py, exact.py and fuzzy.py."""
+"""Find the location of each hunk in a file, or refuse. Read choose.py first, then exact.py and fuzzy.py."""

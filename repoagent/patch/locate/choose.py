@@ -1,68 +1,212 @@
-"""Choose one place for each hunk of a file, or report every hunk that has none or several."""
+"""Find the locations of each hunk at the first tolerance that gives any, and choose one, or explain why not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import pairwise
 
 from repoagent.patch.errors import PatchError, PatchErrors
-from repoagent.patch.locate.candidates import find_matches, matches_at
 from repoagent.patch.locate.exact import (
+    EXACT,
     FUZZY,
     LEVELS,
     WHITESPACE,
     FileIndex,
     Match,
+    find_old,
+    indent_of,
     index_of,
     is_blank,
-    under_heading,
+    unescape,
+    weight,
 )
-from repoagent.patch.locate.explain import already_applied, applied_rows, mismatch
-from repoagent.patch.locate.unescape import undone
-from repoagent.patch.model import CONTEXT, Hunk, Text, numbered
+from repoagent.patch.locate.fuzzy import align, match_in_parts
+from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, with_line_numbers
 
-_EQUAL = 1e-6  # a difference between two scores that is none
+_EQUAL = 1e-6  # scores that differ by less are equal
+_EXPLAINED = 20  # hunks that do not match; for further ones the nearest lines are not looked up
+_COMPARED = 300  # characters of a line
+
+
+def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
+    """The location of each hunk that changes anything. Raises PatchError or PatchErrors, also if a line that a hunk
+    deletes and adds again is nowhere in the file."""
+    index = index_of(text.lines)
+    if not strict:
+        hunks = unescape(hunks, text.lines)
+    changing: list[Hunk] = []
+    options: list[list[Match]] = []
+    problems: list[PatchError] = []
+    for hunk in hunks:
+        if not hunk.changes and not any(line.rewritten and not is_blank(line.text) for line in hunk.lines):
+            continue
+        try:
+            matches = find_matches(hunk, index, strict=strict)
+        except PatchError as problem:
+            problems.append(problem)
+            continue
+        if not matches:
+            problems.append(_mismatch(hunk, index, nearest=len(problems) < _EXPLAINED))
+        elif not hunk.changes:
+            continue
+        elif rows := _repeated_rows(hunk, matches, index):
+            problems.append(_already_applied(hunk, rows))
+        else:
+            changing.append(hunk)
+            options.append(matches)
+    if any(match.level == WHITESPACE for matches in options for match in matches):
+        # Where one hunk is indented differently, so may others be: an exact location may be one of several.
+        for hunk, matches in zip(changing, options, strict=True):
+            rows_of_matches = {match.rows for match in matches}
+            if matches[0].level in LEVELS:
+                loose = matches_at(hunk, index, WHITESPACE)
+                matches += [match for match in loose if match.rows not in rows_of_matches]
+    chosen = choose(changing, options, index)
+    problems += [item for item in chosen if isinstance(item, PatchError)]
+    if problems:
+        raise PatchErrors(sorted(problems, key=lambda problem: problem.hunk))
+    return [item for item in chosen if isinstance(item, Match)]
+
+
+def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
+    """All matches of `hunk` at the strictest level that has any; `strict` stops after the exact one.
+
+    Raises PatchError if the hunk contains no line of the file. An applied hunk is not searched for loosely.
+    """
+    if all(is_blank(line.text) for line in hunk.old):
+        if not index.lines and not hunk.deleted:
+            return [Match(replace(hunk, lines=hunk.added), (), EXACT)]
+        # Blank lines alone are found by the number of an exact header.
+        texts = [line.text for line in hunk.old]
+        numbered = hunk.start is not None and hunk.exact_counts
+        if not numbered or (hunk.start or 0) - 1 not in index.find(texts, EXACT):
+            raise PatchError(
+                "no-context",
+                "the hunk contains no line of the file, so its place is unknown. Send it with two or "
+                "three unchanged lines before and after the change.",
+                hunk.number,
+            )
+    if strict:
+        return matches_at(hunk, index, EXACT)
+    options = [hunk]
+    if quoted := _signs_as_text(hunk, index):
+        options.insert(0 if any(line.bare and not is_blank(line.text) for line in hunk.lines) else 1, quoted)
+    for option in options:
+        for level in LEVELS:
+            if matches := matches_at(option, index, level):
+                return matches
+    if applied_rows(hunk, index):
+        return []
+    for loosest in (EXACT, WHITESPACE):
+        for option in interpretations(hunk):
+            if matches := match_in_parts(option, index, loosest):
+                return matches
+    return next((matches for option in interpretations(hunk) if (matches := align(option, index))), [])
+
+
+def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
+    """The matches of all interpretations of a hunk at one level. Interpretations with the same effect count once."""
+    matches: dict[object, Match] = {}
+    for option in interpretations(hunk):
+        for start in find_old(option.old, index, level):
+            match = Match(option, tuple(range(start, start + len(option.old))), level)
+            matches.setdefault(tuple(match.changes()) or match.rows, match)
+    return list(matches.values())
+
+
+def interpretations(hunk: Hunk) -> Iterator[Hunk]:
+    """What the hunk can mean, likeliest first. A blank line without a first column is context, or a new blank line
+    between two added ones, or (at an end of the hunk) nothing. If some lines lost their first column, those that
+    start with a space may have lost theirs too."""
+    yield hunk
+    if not any(line.bare for line in hunk.lines):
+        return
+    with_added = _blank_as_added(hunk.lines)
+    options = [_without_blank_ends(hunk.lines), with_added, _without_blank_ends(with_added)]
+    if any(line.bare and not is_blank(line.text) for line in hunk.lines):
+        verbatim = tuple(
+            replace(line, text=f" {line.text}")
+            if line.kind == CONTEXT and not line.bare and line.text
+            else line
+            for line in hunk.lines
+        )
+        options += [verbatim, _without_blank_ends(verbatim)]
+    seen = {hunk.lines}
+    for lines in options:
+        if lines and lines not in seen:
+            seen.add(lines)
+            yield replace(hunk, lines=lines)
+
+
+def _blank_as_added(lines: Sequence[Line]) -> tuple[Line, ...]:
+    result = list(lines)
+    for at, line in enumerate(lines):
+        if line.bare and is_blank(line.text):
+            before = next((other.kind for other in reversed(lines[:at]) if not other.bare), None)
+            after = next((other.kind for other in lines[at + 1 :] if not other.bare), None)
+            if before == after == ADD:
+                result[at] = replace(line, kind=ADD)
+    return tuple(result)
+
+
+def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    while lines and lines[-1].bare and is_blank(lines[-1].text):
+        lines = lines[:-1]
+    while lines and lines[0].bare and is_blank(lines[0].text):
+        lines = lines[1:]
+    return lines
+
+
+def _signs_as_text(hunk: Hunk, index: FileIndex) -> Hunk | None:
+    """Where context lost its first column, a line of the file that begins with `+` or `-` looks like a change: the hunk
+    with those as context, if it still changes something."""
+    present = index.rows(EXACT)
+    lines = tuple(
+        replace(line, kind=CONTEXT, text=line.kind + line.text, bare=True)
+        if line.kind != CONTEXT and line.kind + line.text in present
+        else line
+        for line in hunk.lines
+    )
+    option = replace(hunk, lines=lines, tolerances=hunk.tolerances | {"bare-context"})
+    return option if lines != hunk.lines and option.changes else None
 
 
 def choose(
     hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
 ) -> list[Match | PatchError]:
-    """One fit for each hunk, or why none could be chosen. Every hunk has at least one option.
+    """One match for each hunk, or why none could be chosen. Every hunk has at least one option.
 
-    What decides, in this order: the newline mark at the end of the file; the heading after `@@`; the order of
-    the hunks; the header's line number, shifted as the hunks already placed are. What a step leaves empty it
-    does not decide, except that nothing overrules a heading. Between places that fit only loosely the order does
-    not decide, and the number only between those that fit equally well.
+    Decided by, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the hunks;
+    the header's line number, shifted like the hunks placed before. A step that leaves nothing does not decide, except
+    that nothing overrules a heading. Between loose matches the order does not decide, and the number only between
+    equally good ones.
     """
     chosen: dict[int, Match] = {number: some[0] for number, some in enumerate(options) if len(some) == 1}
-    _assign_repeated(hunks, options, chosen)
+    repeated: dict[object, list[int]] = {}
+    for number, hunk in enumerate(hunks):
+        if number not in chosen:
+            repeated.setdefault(hunk.lines, []).append(number)
+    for numbers in repeated.values():
+        matches = options[numbers[0]]
+        if len(numbers) > 1 and len(numbers) == len(matches):  # as many equal hunks as locations: one each
+            chosen.update(zip(numbers, matches, strict=True))
     progress = True
     while progress:
         progress = False
         for number, hunk in enumerate(hunks):
-            if number in chosen:
-                continue
-            left = _narrowed(number, hunk, options[number], chosen, index)
-            if len(left) == 1:
-                chosen[number] = left[0]
-                progress = True
+            if number not in chosen:
+                left = _narrowed(number, hunk, options[number], chosen, index)
+                if len(left) == 1:
+                    chosen[number] = left[0]
+                    progress = True
     return [
         chosen.get(number) or _ambiguous(hunk, options[number], index) for number, hunk in enumerate(hunks)
     ]
-
-
-def _assign_repeated(
-    hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], chosen: dict[int, Match]
-) -> None:
-    """The same hunk as often as there are places for it: each place gets one, and which does not matter."""
-    groups: dict[object, list[int]] = {}
-    for number, hunk in enumerate(hunks):
-        if number not in chosen:
-            groups.setdefault(hunk.lines, []).append(number)
-    for group in groups.values():
-        places = options[group[0]]
-        if len(group) > 1 and len(group) == len(places):
-            chosen.update(zip(group, places, strict=True))
 
 
 def _narrowed(
@@ -75,44 +219,35 @@ def _narrowed(
         matches = matches if outer is None else outer
     under = under_heading(hunk.section, matches, index)
     if under is not None:
-        if _contradicted(hunk, matches, under):
-            return matches
+        if hunk.start is not None and hunk.exact_counts and under:
+            row = hunk.start - 1  # a correct header may name another location than the heading
+            if any(match.first == row for match in matches) and all(match.first != row for match in under):
+                return matches
         matches = under
     if matches and matches[0].level == FUZZY:
-        if _is_exact_alone(matches, index):
+        if _only_first_is_exact(matches, index):
             return matches[:1]
         least = min(match.behind for match in matches)
-        named = _at_number(number, hunk, matches, chosen)
-        return named if len(named) == 1 and named[0].behind - least < _EQUAL else matches
+        at_number = _at_number(hunk, matches, chosen)
+        return at_number if len(at_number) == 1 and at_number[0].behind - least < _EQUAL else matches
     matches = _in_order(number, matches, chosen) or matches
-    if len(matches) <= 1:
-        return matches
-    return _at_number(number, hunk, matches, chosen)
+    return _at_number(hunk, matches, chosen) if len(matches) > 1 else matches
 
 
-def _is_exact_alone(matches: Sequence[Match], index: FileIndex) -> bool:
-    """Is every line that the best loose fit finds in the file there to the byte, and of the others no fit so, nor with
-    more lines found?"""
-    found = [
+def _only_first_is_exact(matches: Sequence[Match], index: FileIndex) -> bool:
+    """Whether all lines located by the first loose match, and by no other, are exact, and none locates more lines."""
+    located = [
         [(line.text, row) for line, row in zip(match.hunk.old, match.rows, strict=True) if row is not None]
         for match in matches
     ]
-    exact = [all(text == index.lines[row] for text, row in pairs) for pairs in found]
-    return exact[0] and not any(exact[1:]) and len(found[0]) == max(map(len, found))
-
-
-def _contradicted(hunk: Hunk, matches: Sequence[Match], under: Sequence[Match]) -> bool:
-    """Does a header that is right in its counts name a place by number which is none of those under its heading?"""
-    if hunk.start is None or not hunk.exact_counts or not under:
-        return False
-    rows = [match.first for match in matches]
-    return hunk.start - 1 in rows and hunk.start - 1 not in [match.first for match in under]
+    exact = [all(text == index.lines[row] for text, row in pairs) for pairs in located]
+    return exact[0] and not any(exact[1:]) and len(located[0]) == max(map(len, located))
 
 
 def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
-    """The fits between those of the hunks before and after, if all placed so far are in the file's order."""
-    placed = [chosen[other].first for other in sorted(chosen)]
-    if any(left > right for left, right in pairwise(placed)):
+    """The matches between those of the hunks before and after, if all placed so far are in the file's order."""
+    rows = [chosen[other].first for other in sorted(chosen)]
+    if any(left > right for left, right in pairwise(rows)):
         return matches
     low = max((chosen[other].last for other in chosen if other < number), default=-1)
     high = min((chosen[other].first for other in chosen if other > number), default=None)
@@ -123,15 +258,13 @@ def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -
     ]
 
 
-def _at_number(
-    number: int, hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]
-) -> Sequence[Match]:
-    """The fit at the header's line number. Alone, it counts only in a header that is right throughout."""
+def _at_number(hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
+    """The match at the header's line number. Without other hunks it counts only in a header that is fully correct."""
     if hunk.start is None:
         return matches
     shifts = {
         match.first - (match.hunk.start - 1)
-        for other, match in chosen.items()
+        for match in chosen.values()
         if match.hunk.start is not None and match.rows
     }
     if len(shifts) > 1 or (not shifts and not hunk.exact_counts):
@@ -142,87 +275,181 @@ def _at_number(
 
 def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchError:
     rows = [match.first for match in matches]
-    if len(set(rows)) < len(rows):  # one place for the hunk, and several for what it changes
-        rows = sorted({row for match in matches for row in _first_changed(match)} or set(rows))
+    if len(set(rows)) < len(rows):  # one location for the hunk, and several for what it changes
+        changed: set[int] = set()
+        for match in matches:
+            try:
+                changed |= {change.start for change in match.changes()[:1]}
+            except PatchError:
+                continue
+        rows = sorted(changed or set(rows))
     places = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
-    row = rows[0]
-    around = range(max(0, row - 2), min(len(index.lines), row + 3))
     where = f"at {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
+    row = rows[0]
+    shown = range(max(0, row - 2), min(len(index.lines), row + 3))
     telling = next((line.text for line in hunk.old if not is_blank(line.text)), "")
     return PatchError(
         "ambiguous",
         f"the hunk fits equally well {where}. "
         f"Send it with more unchanged lines around `{telling.strip()[:60]}` until its place "
         "is unique, or with the first line of the enclosing function after `@@`. "
-        f"Around line {row + 1}:\n" + numbered((above, index.lines[above]) for above in around),
+        f"Around line {row + 1}:\n" + with_line_numbers((number, index.lines[number]) for number in shown),
         hunk.number,
     )
 
 
-def _first_changed(match: Match) -> list[int]:
-    """The row of the first change; none for one that no line holds."""
-    try:
-        return [change.start for change in match.changes()[:1]]
-    except PatchError:
-        return []
-
-
-EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are not looked up
-
-
-def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The place of each hunk that changes anything. Raises PatchError or PatchErrors, also if a line that a hunk
-    deletes and adds again is nowhere in the file."""
-    index = index_of(text.lines)
-    if not strict:
-        hunks = undone(hunks, text.lines)
-    wanted: list[Hunk] = []
-    options: list[list[Match]] = []
-    problems: list[PatchError] = []
-    for hunk in hunks:
-        if not hunk.changes and not any(line.rewritten and not is_blank(line.text) for line in hunk.lines):
-            continue
-        try:
-            found = find_matches(hunk, index, strict=strict)
-        except PatchError as problem:
-            problems.append(problem)
-            continue
-        if not found:
-            problems.append(mismatch(hunk, index, nearest=len(problems) < EXPLAINED))
-        elif not hunk.changes:
-            continue
-        elif rows := _repeated(hunk, found, index):
-            problems.append(already_applied(hunk, rows))
-        else:
-            wanted.append(hunk)
-            options.append(found)
-    chosen = choose(wanted, _at_one_depth(wanted, options, index), index)
-    problems += [item for item in chosen if isinstance(item, PatchError)]
-    if problems:
-        raise PatchErrors(sorted(problems, key=lambda problem: problem.hunk))
-    return [item for item in chosen if isinstance(item, Match)]
-
-
-def _at_one_depth(
-    hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
-) -> list[list[Match]]:
-    """Where one hunk needs other white space, so may others: their exact place is one of several then."""
-    shifted = any(match.level == WHITESPACE for found in options for match in found)
-    result: list[list[Match]] = []
-    for hunk, found in zip(hunks, options, strict=True):
-        rows = {match.rows for match in found}
-        loose = matches_at(hunk, index, WHITESPACE) if shifted and found[0].level in LEVELS else []
-        result.append([*found, *(match for match in loose if match.rows not in rows)])
-    return result
-
-
-def _repeated(hunk: Hunk, found: Sequence[Match], index: FileIndex) -> list[int]:
-    """Where an insertion without context on one side would put in again what stands right there.
-
-    A header that is right in every way (a tool's, not a model's) says that this is meant.
-    """
-    if len(found) != 1 or hunk.deleted or hunk.exact_counts or not hunk.lines:
+def _repeated_rows(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> list[int]:
+    """The rows where an insertion without context on one side would repeat lines that are right there already. A fully
+    correct header (a tool's, not a model's) means it."""
+    if len(matches) != 1 or hunk.deleted or hunk.exact_counts or not hunk.lines:
         return []
     if CONTEXT == hunk.lines[0].kind == hunk.lines[-1].kind:
         return []
-    return [row for row in applied_rows(hunk, index) if abs(row - found[0].first) <= len(hunk.added)]
+    return [row for row in applied_rows(hunk, index) if abs(row - matches[0].first) <= len(hunk.added)]
+
+
+def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
+    """The rows at which the file already has the new side of the hunk; [] if that is too weak: a deletion needs a line
+    on each side, an addition must add more than brackets and blank lines."""
+    if not any(weight(line.text) > 1 for line in hunk.added):
+        kinds = [line.kind for line in hunk.lines]
+        if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:
+            return []
+    texts = [line.text for line in hunk.new]
+    return next((rows for level in LEVELS if (rows := index.find(texts, level))), [])
+
+
+def _already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
+    places = ", ".join(str(row + 1) for row in rows[:5])
+    text = f"this change is already in the file, at line {places}. Leave this hunk out."
+    return PatchError("already-applied", text, hunk.number)
+
+
+def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
+    """Why `hunk` does not match, with the nearest lines of the file if `nearest`."""
+    if rows := applied_rows(hunk, index):
+        return _already_applied(hunk, rows)
+    present = index.rows(WHITESPACE)
+    missing = [line for line in hunk.old if LEVELS[WHITESPACE](line.text) not in present]
+    required = any(line.kind == DELETE or line.rewritten for line in missing)
+    reason = "deleted-line-missing" if required else "not-found"
+    text = "the hunk does not match the file"
+    if missing:
+        quoted = "\n".join(f"  {line.kind}{line.text}" for line in missing[:5])
+        text += f"; these of its lines are not in the file:\n{quoted}\n"
+    else:
+        text += ": all its lines are in the file, but not together. "
+    row = _nearest_row(hunk, index) if nearest else None
+    if row is not None:
+        first = max(0, row - 2)
+        shown = range(first, min(len(index.lines), row + len(hunk.old) + 3, first + 30))
+        text += "The nearest lines of the file are:\n"
+        text += with_line_numbers((number, index.lines[number]) for number in shown)
+    advice = "\nSend the hunk again with its unchanged and deleted lines copied from the file exactly."
+    return PatchError(reason, text.rstrip() + advice, hunk.number)
+
+
+def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
+    """The row where most of the hunk's lines are, or of the line most similar to its most telling one."""
+    votes: Counter[int] = Counter()
+    for offset, line in enumerate(hunk.old):
+        rows = index.rows(WHITESPACE).get(LEVELS[WHITESPACE](line.text), [])
+        if not is_blank(line.text) and len(rows) < 50:
+            for row in rows:
+                votes[max(0, row - offset)] += weight(line.text) + 1
+    if votes:
+        return min(votes, key=lambda row: (-votes[row], row))
+    telling = max((line.text for line in hunk.old), key=weight, default=None)
+    if telling is None or not index.lines:
+        return None
+    identifiers = set(re.findall(r"\w{3,}", telling))
+    shared = ((sum(name in text for name in identifiers), -row) for row, text in enumerate(index.lines))
+    best, best_row = 0.5, None
+    for _, negative in heapq.nlargest(50, shared):
+        line_text = index.lines[-negative].strip()[:_COMPARED]
+        ratio = SequenceMatcher(None, line_text, telling.strip()[:_COMPARED], autojunk=False).ratio()
+        if ratio > best:
+            best, best_row = ratio, -negative
+    return best_row
+
+
+_KEYWORD = (
+    r"(?:class|def|fn|func|function|fun|interface|struct|enum|trait|impl|module|namespace|object|type|record"
+    r"|method)"
+)
+_NAME = r"[A-Za-z_$][\w$]*"
+_SEPARATOR = re.compile(r"[ \t]+(?:>|»|→|›|::|/)[ \t]+")
+_DOTTED = re.compile(
+    rf"(?:{_KEYWORD}[ \t]+)?({_NAME}(?:(?:\.|::|#){_NAME})+)[ \t]*(?:\([^()]*\))?[ \t]*[:{{]?$"
+)
+_DEFINITION = re.compile(
+    rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+({_NAME})\b|({_NAME})[ \t]*(?:\([^()]*\))?[ \t]*[:{{]?$"
+)
+
+
+def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
+    """The matches below the line that the hunk's header quotes, or within the nested definitions that it names
+    (`class A > def f(self):`, `A.f`); None if there is no such line."""
+    key = LEVELS[WHITESPACE](section)
+    if len(key) < 3:
+        return None
+    headings = {row for row, line_key in enumerate(index.keys(WHITESPACE)) if line_key.startswith(key)}
+    if headings:
+        return _below(headings, matches, index.lines)
+    if dotted := _DOTTED.match(section):
+        names = re.split(r"\.|::|#", dotted[1])
+    else:
+        parts = _SEPARATOR.split(section)
+        definitions = [_DEFINITION.match(part.strip()) for part in parts]
+        names = [match[1] or match[2] for match in definitions if match is not None]
+        if len(parts) < 2 or len(names) < len(parts):
+            return None
+    rows_of_names = [set(_definitions(name, index.lines)) for name in names]
+    if not all(rows_of_names):
+        return None
+    for rows in rows_of_names:
+        matches = _below(rows, matches, index.lines)
+    return matches
+
+
+def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
+    """The matches for which the nearest line above that could be such a heading is one of them.
+
+    The reach of a heading ends at a line of the same depth or less that starts with a letter, or as it does (with a
+    quote in JSON).
+    """
+    depth = min(_depth(lines[heading]) for heading in headings)
+    signs = {lines[heading].lstrip()[:1] for heading in headings}
+    within: list[bool] = []
+    inside = False
+    for row, line in enumerate(lines):
+        inside = inside or row in headings
+        within.append(inside)
+        text = line.lstrip()
+        if row not in headings and text and (text[0].isalpha() or text[0] == "_" or text[0] in signs):
+            inside = inside and _depth(line) > depth
+    return [match for match in matches if within and within[min(match.first, len(within) - 1)]]
+
+
+def _depth(line: str) -> int:
+    return len(indent_of(line).expandtabs(4))
+
+
+def _definitions(name: str, lines: Sequence[str]) -> Iterator[int]:
+    """The rows that define `name`: with a keyword before it, or as a function with its brace."""
+    keyword = re.compile(
+        rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+(?:\([^()]*\)[ \t]*)?{re.escape(name)}(?![\w$])"
+    )
+    function = re.compile(
+        rf"(?:[\w$<>\[\],.*&?]+[ \t]+)*[*&]*{re.escape(name)}[ \t]*\([^(){{}};=]*\)[^(){{}};=]*(\{{?)$"
+    )
+    for row, line in enumerate(lines):
+        if name not in line or len(line) > 400:
+            continue
+        text = line.strip()
+        if keyword.match(text):
+            yield row
+        elif match := function.match(text):
+            below = lines[row + 1].strip() if row + 1 < len(lines) else ""
+            if match[1] or below == "{":
+                yield row

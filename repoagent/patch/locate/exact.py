@@ -1,33 +1,31 @@
-"""Exact and tolerant search for a run of lines, candidate places, and the headings after `@@`."""
+"""Exact and tolerant search for a run of lines; escapes that an answer added to all of its lines."""
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.errors import PatchError
-from repoagent.patch.model import CONTEXT, DELETE, Hunk, Line
+from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line
 
 EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE = "exact", "trailing-space", "punctuation", "whitespace"
 HTML, ELISION, SPLIT, FUZZY = "html", "elision", "split", "fuzzy-context"
 
-_TYPOGRAPHY = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000", " "),
-        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", None),
-        "\u2026": "...",
-    }
-)
-
-
+_QUOTES = {
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
+}
+_NO_BREAK = dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000", " ")
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_PLAIN = {**_QUOTES, **_NO_BREAK, **dict.fromkeys(_DASHES, "-"), "\u2026": "..."}
+_TYPOGRAPHY = str.maketrans({**_PLAIN, **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", None)})
+_SPACES = "\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _LITERAL = re.compile(r"\"[^\"]*\"?|'[^']*'?|`[^`]*`?")
 _WORD = re.compile(r"\w+")
 
@@ -40,40 +38,37 @@ def _whitespace(text: str) -> str:
     return "".join(_punctuation(text).split())
 
 
-_SPACES = "\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-
-
-def _all_punctuation(lines: Sequence[str]) -> list[str]:
-    """`_punctuation` of each line, of all at once: `str.translate` looks up each character that is not ASCII."""
-    whole = "\n".join(lines)
-    if whole.isascii():
-        return list(map(str.rstrip, lines))
-    for char, plain in _TYPOGRAPHY.items():
-        whole = whole.replace(chr(char), plain or "")
-    return list(map(str.rstrip, unicodedata.normalize("NFC", whole).split("\n")))
-
-
-def _all_whitespace(lines: Sequence[str]) -> list[str]:
-    """Lines without any white space, all at once."""
-    whole = "\n".join(lines)
-    for space in () if whole.isascii() else _SPACES:
-        whole = whole.replace(space, "")
-    bare = whole.encode("utf-8", "surrogatepass").translate(None, b" \t\r\v\f\x1c\x1d\x1e\x1f")
-    return bare.decode("utf-8", "surrogatepass").split("\n") if lines else []
-
-
 LEVELS: dict[str, Callable[[str], str]] = {
     EXACT: str,
     TRAILING_SPACE: str.rstrip,
     PUNCTUATION: _punctuation,
     WHITESPACE: _whitespace,
 }
-"""Each level maps a line to what is compared; what is equal at one level is equal at those after it."""
+"""Each level maps a line to its key; lines equal at one level are equal at all later ones."""
 
 
-class Places(Mapping[str, list[int]]):
-    """Where each text stands, in order: counted for all, looked up when asked for. A list for each line of a large
-    file would cost more than all else."""
+def _punctuation_of_all(lines: Sequence[str]) -> list[str]:
+    """`_punctuation` of each line at once: `str.translate` is slow for text that is not ASCII."""
+    joined = "\n".join(lines)
+    if joined.isascii():
+        return list(map(str.rstrip, lines))
+    for char, plain in _TYPOGRAPHY.items():
+        joined = joined.replace(chr(char), plain or "")
+    return list(map(str.rstrip, unicodedata.normalize("NFC", joined).split("\n")))
+
+
+def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
+    """Lines without any white space, all at once."""
+    joined = "\n".join(lines)
+    for space in () if joined.isascii() else _SPACES:
+        joined = joined.replace(space, "")
+    bare = joined.encode("utf-8", "surrogatepass").translate(None, b" \t\r\v\f\x1c\x1d\x1e\x1f")
+    return bare.decode("utf-8", "surrogatepass").split("\n") if lines else []
+
+
+class Rows(Mapping[str, list[int]]):
+    """The rows of each key. All keys are counted, and rows looked up on demand: a list for each line of a large file
+    would dominate the cost."""
 
     def __init__(self, keys: list[str]) -> None:
         self.counts = Counter(keys)
@@ -101,55 +96,54 @@ class Places(Mapping[str, list[int]]):
 
 
 class FileIndex:
-    """The lines of a file, looked up by text. Each level's table is made when first asked for; levels at which all
-    lines compare alike share one."""
+    """The lines of a file, looked up by text. The table of a level is created on demand; levels with equal keys share
+    one."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self._keys: dict[str, list[str]] = {}
-        self._places: dict[int, Places] = {}
+        self._rows: dict[int, Rows] = {}
 
     def keys(self, level: str) -> list[str]:
-        """Each line as this level compares it."""
+        """The key of each line at this level."""
         if level not in self._keys:
             if level == WHITESPACE:
-                keys = _all_whitespace(self.keys(PUNCTUATION))
+                keys = _whitespace_of_all(self.keys(PUNCTUATION))
             elif level == PUNCTUATION:
-                keys = _all_punctuation(self.lines)
+                keys = _punctuation_of_all(self.lines)
             else:
                 keys = list(map(LEVELS[level], self.lines))
             self._keys[level] = next((known for known in self._keys.values() if known == keys), keys)
         return self._keys[level]
 
-    def places(self, level: str) -> Places:
-        """Where each compared text stands, in order."""
+    def rows(self, level: str) -> Rows:
+        """The rows of each key, in order."""
         keys = self.keys(level)
-        if id(keys) not in self._places:
-            self._places[id(keys)] = Places(keys)
-        return self._places[id(keys)]
+        if id(keys) not in self._rows:
+            self._rows[id(keys)] = Rows(keys)
+        return self._rows[id(keys)]
 
     def find(self, texts: Sequence[str], level: str) -> list[int]:
-        """All rows (from 0) at which `texts` stand one after another; none for no texts."""
+        """All rows (from 0) at which `texts` follow one another; [] if `texts` is empty."""
         if not texts or len(texts) > len(self.lines):
             return []
-        wanted = [LEVELS[level](text) for text in texts]
-        places, keys = self.places(level), self.keys(level)
-        if not all(text in places for text in wanted):
+        keys, all_keys, rows = [LEVELS[level](text) for text in texts], self.keys(level), self.rows(level)
+        if not all(key in rows for key in keys):
             return []
-        rarest = min(range(len(wanted)), key=lambda number: places.counts[wanted[number]])
-        starts = (row - rarest for row in places[wanted[rarest]])
-        return [start for start in starts if start >= 0 and keys[start : start + len(wanted)] == wanted]
+        rarest = min(range(len(keys)), key=lambda number: rows.counts[keys[number]])
+        starts = (row - rarest for row in rows[keys[rarest]])
+        return [start for start in starts if start >= 0 and all_keys[start : start + len(keys)] == keys]
 
 
 @lru_cache(maxsize=4)
 def index_of(lines: tuple[str, ...]) -> FileIndex:
-    """The index of a file's lines; that of the last few files is kept, as one answer is read in several ways."""
+    """The index of a file's lines, cached: one answer is read in several ways."""
     return FileIndex(lines)
 
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
-    """The rows where a hunk's old side stands. White space inside quotes must be right in what it deletes; the quotes
-    themselves where there is a row with such."""
+    """The rows of a hunk's old side. In deleted lines white space inside quotes must be equal, and the quotes
+    themselves too if that leaves any row."""
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
@@ -157,16 +151,18 @@ def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
         (offset, line.text) for offset, line in enumerate(old) if line.kind == DELETE or line.rewritten
     ]
     for key in (str, _punctuation):
-        found = [
-            row for row in rows if all(same_literals(key(t), key(index.lines[row + at])) for at, t in deleted)
+        equal = [
+            row
+            for row in rows
+            if all(same_literals(key(text), key(index.lines[row + offset])) for offset, text in deleted)
         ]
-        if found:
-            return found
+        if equal:
+            return equal
     return []
 
 
 def same_literals(one: str, other: str) -> bool:
-    """Are two lines, equal but for white space, equal inside their quotes too, and parted into the same words?"""
+    """Whether two lines, equal but for white space, have equal words and equal text inside quotes."""
     one, other = one.strip(), other.strip()
     if one == other:
         return True
@@ -175,7 +171,7 @@ def same_literals(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def weight(text: str) -> int:
-    """How much a line tells about its place: its letters and digits, at most 20."""
+    """How much a line says about its location: its letters and digits, at most 20."""
     return min(20, sum(char.isalnum() for char in text))
 
 
@@ -190,11 +186,13 @@ def is_blank(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a hunk went: file, hunk (from 1 within the file), first line (from 1, of the file before) and the
-    name of the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html",
-    "elision", "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly;
-    "whole-part" for lines that came again as a whole; and for a file as a whole "whole-file", "new-file",
-    "deleted", "renamed", "copied", "mode". `tolerances` are all that it needed, reading included, sorted."""
+    """Where a hunk was placed: file, hunk (from 1 within the file), first line (from 1, of the old file).
+
+    `level` is the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html", "elision",
+    "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly; "whole-part" for lines sent as a
+    whole; and for a file "whole-file", "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are all that it
+    needed, parsing included, sorted.
+    """
 
     path: str
     hunk: int
@@ -214,10 +212,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Match:
-    """`rows[i]` is the file's line (from 0) that `hunk.old[i]` is taken for, None where it is taken for none.
+    """A location of a hunk: `rows[i]` is the file's line (from 0) for `hunk.old[i]`, None if it has none.
 
-    `hunk` is the reading of the hunk that fits here (see `locate.readings`); `behind` is how much worse a loose place
-    fits than the best one."""
+    `hunk` is the reading of the hunk that fits; `behind` is how much worse a loose match is than the best one.
+    """
 
     hunk: Hunk
     rows: tuple[int | None, ...]
@@ -233,7 +231,7 @@ class Match:
         return next((row for row in reversed(self.rows) if row is not None), 0)
 
     def changes(self) -> list[Change]:
-        """The changes in the file's lines. Raises PatchError for an addition that no line next to it holds."""
+        """The changes in the file's lines. Raises PatchError for an addition without a located line next to it."""
         result: list[Change] = []
         position = at = 0
         lines = self.hunk.lines
@@ -253,7 +251,7 @@ class Match:
         return result
 
     def claimed(self) -> tuple[tuple[int, int], ...]:
-        """The rows `start:end` that it changes, or says it leaves as they are by adding again what it deletes."""
+        """The rows `start:end` that it changes, or keeps explicitly by adding again what it deletes."""
         rewritten = (
             (row, row + 1)
             for line, row in zip(self.hunk.old, self.rows, strict=True)
@@ -262,10 +260,10 @@ class Match:
         return (*((change.start, change.end) for change in self.changes()), *rewritten)
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
-        """The rows of `hunk.old[first:last]`; for none, the gap next to a neighbour with a row."""
-        taken = [row for row in self.rows[first:last] if row is not None]
-        if taken:
-            return taken[0], taken[-1] + 1
+        """The rows of `hunk.old[first:last]`; without any, the gap next to a neighbour with a row."""
+        rows = [row for row in self.rows[first:last] if row is not None]
+        if rows:
+            return rows[0], rows[-1] + 1
         before = self.rows[first - 1] if first else None
         after = self.rows[last] if last < len(self.rows) else None
         if before is not None:
@@ -277,88 +275,75 @@ class Match:
         )
 
 
-_KEYWORD = (
-    r"(?:class|def|fn|func|function|fun|interface|struct|enum|trait|impl|module|namespace|object|type|record"
-    r"|method)"
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#34|#x27|#x2F|#x60);", re.IGNORECASE)
+_UNESCAPED = {HTML: re.compile(r"[<>]|&(?!\w+;|#\w+;)"), PUNCTUATION: re.compile("[\"']")}
+
+
+def _decode_entities(text: str) -> str:
+    return _ENTITY.sub(lambda match: html.unescape(match.group()).replace("\u00a0", " "), text)
+
+
+def _decoder(dashes: dict[str, str]) -> Callable[[str], str]:
+    table = str.maketrans({**_QUOTES, **_NO_BREAK, **dashes, "\u2026": "..."})
+    return lambda text: text.translate(table)
+
+
+_DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    (HTML, _decode_entities),
+    (PUNCTUATION, _decoder(dict.fromkeys(_DASHES, "-"))),
+    (PUNCTUATION, _decoder(dict.fromkeys(_DASHES, "--"))),
+    (PUNCTUATION, _decoder(dict.fromkeys("\u2014\u2015", "--"))),
 )
-_NAME = r"[A-Za-z_$][\w$]*"
-_PARTED = re.compile(r"[ \t]+(?:>|»|→|›|::|/)[ \t]+")
-_DOTTED = re.compile(
-    rf"(?:{_KEYWORD}[ \t]+)?({_NAME}(?:(?:\.|::|#){_NAME})+)[ \t]*(?:\([^()]*\))?[ \t]*[:{{]?$"
-)
-_PART = re.compile(
-    rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+({_NAME})\b|({_NAME})[ \t]*(?:\([^()]*\))?[ \t]*[:{{]?$"
-)
 
 
-def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
-    """The fits that stand under the line which the hunk's header quotes, or within the definitions that it names one in
-    another (`class A > def f(self):`, `A.f`); None when there is no such line."""
-    wanted = LEVELS[WHITESPACE](section)
-    if len(wanted) < 3:
-        return None
-    keys = index.keys(WHITESPACE)
-    headings = {
-        row for row, key in enumerate(keys) if key.startswith(wanted) or (len(key) > 5 and wanted == key)
-    }
-    if headings:
-        return _below(headings, matches, index.lines)
-    names = _path(section)
-    found = [set(_defining(name, index.lines)) for name in names]
-    if not found or not all(found):
-        return None
-    for rows in found:
-        matches = _below(rows, matches, index.lines)
-    return matches
+def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
+    """The hunks without HTML escapes or typographic punctuation that something added to all lines of the answer.
 
-
-def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
-    """The fits for which the nearest line above that could be a heading like those is one of them.
-
-    The reach of a heading ends at a line of the same depth or less that starts with a letter, or as it does (with a
-    quote in JSON).
+    A quoted line must show it: the file has it only unescaped, and none as written. Then added lines are unescaped too,
+    unless they contain what would have been escaped. Raises PatchError where an added line may or may not be escaped,
+    and nothing shows it.
     """
-    depth = min(_depth(lines[heading]) for heading in headings)
-    signs = {lines[heading].lstrip()[:1] for heading in headings}
-    within: list[bool] = []
-    inside = False
-    for row, line in enumerate(lines):
-        inside = inside or row in headings
-        within.append(inside)
-        text = line.lstrip()
-        if row not in headings and text and (text[0].isalpha() or text[0] == "_" or text[0] in signs):
-            inside = inside and _depth(line) > depth
-    return [candidate for candidate in matches if within and within[min(candidate.first, len(within) - 1)]]
+    result = list(hunks)
+    in_file: frozenset[str] | None = None
+    for name, decode in _DECODERS:
+        affected = [(line.text, decode(line.text)) for hunk in result for line in hunk.old]
+        affected = [(written, plain) for written, plain in affected if written != plain]
+        if not affected:
+            continue
+        in_file = in_file or frozenset("".join(line.split()) for line in lines)
+        as_written, as_decoded = (
+            any("".join(pair[side].split()) in in_file for pair in affected) for side in (0, 1)
+        )
+        if not as_decoded or as_written:
+            continue
+        changed = (line for hunk in result for line in hunk.lines if line.kind != CONTEXT or line.rewritten)
+        added_too = not any(_UNESCAPED[name].search(line.text) for line in changed)
+        result = [_decoded(hunk, name, decode, added_too) for hunk in result]
+    for hunk in result:
+        # Escapes in added lines, none in the file, and in no hunk a character that would be escaped.
+        if (
+            any(_ENTITY.search(line.text) for line in hunk.added)
+            and not any(
+                _UNESCAPED[HTML].search(line.text) or (line.kind != ADD and "&" in line.text)
+                for other in result
+                for line in other.lines
+            )
+            and not any(map(_ENTITY.search, lines))
+        ):
+            raise PatchError(
+                "escaped",
+                "the added lines contain HTML escapes such as `&lt;`, which may or may not be literal. Send "
+                "the hunk with an unchanged line of the file that contains <, > or &.",
+                hunk.number,
+            )
+    return result
 
 
-def _depth(line: str) -> int:
-    return len(indent_of(line).expandtabs(4))
-
-
-def _path(section: str) -> list[str]:
-    """The names of definitions, outermost first, that a heading gives one in another; none for any other heading."""
-    dotted = _DOTTED.match(section)
-    if dotted is not None:
-        return re.split(r"\.|::|#", dotted[1])
-    parts = _PARTED.split(section)
-    found = [_PART.match(part.strip()) for part in parts]
-    names = [match[1] or match[2] for match in found if match is not None]
-    return names if len(parts) > 1 and len(names) == len(parts) else []
-
-
-def _defining(name: str, lines: Sequence[str]) -> Iterator[int]:
-    """The rows that define `name`: with a keyword before it, or as a function with its brace."""
-    sure = re.compile(rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+(?:\([^()]*\)[ \t]*)?{re.escape(name)}(?![\w$])")
-    method = re.compile(
-        rf"(?:[\w$<>\[\],.*&?]+[ \t]+)*[*&]*{re.escape(name)}[ \t]*\([^(){{}};=]*\)[^(){{}};=]*(\{{?)$"
+def _decoded(hunk: Hunk, name: str, decode: Callable[[str], str], added_too: bool) -> Hunk:
+    lines = tuple(
+        replace(line, text=decode(line.text)) if added_too or line.kind != ADD else line
+        for line in hunk.lines
     )
-    for row, line in enumerate(lines):
-        if name not in line or len(line) > 400:
-            continue
-        text = line.strip()
-        found = sure.match(text) or method.match(text)
-        if found is None:
-            continue
-        below = lines[row + 1].strip() if row + 1 < len(lines) else ""
-        if found.re is sure or found[1] or below == "{":
-            yield row
+    if lines == hunk.lines:
+        return hunk
+    return replace(hunk, lines=lines, section=decode(hunk.section), tolerances=hunk.tolerances | {name})

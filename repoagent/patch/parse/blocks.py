@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.parse.apply_patch import envelope_end
 from repoagent.patch.parse.cleanup import (
     is_quoted,
     number_before,
@@ -22,25 +22,41 @@ from repoagent.patch.parse.fences import (
     DIFF,
     ENVELOPE,
     SEARCH_REPLACE,
-    fenced,
-    kind_and_name,
+    classify,
+    continues_hunk,
+    fence_body,
     name_before,
     name_leading,
 )
 from repoagent.patch.parse.markers import (
+    COMMAND,
     DIRECTIVE,
+    NUMBERS,
     REPLACE,
     SEARCH,
     Fence,
+    directive,
     fence_on,
     interesting,
+    is_bullet,
+    is_file_header,
+    is_index,
+    is_lone_header,
+    is_mail,
+    is_signature,
     starts_diff,
 )
-from repoagent.patch.parse.unfenced import bare_diff_end
 
-_DEPTH = 8  # quotations, lists and the like within each other
+_DEPTH = 8  # nested quotations, lists and the like
 _MOST_LINES = 4_000_000
 _MOST_BLOCKS = 20_000
+_REACH = 40  # lines in which a paragraph must have a change, to belong to a hunk
+_HEADER = re.compile(
+    r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
+    r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
+    r"|=====+$|Only in |RCS file: |retrieving revision )"
+)
+_NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class Span:
 @dataclass(frozen=True)
 class Block:
     """A span with its unwrapped lines (without the fences), its file name, whether it was closed, the tolerances of
-    unwrapping, and the text before it within its fence."""
+    unwrapping, and the prose before it within its fence."""
 
     span: Span
     lines: tuple[str, ...]
@@ -65,12 +81,12 @@ class Block:
     closed: bool
     info: str = ""
     tolerances: frozenset[str] = frozenset()
-    words: str = ""
+    prose: str = ""
 
 
 @dataclass(frozen=True)
 class _Region:
-    """A block whose place is given in lines, of which the first may begin at a `column`."""
+    """A block whose location is given in lines."""
 
     first: int
     after: int
@@ -88,8 +104,11 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
     `loose`: the model was asked for whole files or functions, so a fence without a file name may be one (kind "code"),
     and a fence may open at the end of a sentence.
     """
-    found = (block for block in blocks(answer, loose=loose) if block.lines or not loose)
-    return tuple(block.span for block in found if loose or block.span.kind != CODE or block.name)
+    return tuple(
+        block.span
+        for block in blocks(answer, loose=loose)
+        if (block.lines if loose else block.span.kind != CODE or block.name)
+    )
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
@@ -99,25 +118,27 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
         return []
     raw = answer.split("\n")
     lines, decoration = undecorated(raw)
-    found: list[Block] = []
+    result: list[Block] = []
     row = start = 0
     for region in _regions(lines, loose, known):
         start += sum(map(len, raw[row : region.first])) + region.first - row
         end = start + sum(map(len, raw[region.first : region.after])) + region.after - region.first
-        column = region.fence.column if region.fence else 0
-        span = Span(start + column, min(end, len(answer)), region.kind)
-        info = region.fence.info if region.fence else ""
-        names = region.tolerances | decoration
-        name, is_fenced = region.name, region.fence is not None
-        found.append(Block(span, tuple(region.lines), name, is_fenced, region.closed, info, names))
+        fence = region.fence
+        span = Span(start + (fence.column if fence else 0), min(end, len(answer)), region.kind)
+        info = fence.info if fence else ""
+        tolerances = region.tolerances | decoration
+        is_fenced = fence is not None
+        result.append(
+            Block(span, tuple(region.lines), region.name, is_fenced, region.closed, info, tolerances)
+        )
         row, start = region.after, end
-        if len(found) > _MOST_BLOCKS:
+        if len(result) > _MOST_BLOCKS:
             break
-    return found
+    return result
 
 
 def too_large(answer: str, found: Sequence[Block]) -> bool:
-    """Whether an answer has more lines, or more patches (`found`), than are read. Only junk has."""
+    """Whether an answer has more lines, or more `blocks`, than are read. Only junk has."""
     return len(found) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
@@ -133,15 +154,15 @@ def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: i
             yield region
             at = floor = region.after
             continue
-        inner, first, after, name = _unwrapped(lines, at, floor)
+        inner, first, after, tolerance = _unwrapped(lines, at, floor)
         if inner is None or depth == _DEPTH:
             at += 1
             continue
         for region in _regions(inner, loose, known, depth + 1):
             start, end = first + region.first, first + region.after
-            beside = region.name or _name_beside(region.kind, region.lines, lines, start, known)
-            names = region.tolerances | {name}
-            yield replace(region, first=start, after=end, name=beside, tolerances=names)
+            name = region.name or _name_above(region.kind, region.lines, lines, start, known)
+            tolerances = region.tolerances | {tolerance}
+            yield replace(region, first=start, after=end, name=name, tolerances=tolerances)
         at = floor = max(after, at + 1)
 
 
@@ -149,31 +170,34 @@ def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) 
     fence = fence_on(lines[at], late=loose)
     if fence is None:
         return None
-    body = fenced(lines, at, fence)
-    kind, name, inner, names = kind_and_name(fence.info, body.lines, lines, at, known)
-    forgiven = names | (body.tolerances if kind not in {CODE, "whole-file"} else frozenset[str]())
-    return _Region(at, body.after, kind, inner, name, fence, body.closed, forgiven)
+    body = fence_body(lines, at, fence)
+    kind, name, inner, tolerances = classify(fence.info, body.lines, lines, at, known)
+    if kind not in {CODE, "whole-file"}:
+        tolerances |= body.tolerances
+    return _Region(at, body.after, kind, inner, name, fence, body.closed, tolerances)
 
 
 def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region | None:
     """A patch that begins at line `at` and has no fence."""
     if SEARCH.match(lines[at]):
-        after, closed = _search_replace_end(lines, at)
-        kind = SEARCH_REPLACE
+        kind, after, closed = SEARCH_REPLACE, len(lines), False
+        for number in range(at + 1, len(lines)):
+            closed = REPLACE.match(lines[number]) is not None
+            if closed or SEARCH.match(lines[number]):
+                after = number + closed
+                break
     elif DIRECTIVE.match(lines[at]):
-        after, closed = envelope_end(lines, at)
-        kind = ENVELOPE
+        kind, (after, closed) = ENVELOPE, _envelope_end(lines, at)
     elif starts_diff(lines, at):
-        after = bare_diff_end(lines, at)
+        kind, after = DIFF, diff_end(lines, at)
         closed = after < len(lines)
-        kind = DIFF
     else:
         return None
-    name = _name_beside(kind, lines[at : at + 1], lines, at, known)
+    name = _name_above(kind, lines[at : at + 1], lines, at, known)
     return _Region(at, after, kind, lines[at:after], name, None, closed)
 
 
-def _name_beside(
+def _name_above(
     kind: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
 ) -> str | None:
     """The file that is named above line `at`, where a patch without a name of its own begins."""
@@ -184,32 +208,22 @@ def _name_beside(
     return None
 
 
-def _search_replace_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
-    for number in range(at + 1, len(lines)):
-        if REPLACE.match(lines[number]):
-            return number + 1, True
-        if SEARCH.match(lines[number]):
-            return number, False
-    return len(lines), False
-
-
 def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
-    """The lines around `at` without the quotation, the margin or the numbers before them (None when they have
-    none), the first of them and the line after them, and what was taken off."""
+    """The lines around `at` without the quotation, margin or numbers before them (None if they have none), the first of
+    them and the line after them, and what was removed."""
     line = lines[at]
     if is_quoted(line):
         first, after = _run(lines, at, floor, is_quoted)
         return unquoted(lines[first:after]), first, after, "quoted"
+    if number_before(line):
+        _, after = _run(lines, at, at, number_before)
+        return without_numbers(lines[at:after]) or [], at, after, "numbered"
     margin = line[: len(line) - len(line.lstrip(" \t"))]
-    if margin and not number_before(line):
+    if margin:
         after = at + 1
         while after < len(lines) and (lines[after].startswith(margin) or not lines[after].strip()):
             after += 1
         return without_margin(lines[at:after], margin), at, after, "indented"
-    if number_before(line):
-        _, after = _run(lines, at, at, number_before)
-        inner = without_numbers(lines[at:after])
-        return inner if inner is not None else [], at, after, "numbered"
     return None, at, at + 1, ""
 
 
@@ -223,3 +237,137 @@ def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool])
         number += 1
         after = number if lines[number - 1].strip() else after
     return first, after
+
+
+def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
+    """The line after an unfenced envelope that begins at line `at`, and whether it is complete.
+
+    With a beginning it is complete only with its end marker; without one it continues as a diff does.
+    """
+    begun = directive(lines[at])[0] == "Begin Patch"
+    number = at + 1
+    while number < len(lines):
+        name = directive(lines[number])[0]
+        if name == "End Patch":
+            return number + 1, True
+        if name == "Begin Patch":
+            break
+        if begun or name:
+            number += 1
+            continue
+        after = diff_end(lines, number) if lines[number].startswith(("@@", " ", "+", "-")) else number
+        if after == number:
+            below = next((line for line in lines[number : number + 4] if line.strip()), "")
+            if lines[number].strip() or not (directive(below)[0] or below.startswith(("@@", " ", "+", "-"))):
+                break
+            after = number + 1
+        number = after
+    if begun:
+        return number, False
+    while number > at + 1 and not lines[number - 1].strip():
+        number -= 1
+    return number, number < len(lines)
+
+
+def diff_end(lines: Sequence[str], at: int) -> int:
+    """The line after an unfenced diff: the first that cannot belong to it.
+
+    After a hunk with all the lines that its header declares, `- x` is a bullet and not a deletion; also after a blank
+    line if no header declares counts. A line that lost its first column belongs to a hunk only if a change follows in
+    the same paragraph, or if the header still expects old lines with a change among them: taking too much (which is
+    refused later) is better than half of a change.
+    """
+    last = at
+    left: tuple[int, int] | None = None  # lines that the hunk's header still expects, old and new
+    blanks = 0
+    number = at
+    while number < len(lines):
+        line = lines[number]
+        if is_signature(lines, number):
+            return number + 2
+        if _is_header(lines, number, left):
+            counts = NUMBERS.match(line)
+            left = (int(counts.group(2) or 1), int(counts.group(4) or 1)) if counts else None
+            if is_file_header(lines, number) and (left is None or min(left) < 1):
+                number += 1
+        elif line[:1] in {" ", "+", "-", "\\"}:
+            done = max(left) <= 0 if left is not None else blanks > 0
+            if done and (blanks or line[0] in "+-") and _is_prose(lines, number):
+                break
+            if left is not None and line[0] != "\\":
+                left = (left[0] - blanks - (line[0] != "+"), left[1] - blanks - (line[0] != "-"))
+        elif not line.strip():
+            blanks += 1
+            number += 1
+            continue
+        elif is_mail(line) and (diff_line := _diff_line_of_mail(lines, number)):
+            number = diff_line
+            last, blanks, left = number - 1, 0, None
+            continue
+        elif _belongs(lines, number, left, blanks):
+            if left is not None:
+                left = (left[0] - blanks - 1, left[1] - blanks - 1)
+        else:
+            break
+        last, blanks = number, 0
+        number += 1
+    after = last + 1  # and the blank lines that the header still expects
+    expected = after + (min(left) if left is not None else 0)
+    while after < min(expected, len(lines) - 1) and not lines[after].strip():
+        after += 1
+    return after
+
+
+def _is_prose(lines: Sequence[str], at: int) -> bool:
+    """Whether the paragraph at line `at` is a list, or a rule, without any change."""
+    for line in lines[at : at + _REACH]:
+        if not line.strip() or line.startswith(("@@", "```", "~~~")):
+            break
+        if line[0] in "+-" and not is_bullet(line):
+            return False
+    return True
+
+
+def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> bool:
+    line = lines[at]
+    if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
+        return False
+    if line.startswith(("--- ", "+++ ", "*** ")):
+        return is_file_header(lines, at) or (is_lone_header(lines, at) and (left is None or max(left) <= 0))
+    if line.startswith("====="):
+        return at > 0 and is_index(lines, at - 1)
+    return _HEADER.match(line) is not None or is_index(lines, at)
+
+
+def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int) -> bool:
+    """Whether a line without a sign or a space belongs to the current hunk."""
+    line = lines[at]
+    if line.startswith(("```", "~~~")):
+        return left is not None and not blanks and continues_hunk(lines, at, list(left))
+    if DIRECTIVE.match(line) or SEARCH.match(line) or REPLACE.match(line):
+        return False
+    if _NUMBERED.match(line) and (
+        left is None or max(left) > 0 or (at > 0 and _NUMBERED.match(lines[at - 1]))
+    ):
+        return True
+    if (left is not None and max(left) <= 0) or (left is None and blanks):
+        return False
+    expected = _REACH if left is None else max(0, *left) - blanks
+    for later in lines[at + 1 : at + max(1, expected)]:
+        if not later.strip() and left is None:
+            return False
+        if later.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or COMMAND.match(later):
+            return False
+        if later[:1] in {"+", "-"} and not (left is None and is_bullet(later)):
+            return True
+    return left is not None and min(left) > blanks and at > 0 and lines[at - 1][:1] in {"+", "-", " "}
+
+
+def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
+    """The `diff` line of a mail or commit that begins at `at`, 0 if it has none before the next mail."""
+    for number in range(at + 1, len(lines)):
+        if lines[number].startswith("diff --git "):
+            return number
+        if is_mail(lines[number]) or lines[number].startswith("```"):
+            return 0
+    return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from repoagent.patch.parse.markers import COMMAND, DIRECTIVE, INVISIBLE, NUMBERS, starts_diff
+from repoagent.patch.parse.markers import COMMAND, DIRECTIVE, NUMBERS, starts_diff
+from repoagent.patch.paths import ZERO_WIDTH
 
 _START_NUMBER = re.compile(r"[ \t|:│→]{0,20}\d")
 _SINGLE = re.compile(r"[ \t]*(\d{1,7})([ \t]*[|:│→]?[ \t]*)")
@@ -180,7 +181,7 @@ _TIGHT = re.compile(r"[ \t]{0,3}>[^\s>]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}[mK]")
 _COLOURED = re.compile(r"(?:\x1b\[[0-9;]{0,12}[mK])+(?:diff --git |--- |\+\+\+ |@@|[-+])")
 _DEPTH = 8  # wrappings within each other
-_MARKED_START = re.compile(rf"([ \t>]{{0,40}})[{INVISIBLE}]+(?=```|~~~|---|\+\+\+|diff |@@|<<<<|\*\*\* )")
+_MARKED_START = re.compile(rf"([ \t>]{{0,40}})[{ZERO_WIDTH}]+(?=```|~~~|---|\+\+\+|diff |@@|<<<<|\*\*\* )")
 
 
 def is_quoted(line: str) -> bool:
@@ -208,7 +209,7 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
         lines = [_COLOUR.sub("", line) if "\x1b" in line else line for line in lines]
         names.add("colours")
     plain = [
-        line if line.isascii() else _MARKED_START.sub(r"\1", line, count=1).lstrip(INVISIBLE)
+        line if line.isascii() else _MARKED_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
     ]
     if any(len(one) != len(other) for one, other in zip(plain[1:], lines[1:], strict=True)):

@@ -1,4 +1,4 @@
-"""Recognize the lines that begin or end patches: fences, headers, markers."""
+"""Recognize the lines that begin or end patches: fences, headers, markers, directives."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.files import plain_name
+from repoagent.patch.paths import plain_name
 
 DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}
-INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # marks of no width
 LONGEST = 4000  # characters of a line that can still be a header or a fence
 
 SEARCH = re.compile(r"(?:<{4,9} ?(?:SEARCH|ORIGINAL)\b|-{5,9} SEARCH\b).*$")
@@ -31,6 +30,7 @@ _INTERESTING = re.compile(
 )
 _MAIL = re.compile(r"(?:From [0-9a-f]{40,64} \w|commit [0-9a-f]{40,64}\b)")
 _LATE = re.compile(r"[^`\s][ \t]{0,9}(`{3,})([^`\s]+)[ \t]*\r?$")
+_BULLET = re.compile(r"[+-] (?!\*/? |\*/?$)\S|--\s*$|---+\s*$")
 _BARE_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*\r?$")
 _FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,})([^`]*)$")
 
@@ -55,19 +55,32 @@ def fence_on(line: str, *, late: bool = False) -> Fence | None:
     as the marker."""
     if len(line) > LONGEST or not ("```" in line or "~~~" in line):
         return None
-    found = _FENCE.match(line)
-    if found is not None:
-        indent, bullet, mark, info = found.groups()
+    match = _FENCE.match(line)
+    if match is not None:
+        indent, bullet, mark, info = match.groups()
         return Fence(indent + " " * len(bullet or ""), mark, info.strip(), 0)
     first = line.find("```")
-    after = _LATE.search(line, max(0, first - 10)) if late and first > 0 else None
-    if after is None or after.start(1) != first:
+    match = _LATE.search(line, max(0, first - 10)) if late and first > 0 else None
+    if match is None or match.start(1) != first:
         return None
-    return Fence("", after.group(1), after.group(2), first)
+    return Fence("", match.group(1), match.group(2), first)
 
 
 def is_bare_fence(line: str) -> bool:
     return _BARE_FENCE.match(line) is not None
+
+
+def is_bullet(line: str) -> bool:
+    """Whether a line with a sign looks like a list item or a rule."""
+    return _BULLET.match(line) is not None
+
+
+def directive(line: str) -> tuple[str, str]:
+    """The directive of an envelope on a line and its argument; both "" for another line."""
+    match = DIRECTIVE.match(line)
+    if match is None:
+        return "", ""
+    return (match[1], "") if match[1] else (match[2], match[3].rstrip("\r \t").strip("`\"'"))
 
 
 def is_file_header(lines: Sequence[str], at: int) -> bool:
@@ -80,8 +93,8 @@ def is_file_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_starred(lines: Sequence[str], at: int) -> bool:
-    """Whether lines `at` and `at + 1` are the `*** old` and `--- new` of a context diff for one file. Of what
-    follows only the row of stars is checked."""
+    """Whether lines `at` and `at + 1` are the `*** old` and `--- new` of a context diff for one file, with no row of
+    stars below."""
     if not lines[at].startswith("*** ") or DIRECTIVE.match(lines[at]) or at + 1 == len(lines):
         return False
     if not lines[at + 1].startswith("--- ") or (at + 2 < len(lines) and lines[at + 2].startswith("******")):

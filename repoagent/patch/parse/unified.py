@@ -1,32 +1,51 @@
-"""Parse unified diffs: file headers and hunks."""
+"""Parse unified diffs as models write them: file headers and hunks.
+
+Counts and numbers of hunks are recorded but never trusted to find the end of a hunk."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.patch.files import NO_FILE, is_no_file, plain_name, unquote
-from repoagent.patch.model import FilePatch, Hunk
-from repoagent.patch.parse.cleanup import number_before
-from repoagent.patch.parse.hunks import combined, read_hunk, sent_with_crlf
+from repoagent.patch.errors import PatchError
+from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, unchanged_as_context
+from repoagent.patch.parse.cleanup import number_before, without_inner_numbers, without_numbers
 from repoagent.patch.parse.markers import (
     COMBINED,
     COMMAND,
+    DIRECTIVE,
     HALF_HEADER,
     LONGEST,
+    NUMBERS,
     is_file_header,
+    is_half_header,
     is_index,
     is_lone_header,
     is_mail,
     is_signature,
 )
+from repoagent.patch.paths import NO_FILE, is_no_file, plain_name, unquote
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
-_GIT = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
+_TWO_NAMES = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
 _MODE = re.compile(r"(new file mode|deleted file mode|new mode|old mode) (\d{6})\s*$")
 _MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
 _MAIL_HEAD = re.compile(r"(?:From|Date|Subject|Author|AuthorDate|Commit|Merge|X-[\w-]+|Message-I[dD]): ")
+_MOST_HEADINGS = 16
+_OLD_NUMBER = re.compile(r"@@+[ \t]*-(\d{1,9})(?:,\d{1,9})?[ \t]*@@+(.*)$")
+_LINE_NUMBER = re.compile(
+    r"@@+[ \t]*(?:lines?[ \t]+)?(\d{1,9})(?:[ \t]*[-,][ \t]*\d{1,9})?[ \t]*@@+(.*)$", re.I
+)
+_DOTS = re.compile(r"[ \t]*[\[(]?(?:\.{3,}|…)[\])]?[ \t]*\r?$")
+_NAME = re.compile(r"(?:[ab]/|[^ ]*/)?[^ /]+\.\w{1,12}$")
+_EMPTY = FilePatch(None, None)
+
+
+def sent_with_crlf(lines: Sequence[str]) -> bool:
+    """Whether the whole answer was sent with CRLF, as its first header shows."""
+    headers = (line for line in lines if line.startswith(("@@", "--- ", "+++ ", "diff --git ", "*** ")))
+    return next(headers, "").endswith("\r")
 
 
 def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
@@ -39,82 +58,81 @@ def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
     patches: list[FilePatch] = []
     at = 0
     while at < len(lines):
-        patch, at = _file(lines, at)
+        patch, at = _parse_file(lines, at)
         if patch is not None:
             patches.append(patch)
     return patches
 
 
-def _file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
-    """The file part that starts at line `at` (None where there is only prose), and the line after it."""
+def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
+    """The file section that starts at line `at` (None where there is only prose), and the line after it."""
     at = _after_mail_head(lines, at)
-    patch, first = FilePatch(None, None), at
+    patch, first = _EMPTY, at
     hunks: list[Hunk] = []
     sides: set[str] = set()  # which of `---` and `+++` were there
-    moved = unread = False
+    similar = unread = False
     while at < len(lines):
         line = lines[at]
         if is_signature(lines, at):
             at += 2
             break
         if COMBINED.match(line):
-            raise combined()
-        begins = COMMAND.match(line) is not None or is_index(lines, at)
-        if begins or is_file_header(lines, at):
-            if hunks or (at > first and not _continues(patch, begins=begins and not _plain_command(line))):
+            raise _combined()
+        is_command = COMMAND.match(line) is not None
+        if is_command or is_index(lines, at):
+            # `diff -u a b` under an `Index:` line belongs to it.
+            continues = is_command and not line.startswith("diff --")
+            if hunks or (at > first and (patch.old, patch.new) != (None, None) and not continues):
                 break
-            if not begins and _of_another(patch, lines[at], lines[at + 1]):
+            patch, at = _with_command_names(patch, line), at + 1
+        elif is_file_header(lines, at):
+            if hunks or _is_other_file(patch, lines[at], lines[at + 1]):
                 break
-            if begins:
-                patch, at = _command_names(patch, line), at + 1
-            else:
-                patch, at = _header_names(patch, lines[at], lines[at + 1]), at + 2
-                sides = {"old", "new"} if line.startswith("-") else {"new"}
+            sides = {"old", "new"} if line.startswith("-") else {"new"}
+            patch, at = _with_header_names(patch, line[4:], lines[at + 1][4:]), at + 2
         elif is_lone_header(lines, at) or HALF_HEADER.match(line):
             if hunks:
                 break
-            patch, at = _with_name(patch, line.startswith("-"), plain_name(line[4:])), at + 1
+            name = plain_name(line[4:])
+            patch = replace(patch, old=name) if line.startswith("-") else replace(patch, new=name)
+            at += 1
         elif is_mail(line):
-            if hunks or patch != FilePatch(None, None):
+            if hunks or patch != _EMPTY:
                 break
             at = max(at + 1, _after_mail_head(lines, at))
         elif line.startswith("@@") or line[:1] in {" ", "+", "-"}:
             hunk, at = read_hunk(lines, at, len(hunks) + 1)
             if hunk.lines:
                 hunks.append(hunk)
-        elif sides and not hunks and not unread and (numbered := _numbered(lines, at)):
-            hunks, at = [numbered[0]], numbered[1]
         else:
+            if sides and not hunks and not unread and number_before(line):
+                hunk, after = read_hunk(lines, at, 1)  # without an `@@` line, with a number before each line
+                if hunk.changes:
+                    hunks, at = [hunk], after
+                    continue
             unread = unread or (bool(sides) and line.strip() != "")
-            moved = moved or line.startswith("similarity index ")
-            patch, at = _extended(patch, line), at + 1
-    if not hunks and patch == FilePatch(None, None):
+            similar = similar or line.startswith("similarity index ")
+            patch, at = _with_extended_header(patch, line), at + 1
+    if not hunks and patch == _EMPTY:
         return None, at
-    if moved and patch.action == "edit" and patch.old and patch.new and _differ(patch.old, patch.new):
-        patch = replace(patch, action="rename")
-    if hunks and len(sides) < 2:
-        patch = replace(patch, tolerances=patch.tolerances | {"header"})
-    return replace(patch, hunks=tuple(hunks), cut=not hunks and _is_cut(patch, sides, unread=unread)), at
-
-
-def _numbered(lines: Sequence[str], at: int) -> tuple[Hunk, int] | None:
-    """The hunk without an `@@` line at line `at` that has a number before each line, and the line after it."""
-    hunk, after = read_hunk(lines, at, 1) if number_before(lines[at]) else (Hunk(()), at)
-    return (hunk, after) if hunk.changes else None
-
-
-def _is_cut(patch: FilePatch, sides: Set[str], *, unread: bool) -> bool:
-    """Does a file without hunks ask for nothing, so that the rest of it must be missing? Or (`unread`) is there
-    something below its names that was not understood?"""
+    if similar and patch.action == "edit" and patch.old and patch.new:
+        is_rename = patch.old.removeprefix("a/") != patch.new.removeprefix("b/")
+        patch = replace(patch, action="rename") if is_rename else patch
+    if hunks:
+        missing = frozenset({"header"} if len(sides) < 2 else ())
+        return replace(patch, hunks=tuple(hunks), tolerances=patch.tolerances | missing), at
+    # A file without hunks that asks for nothing, or with unreadable lines below its names, is truncated.
     if patch.action in {"rename", "copy"}:
-        return unread and not patch.binary
-    if patch.action == "edit":
-        return patch.mode is None and not patch.binary
-    return patch.action == "create" and bool(sides)
+        cut = unread and not patch.binary
+    elif patch.action == "edit":
+        cut = patch.mode is None and not patch.binary
+    else:
+        cut = patch.action == "create" and bool(sides)
+    return replace(patch, cut=cut), at
 
 
 def _after_mail_head(lines: Sequence[str], at: int) -> int:
-    """The first line of the diff in a mail or a commit that begins at line `at`; `at` itself for none."""
+    """The first line of the diff in a mail or a commit that begins at line `at`; `at` itself if none does."""
     number = at
     while number < len(lines) and not lines[number].strip():
         number += 1
@@ -126,41 +144,23 @@ def _after_mail_head(lines: Sequence[str], at: int) -> int:
     return len(lines)
 
 
-def _with_name(patch: FilePatch, old: bool, name: str) -> FilePatch:
-    return replace(patch, old=name) if old else replace(patch, new=name)
-
-
-def _plain_command(line: str) -> bool:
-    """`diff -u a b` under an `Index:` line belongs to it."""
-    return COMMAND.match(line) is not None and not line.startswith("diff --")
-
-
-def _continues(patch: FilePatch, *, begins: bool) -> bool:
-    """`---`/`+++` after a `diff --git` line belong to it; prose before any name belongs to nothing."""
-    return (patch.old is None and patch.new is None) or not begins
-
-
-def _of_another(patch: FilePatch, old_line: str, new_line: str) -> bool:
-    """Are the names after `---` and `+++` of another file than those of the lines above them?"""
-    if patch.old is None and patch.new is None:
-        return False
+def _is_other_file(patch: FilePatch, old_line: str, new_line: str) -> bool:
+    """Whether the names after `---` and `+++` are of another file than those of the lines above them."""
     above = [name for name in (patch.old, patch.new) if name]
     below = [plain_name(line[4:]) for line in (old_line, new_line) if not is_no_file(line[4:])]
-    return bool(below) and not any(_alike(one, other) for one in above for other in below)
+    if patch.old is None and patch.new is None:
+        return False
+    return bool(below) and not any(_can_be_equal(one, other) for one in above for other in below)
 
 
-def _alike(one: str, other: str) -> bool:
-    """Can two names be of one file: but for their first folder, or one the end of the other?"""
+def _can_be_equal(one: str, other: str) -> bool:
+    """Whether two names can be of one file: equal but for their first folder, or one the end of the other."""
     one, other = one.strip('"').replace("\\", "/"), other.strip('"').replace("\\", "/")
     ones, others = {one, one.partition("/")[2]} - {""}, {other, other.partition("/")[2]} - {""}
     return bool(ones & others) or f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
-def _differ(old: str, new: str) -> bool:
-    return re.sub(r"^a/", "", old) != re.sub(r"^b/", "", new)
-
-
-def _command_names(patch: FilePatch, line: str) -> FilePatch:
+def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
     """The names of a `diff --git a/x b/x`, `diff -u x y` or `Index: x` line."""
     line = line.rstrip("\r")
     if len(line) > LONGEST:
@@ -171,7 +171,7 @@ def _command_names(patch: FilePatch, line: str) -> FilePatch:
     rest = line[len("diff ") :]
     while rest.startswith("-"):
         rest = rest.partition(" ")[2].lstrip()
-    for names in (rest, rest.rstrip()):  # a name may end in a space, and a line in spaces that belong to none
+    for names in (rest, rest.rstrip()):  # a name may end in a space, and a line in spaces of no name
         half = (len(names) - 5) // 2
         if (
             names[:2] == "a/"
@@ -182,38 +182,178 @@ def _command_names(patch: FilePatch, line: str) -> FilePatch:
         half = len(names) // 2
         if names[:half] == names[half + 1 :] and names[half : half + 1] == " ":
             return replace(patch, old=names[:half], new=names[:half])
-    both = _GIT.match(rest)
-    return replace(patch, old=unquote(both.group(1)), new=unquote(both.group(2))) if both else patch
+    match = _TWO_NAMES.match(rest)
+    return replace(patch, old=unquote(match.group(1)), new=unquote(match.group(2))) if match else patch
 
 
-def _header_names(patch: FilePatch, old_line: str, new_line: str) -> FilePatch:
-    old, new = old_line[4:], new_line[4:]
+def _with_header_names(patch: FilePatch, old: str, new: str) -> FilePatch:
     if patch.action in {"rename", "copy"}:
         return patch
     # A diff of a file `dev/null` names it on both sides, with a prefix; /dev/null has none.
     both = is_no_file(old) and is_no_file(new)
-    if is_no_file(old) and not (both and plain_name(old) != NO_FILE):
-        return replace(patch, old=plain_name(new), new=plain_name(new), action="create")
-    if is_no_file(new) and not (both and plain_name(new) != NO_FILE):
-        return replace(patch, old=plain_name(old), new=plain_name(old), action="delete")
-    return replace(patch, old=plain_name(old), new=plain_name(new))
+    old_name, new_name = plain_name(old), plain_name(new)
+    if is_no_file(old) and not (both and old_name != NO_FILE):
+        return replace(patch, old=new_name, new=new_name, action="create")
+    if is_no_file(new) and not (both and new_name != NO_FILE):
+        return replace(patch, old=old_name, new=old_name, action="delete")
+    return replace(patch, old=old_name, new=new_name)
 
 
-def _extended(patch: FilePatch, line: str) -> FilePatch:
-    """One of git's extended header lines; any other line is passed over."""
+def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
+    """The patch with one of git's extended header lines; other lines are ignored."""
     if len(line) > LONGEST:
         return patch
-    mode, move = _MODE.match(line), _MOVE.match(line)
-    if mode and mode.group(1) == "new file mode":
-        return replace(patch, action="create", mode=mode.group(2))
-    if mode and mode.group(1) == "deleted file mode":
-        return replace(patch, action="delete")
-    if mode and mode.group(1) == "new mode":
-        return replace(patch, mode=mode.group(2))
-    if move:
-        return _with_name(
-            replace(patch, action=move.group(1)), move.group(2) == "from", unquote(move.group(3))
-        )
+    if mode := _MODE.match(line):
+        if mode[1] == "new file mode":
+            return replace(patch, action="create", mode=mode[2])
+        if mode[1] == "deleted file mode":
+            return replace(patch, action="delete")
+        return replace(patch, mode=mode[2]) if mode[1] == "new mode" else patch
+    if move := _MOVE.match(line):
+        patch, name = replace(patch, action=move[1]), unquote(move[3])
+        return replace(patch, old=name) if move[2] == "from" else replace(patch, new=name)
     if line.startswith(("Binary files ", "GIT binary patch")):
         return replace(patch, binary=True)
     return patch
+
+
+def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = False) -> tuple[Hunk, int]:
+    """The hunk at line `at`, and the line after it. A hunk may lack its `@@` line, or have several headings.
+
+    In an `envelope` numbers are not part of the format, and its directives end a hunk. Raises PatchError for a combined
+    diff.
+    """
+    hunk = Hunk((), number, tolerances=frozenset() if envelope else frozenset({"numbers"}))
+    headings: list[str] = []
+    # Of several `@@` lines only the last numbered one, or the last few headings, can have lines below.
+    end = at
+    while end < len(lines) and lines[end].startswith("@@"):
+        end += 1
+    at = max(at, end - _MOST_HEADINGS)
+    first = at = max([at, *(row for row in range(at, end) if NUMBERS.match(lines[row]))])
+    while at < len(lines) and lines[at].startswith("@@"):
+        if COMBINED.match(lines[at]):
+            raise _combined()
+        if headings and NUMBERS.match(lines[at]):
+            break
+        hunk, at = _with_header(hunk, lines[at]), at + 1
+        headings.append(hunk.section)
+    hunk = replace(hunk, headings=tuple(heading for heading in headings if heading))
+    raw: list[str] = []
+    marks: list[int] = []  # lines after which a missing newline is marked
+    left = list(hunk.counts or ())  # lines that the header still expects, old and new
+    while at < len(lines):
+        line = lines[at]
+        if line.startswith("@@") or _ends_hunk(lines, at, left) or (envelope and DIRECTIVE.match(line)):
+            break
+        if line.startswith("\\"):
+            marks.append(len(raw) - 1)
+        else:
+            raw.append(line)
+            if left:
+                left = [left[0] - (line[:1] != ADD), left[1] - (line[:1] != DELETE)]
+        at += 1
+    at = max(at, first + 1)
+    if not raw:
+        return hunk, at
+    numbered = replace(hunk, tolerances=hunk.tolerances | {"numbered"})
+    if not any(line.startswith((ADD, DELETE)) for line in raw):
+        without = without_numbers(raw, hunk.counts, hunk.start)
+        if without is not None:
+            raw, hunk = without, numbered
+    if hunk.counts == (0, 0):
+        hunk = replace(hunk, counts=None, tolerances=hunk.tolerances | {"counts"})
+    result = _with_lines(hunk, raw, marks)
+    numbered = replace(hunk, tolerances=hunk.tolerances | {"numbered"})
+    inner = without_inner_numbers(raw) if result.changes else []
+    return replace(result, alternatives=tuple(_with_lines(numbered, other, marks) for other in inner)), at
+
+
+def _combined() -> PatchError:
+    return PatchError(
+        "combined",
+        "combined diffs (of a merge) are not supported. Send a plain diff against the current file.",
+    )
+
+
+def _with_header(hunk: Hunk, line: str) -> Hunk:
+    if full := NUMBERS.match(line):
+        start, old, _, new, section = full.groups()
+        counts = (int(old or 1), int(new or 1))
+        tolerances = hunk.tolerances - {"numbers"}
+        section = section.strip(" .\t\r")
+        return replace(hunk, start=int(start), counts=counts, section=section, tolerances=tolerances)
+    if partial := _OLD_NUMBER.match(line) or _LINE_NUMBER.match(line):
+        return replace(hunk, start=int(partial[1]), section=partial[2].strip(" .\t\r"))
+    return replace(hunk, section=line.strip("@ .…\r\t"))
+
+
+def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
+    """Whether another file or another mail begins at line `at`, or the diff ends."""
+    line = lines[at]
+    if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
+        return False
+    if line.startswith(("--- ", "+++ ", "*** ")):
+        return _is_next_header(lines, at, left)
+    if line.startswith("--"):
+        return is_signature(lines, at)
+    return COMMAND.match(line) is not None or is_index(lines, at) or is_mail(line)
+
+
+def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
+    """Whether `--- x` / `+++ y` inside a hunk is the next file's header. It can also delete `-- x` and add `++ y`."""
+    old = plain_name(lines[at][4:]) if len(lines[at]) < 4000 else NO_FILE
+    if not is_file_header(lines, at):
+        lone, half = is_lone_header(lines, at), is_half_header(lines[at])
+        if left:
+            last = list(left) == ([1, 0] if lines[at][0] == DELETE else [0, 1])  # the hunk's last line
+            return lone and (max(left) <= 0 or (half and not last))
+        return half or (lone and _NAME.match(old) is not None)
+    new = plain_name(lines[at + 1][4:]) if len(lines[at + 1]) < 4000 else NO_FILE
+    below = at + 2
+    below += below < len(lines) and not lines[below].strip()
+    followed = below < len(lines) and lines[below].startswith("@@")
+    followed = followed or (at + 2 >= len(lines) and _NAME.match(old) is not None)
+    same = is_no_file(old) or is_no_file(new) or old.split("/")[-1] == new.split("/")[-1]
+    if left:
+        return (followed and same) or min(left) < 1
+    return same or (followed and bool(_NAME.match(old) and _NAME.match(new)))
+
+
+def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
+    body = [_line(line, first=(hunk.start or 1) <= 1) for line in raw]
+    old_marker = new_marker = False
+    for row in marks:
+        kind = body[row].kind if 0 <= row < len(body) else CONTEXT
+        old_marker, new_marker = old_marker or kind != ADD, new_marker or kind != DELETE
+    # Blank lines, prose and dots between this hunk and the next do not belong to it, unless the header counts them.
+    old = sum(line.kind != ADD for line in body)
+    while body and body[-1].bare and (hunk.counts is None or old > hunk.counts[0]):
+        text = body[-1].text
+        if hunk.counts is None and (not _DOTS.match(text) if text else body[-2:-1] and not body[-2].bare):
+            break
+        body.pop()
+        old -= 1
+    tolerances = set(hunk.tolerances)
+    lines = unchanged_as_context(body)
+    if lines != tuple(body) and not old_marker and not new_marker:
+        tolerances.add("marked-context")
+    if any(line.bare and not line.text.strip() for line in body):
+        tolerances.add("blank-context")
+    if any(line.bare and line.text.strip() for line in body):
+        tolerances.add("bare-context")
+    result = replace(hunk, lines=lines, old_marker=old_marker, new_marker=new_marker)
+    if result.counts is not None and not result.exact_counts:
+        tolerances.add("counts")
+    return replace(result, tolerances=frozenset(tolerances))
+
+
+def _line(line: str, *, first: bool) -> Line:
+    """A line of a hunk; `first`: it can be the first of its file, without the byte-order mark."""
+    has_cr = line.endswith("\r")
+    text = line[:-1] if has_cr else line
+    if text[:1] == ADD and not first:
+        return Line(ADD, text[1:], cr=has_cr)
+    if text[:1] in {CONTEXT, DELETE, ADD}:
+        return Line(text[0], text[1:].removeprefix("\ufeff"), cr=has_cr)
+    return Line(CONTEXT, text.removeprefix("\ufeff"), bare=True, cr=has_cr)

@@ -12,7 +12,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.process import OFFLINE, git_output
 from repoagent.git.worktree import WorkTree, is_full_id
-from repoagent.patch.files import unquote
+from repoagent.patch.paths import unquote
 from repoagent.review.change import (
     Change,
     ChangedFile,

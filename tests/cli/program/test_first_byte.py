@@ -43,7 +43,7 @@ COMMANDS = {
 }
 # 328 and 359 in November 2026.
 MOST_PROCESSES, MOST_MODULES = 19, {"edit": 340, "run": 375}
-OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.candidates", "repoagent.patch.splice")
+OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.choose", "repoagent.patch.splice")
 
 
 def before_request(command: str, repo: GitRepo) -> Any:

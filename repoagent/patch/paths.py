@@ -1,0 +1,311 @@
+"""File names in answers: how they are written, which known file they mean, and which are never written."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+
+NO_FILE = "/dev/null"
+ZERO_WIDTH = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+_ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+_ESCAPE = re.compile(r"(\\(?:[0-7]{1,3}|.))")
+_PREFIX = re.compile(r"^(?:[abciow12]|old|new|orig|original|modified|updated|before|after|left|right)/(?=.)")
+_SHORT_PREFIX = re.compile(r"^[abciow12]/(?=.)")
+_DATE = re.compile(
+    r"(?<=\S)\s+(?:\d{4}-\d\d-\d\d[ T]\d\d:|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] [ \d]?\d )"
+)
+_REMARK = re.compile(
+    r"(?<=\S)\s+\((?:original|modified|updated|new|old|before|after|current|deleted|working copy|nonexistent"
+    r"|revision \d+|new file|unchanged|fixed|patched)[^()]{0,40}\)$",
+    re.IGNORECASE,
+)
+
+
+def unquote(name: str) -> str:
+    """A name in a header without git's C-quoting, and without a tab and what follows it; without a tab, also without
+    trailing white space."""
+    name = name.rstrip("\r")
+    if not name.startswith('"'):
+        before, tab, _ = name.partition("\t")
+        return before if tab else before.rstrip()  # a tab ends the name, so it may end in a space itself
+    close = re.match(r'"((?:[^"\\]|\\.)*)"', name)
+    if close is None:
+        return name
+    raw = b""
+    for part in _ESCAPE.split(close[1]):
+        if _ESCAPE.fullmatch(part):
+            code = part[1:]
+            value = int(code, 8) if code[0] in "01234567" else _ESCAPES.get(code, ord(code))
+            raw += bytes([value & 0xFF])
+        else:
+            raw += part.encode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def plain_name(name: str) -> str:
+    """A name after `---` or `+++`, as `unquote`, also without a date or remark after it, `file://`, and Markdown."""
+    if name.startswith('"'):
+        return unquote(name)
+    has_tab = "\t" in name
+    name = unquote(name).lstrip()
+    if has_tab and name.endswith(" ") and name.strip():
+        return name
+    name = name.rstrip()
+    name = _DATE.split(name, maxsplit=1)[0].strip() if len(name) < 4000 else name
+    name = _REMARK.sub("", name) if len(name) < 4000 else name
+    for mark in ("**", "__", "`", "'", '"'):
+        if len(name) > 2 * len(mark) and name.startswith(mark) and name.endswith(mark):
+            name = name[len(mark) : -len(mark)]
+    return re.sub(r"^file://(?:localhost)?(?=/)", "", name)
+
+
+def is_no_file(name: str) -> bool:
+    """Whether a name after `---` or `+++` is that of no file."""
+    return plain_name(name).rstrip() in {NO_FILE, "dev/null", "a/dev/null", "b/dev/null", "NUL", "nul"}
+
+
+_LONGEST_PART, _LONGEST = 255, 4095  # bytes that file systems take
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
+_LOOKALIKE = str.maketrans({"\u0131": "i", "\u0307": None})  # some case tables map these to an i
+_SHORT_NAME = re.compile(r"(?:git|repoag|gi[0-9a-f]{4}|re[0-9a-f]{4})~\d+")
+
+
+def bad_path(path: str, *, known: bool = False) -> str | None:
+    """Why `path` may never be written or deleted, as a sentence; None for a harmless one.
+
+    A `known` path is that of an existing file, whose name may contain anything.
+
+    Checks only the string: whoever opens the file must handle symbolic links. Names that some file system takes for
+    `.git` (case, trailing dots and spaces, `git~1`, streams, invisible characters) are treated as `.git`.
+    """
+    if not path:
+        return "the path is empty"
+    if not known and (problem := _bad_new_name(path)):
+        return problem
+    if path.startswith("/"):
+        return "the path is absolute; use a path relative to the top of the repository"
+    for part in path.split("/"):
+        if part in {"", ".", ".."}:
+            return f"the path contains {part!r}; use a plain path from the top of the repository"
+        folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", part)).casefold()
+        folded = folded.translate(_LOOKALIKE).split(":")[0].rstrip(". ").strip()
+        if folded in {".git", ".repoagent"} or _SHORT_NAME.fullmatch(folded):
+            return f"{part!r} belongs to git or repoagent and is never edited"
+    return None
+
+
+def _bad_new_name(path: str) -> str | None:
+    """Why a new file should not have this name: some system, or a reader, would take it for another."""
+    if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
+        return "the path contains a control character"
+    if _INVISIBLE.search(path):
+        return "the path contains an invisible character or one that changes the direction of text"
+    if any("\ud800" <= char <= "\udfff" for char in path):
+        return "the path is not valid UTF-8"
+    if "\\" in path:
+        return "the path contains a backslash; separate folders with `/`"
+    if path.startswith("~/"):
+        return "the path is in a home folder; use a path relative to the top of the repository"
+    if re.match(r"[A-Za-z]:", path):
+        return "the path is absolute; use a path relative to the top of the repository"
+    parts = path.split("/")
+    if len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
+        return "the path is too long"
+    for part in parts:
+        if part not in {".", ".."} and part != part.rstrip(". "):
+            return f"{part!r} ends in a dot or a space"
+    return None
+
+
+def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
+    """The paths that the two names of a header can mean, likeliest first."""
+    names = [name for name in (old, new) if name is not None and name != NO_FILE]
+    prefixed = bool(names) and (
+        all(_SHORT_PREFIX.match(name) for name in names)
+        or (len(names) == 2 and old != new and all(_PREFIX.match(name) for name in names))
+    )
+
+    def variants(name: str | None) -> list[str]:
+        if name is None or name == NO_FILE:
+            return []
+        while name.startswith("./"):
+            name = name[2:].lstrip("/")
+        without = (_PREFIX if prefixed else _SHORT_PREFIX).sub("", name, count=1)
+        return list(dict.fromkeys([without, name] if prefixed else [name, without]))
+
+    return variants(old), variants(new)
+
+
+def known_path(names: Collection[str], known: Collection[str]) -> str | None:
+    """The one known path that `names` (spellings of one name) mean, or None.
+
+    Tried in this order: as written; with `/` for the `\\` of Windows, and without a date or the like inside the quotes
+    of a header; the longest common tail (see `same_tail`), if it is unique; a path that ends in spaces which the name
+    has lost.
+    """
+    for name in names:
+        if name in known:
+            return name
+    cleaned = []
+    for name in names:
+        slashed = plain_name(name).replace("\\", "/")
+        cleaned += [_SHORT_PREFIX.sub("", slashed, count=1), slashed] if "\\" in name else [slashed]
+    for name in cleaned:
+        if name in known:
+            return name
+    for name in cleaned:
+        tails = same_tail(name, known)
+        if len(tails) == 1:
+            return tails[0]
+    spaced = [path for path in known if path.endswith(" ") and path.rstrip(" ") in cleaned]
+    return spaced[0] if len(spaced) == 1 else None
+
+
+def same_tail(name: str, known: Collection[str]) -> list[str]:
+    """The known paths that share the longest tail with `name`, whole on one side. A name with `..` has no tail."""
+    if ".." in name.split("/") or not name.strip("/"):
+        return []
+    tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
+    longest = max((_common_parts(path, name) for path in tails), default=0)
+    return [path for path in tails if _common_parts(path, name) == longest]
+
+
+def _common_parts(one: str, other: str) -> int:
+    count = 0
+    for left, right in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+_FILE = re.compile(r"[\w@+~\[\](){}$.#-]+(?:/[\w@+~\[\](){}$.#-]+)*")
+_PLAIN_NAMES = frozenset(
+    "Makefile Dockerfile LICENSE Jenkinsfile Rakefile Gemfile Justfile CODEOWNERS".split()  # noqa: SIM905
+)
+_MARKED_NAME = re.compile(r"[*_]*(?:`([^`]+)`|\*\*([^*`]+)\*\*)[*_]*\s*:?")
+_LEAD = re.compile(
+    r"(?:(?:and|then|now|next|also|first|finally|second|third|lastly),? )?"
+    r"(?:in|for|to|change[sd]? (?:to|in|for)|updates? (?:to|for|in)|edits? (?:to|for|in)|diff (?:for|of|to)"
+    r"|patch (?:for|of|to)|update|edit|modify|fix|change|patch)(?: the)?(?: file)?[ *_]+",
+    re.IGNORECASE,
+)
+_NEW_REMARK = re.compile(
+    r"\s*\((?:new|updated|modified|complete|full|whole|entire)[^)]*\)\s*:?$", re.IGNORECASE
+)
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word looks like a path."""
+    if _FILE.fullmatch(word) is None or "://" in word:
+        return False
+    last = word.rsplit("/", 1)[-1]
+    return last in _PLAIN_NAMES or re.search(r"\w\.[A-Za-z]\w{0,11}$|^\.[A-Za-z][\w.-]+$", last) is not None
+
+
+def _is_known(text: str, known: Collection[str], *, marked: bool = False) -> bool:
+    """Whether it is the name of a known file. An ordinary word must be marked as a name."""
+    return text in known and (marked or "/" in text or "." in text or text.isupper())
+
+
+def name_on_line(line: str, known: Collection[str] = ()) -> str | None:
+    """The file that a line names, if it does nothing else: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
+    if len(line) > 400:
+        return None
+    stripped = line.strip().strip(ZERO_WIDTH)
+    text = re.sub(r"^[#>\s]*(?:[-*] +|\d+[.)] +)?", "", stripped)
+    for name in (stripped, text):
+        if _is_known(name, known):
+            return name
+    text = _NEW_REMARK.sub("", text)
+    if _MARKED_NAME.fullmatch(text) is None:
+        text = text.strip("*_ :")
+    text = re.sub(r"^(?:file ?name|file ?path|file|path)\**\s*:\**\s*", "", text, flags=re.IGNORECASE)
+    marked = _MARKED_NAME.fullmatch(text)
+    text = text.strip("*: ").strip("`\"'").strip("*: ")
+    if _is_known(text, known, marked=marked is not None):
+        return text
+    lead = _LEAD.match(text) if marked is not None and marked[2] else None
+    if lead is not None:  # **Then change src/a.py:**
+        return name_on_line(text[lead.end() :], known)
+    if marked is not None and _is_name(text.replace(" ", "_").lstrip("/")):
+        return text
+    return text if _is_name(text.lstrip("/")) else None
+
+
+def name_in_info(info: str, known: Collection[str] = ()) -> str | None:
+    """The file in a fence's info string: ```python src/a.py, ```src/a.py, ```python title="src/a.py"."""
+    for text in (info, *(info.partition(mark)[2] for mark in ": =")):
+        name = text.strip("\"'` ")
+        if _is_known(name, known, marked=text != info or " " in name):
+            return name
+    prefixed = re.fullmatch(r"\w[\w+#-]+:(?=[^/ ])(\S*/\S* .*)", info)
+    words = (prefixed[1] if prefixed else info).split()  # `java:src/my App.java`
+    for number, word in enumerate(words):
+        value = re.sub(r"^\{?(?:title|file|filename|path|name)=", "", word).rstrip("}").strip("\"'`")
+        language, colon, tail = value.partition(":")
+        drive = len(language) == 1 and tail.startswith("/")
+        if colon and not drive and re.fullmatch(r"\w[\w+#-]*", language) and _is_name(tail.lstrip("/")):
+            return tail
+        if _is_name(value.lstrip("/")) and (number or "/" in value or "." in value or value in _PLAIN_NAMES):
+            folder = next((at for at in range(number) if "/" in words[at]), number)
+            return " ".join([*words[folder:number], value])  # `src/my app.py`
+    return None
+
+
+_COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)?\s*$")
+
+
+def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
+    """The file that a comment, or the first line of a fence, names and nothing else: `# src/a.py`."""
+    if len(line) > 400:
+        return None
+    match = _COMMENT.match(line)
+    return name_on_line(match.group(1) if match else line, known)
+
+
+def name_in_lead(line: str, known: Collection[str] = ()) -> str | None:
+    """The file that the words before a diff name: `In src/a.py:`, `Then change **src/a.py**:`."""
+    text = line.strip().rstrip("*_")
+    if len(text) > 400 or not text.endswith(":"):
+        return None
+    text = text[:-1].rstrip("*_ ").lstrip("*_# >")
+    lead = _LEAD.match(text)
+    return name_on_line(text[lead.end() :], known) if lead is not None else None
+
+
+_WHOLE = "full|complete|entire|whole"
+_FRESH = "updated|new|fixed|corrected|revised|modified|final|rewritten|refactored|improved|cleaned-up"
+_CLAIM = re.compile(
+    r"(?:.*[.!]\s+)?(?:(?:here(?:['\u2019]?s| is| are)|this is|below is|the following is)\s+)?(?:(?:the|your|my|a)\s+)?"
+    rf"(?P<what>(?:(?:{_WHOLE}|{_FRESH}),?\s+(?:and\s+)?)+)"
+    r"(?:(?:file|contents?|version|source|code|text)\s+(?:(?:of|for)\s+)?(?:the\s+)?(?:file\s+)?)?"
+    r"(?:`(?P<ticked>[^`]+)`|\*\*(?P<bold>[^*`]+)\*\*)(?:\s+file)?"
+    r"(?P<more>\s+(?:with|including|incorporating)\s[^`]*)?:\**",
+    re.IGNORECASE,
+)
+_IN_PART = re.compile(
+    r"\b(?:only|just|parts?|snippets?|excerpts?|sections?|relevant|omitted|left out)\b", re.IGNORECASE
+)
+
+
+def name_claimed_whole(line: str) -> str | None:
+    """The file that a sentence presents as a whole: `Here's the full updated x.py:`, its name in backticks or bold."""
+    text = line.strip()
+    claim = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
+    if claim is None or not re.search(rf"\b(?:{_WHOLE})\b", claim["what"], re.IGNORECASE):
+        return None
+    if claim["more"] and _IN_PART.search(claim["more"]):
+        return None
+    return (claim["ticked"] or claim["bold"]).strip().removeprefix("./")
+
+
+def single_known(name: str, known: Collection[str]) -> str | None:
+    """The known file of that name, or the only one whose path ends in it."""
+    if name in known:
+        return name
+    tails = [path for path in known if path.endswith(f"/{name}")]
+    return tails[0] if len(tails) == 1 else None
