@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -18,324 +18,45 @@ from typing import TYPE_CHECKING
 from repoagent.history.graph import (
     ADVANCE,
     ALONE,
-    ASKED_HEIGHT,
     FOLDER_SIZE,
     NAME_SIZE,
+    QUERY_HEIGHT,
     Graph,
-    Layout,
     Link,
     Node,
     Position,
+    build,
     columns,
-    place,
+    day,
+    layout,
+    shared,
     shorten,
 )
-from repoagent.history.render import CommitHeader
+from repoagent.history.render import CommitHeader, rate, why
 
 if TYPE_CHECKING:
     from repoagent.history.neighbors import Neighborhood
 
-COMMITS_IN_TITLE = 5
+_TOOLTIP_COMMITS = 5
 _TITLE_SIZE, _TEXT_SIZE = 19.0, 12.0
 _HEAD, _FOOT_LINE, _EDGE = 84.0, 24.0, 24.0
 _LEAST_WIDTH = 520.0
 _PULL = 0.42  # how far from the centre the middle of a link between neighbors stays
-_SAMPLES = ((0.05, "weak"), (1.0, "sure"))
+_LINES_LEGEND = "faint lines: between neighbors; one colour: they change among each other"
 
-# Of each group and of those that are in none, on light and on dark: told apart by most colour-blind readers too, at
-# least 3 to 1 against the ground.
+# Colours of the groups and of nodes without one: distinguishable for most colour-blind readers, contrast at least 3:1.
 LIGHT = ("#2563eb", "#c2410c", "#15803d", "#9333ea", "#0e7490", "#be185d", "#854d0e", "#64748b")
-DARK = ("#60a5fa", "#fb923c", "#4ade80", "#c084fc", "#22d3ee", "#f472b6", "#facc15", "#94a3b8")
-_GROUND = {"light": ("#ffffff", "#1e293b", "#52606f", "#1e293b", "#ffffff"),
-           "dark": ("#0f172a", "#e2e8f0", "#9fb0c3", "#e2e8f0", "#0f172a")}  # fmt: skip
+_DARK = ("#60a5fa", "#fb923c", "#4ade80", "#c084fc", "#22d3ee", "#f472b6", "#facc15", "#94a3b8")
+# Background, text, dimmed text, box and text in it.
+_SCHEMES = (
+    (LIGHT, ("#ffffff", "#1e293b", "#52606f", "#1e293b", "#ffffff")),
+    (_DARK, ("#0f172a", "#e2e8f0", "#9fb0c3", "#e2e8f0", "#0f172a")),
+)
 
 
-def style(root: str = "svg.neighbors") -> str:
-    """The rules that the drawing needs, for whatever holds it."""
-    colours = {"light": LIGHT, "dark": DARK}
-    font = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
-
-    def scheme(name: str) -> str:
-        ground, ink, dim, box, box_ink = _GROUND[name]
-        rules = [
-            f"{root}{{background:{ground};color:{ink}}}",
-            f"{root} .ground{{fill:{ground}}}{root} text{{fill:{ink}}}{root} .dim{{fill:{dim}}}",
-            f"{root} .box{{fill:{box}}}{root} .asked text{{fill:{box_ink}}}{root} .spot{{stroke:{ground}}}",
-        ]
-        for number, colour in enumerate(colours[name]):
-            rules.append(f"{root} .g{number}{{--group:{colour}}}")
-            rules.append(f"{root} .g{number} .spot,{root} .spot.g{number}{{fill:{colour}}}")
-            rules.append(f"{root} .link.g{number} path{{stroke:{colour}}}")
-        rules.append(f"{root} .link.across path,{root} .sample{{stroke:{dim}}}")
-        return "".join(rules)
-
-    return (
-        f"{root} text{{font-family:{font};font-size:{_TEXT_SIZE:g}px;white-space:pre}}"
-        f"{root} .title{{font-size:{_TITLE_SIZE:g}px;font-weight:600;font-family:system-ui,sans-serif}}"
-        f"{root} .said{{font-family:system-ui,sans-serif;font-size:13px}}"
-        f"{root} .name{{font-size:{NAME_SIZE:g}px}}{root} .folder{{font-size:{FOLDER_SIZE:g}px}}"
-        f"{root} .asked text{{font-weight:600}}"
-        f"{root} .link path{{fill:none;stroke-linecap:round}}"
-        f"{root} .link .reach{{stroke-opacity:0!important;stroke-width:12px}}"
-        f"{root} .spot{{stroke-width:2px}}"
-        + scheme("light")
-        + "@media (prefers-color-scheme:dark){"
-        + scheme("dark")
-        + "}"
-    )
-
-
-def svg(graph: Graph) -> str:
-    """The picture as an image of its own."""
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing(graph)}\n'
-
-
-def drawing(graph: Graph, *, page: bool = False) -> str:
-    """The picture as an `svg` element; for a `page`, which has its own title and rules, the drawing and the legend
-    only, with what a script needs to find nodes (`data-node`) and links (`data-link`)."""
-    layout = place(graph)
-    notes = [] if page else [line for line in (graph.headline, graph.note) if line]
-    head = 12.0 if page else _HEAD + 18.0 * (len(notes) - 1)
-    legend = list(_legend(graph, page=page))
-    width = max(layout.width, _LEAST_WIDTH, *(one[0] for one in legend))
-    if not page:
-        width = max(width, min(columns(graph.title) * _TITLE_SIZE * 0.63 + 2 * _EDGE, 1100.0))
-    foot = _FOOT_LINE * len(legend) + _EDGE
-    height = head + layout.height + foot
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="neighbors" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="{"group" if page else "img"}" '
-        f'aria-label="{_escape(graph.title)}">'
-    ]
-    if not page:
-        parts.append(f"<title>{_escape(graph.title)}</title><style>{style()}</style>")
-        parts.append('<rect class="ground" width="100%" height="100%"/>')
-        room = int((width - 2 * _EDGE) / (_TITLE_SIZE * 0.63))
-        parts.append(f'<text class="title" x="{_EDGE:g}" y="42">{_escape(shorten(graph.title, room))}</text>')
-        room = int((width - 2 * _EDGE) / 7.3)
-        for number, line in enumerate(notes):
-            parts.append(
-                f'<text class="said dim" x="{_EDGE:g}" y="{66 + 18 * number}">{_escape(shorten(line, room))}</text>'
-            )
-    parts.append(f'<g transform="translate({width / 2:g} {head + layout.height / 2:g})">')
-    parts += _links(graph, layout)
-    parts += (
-        _svg_node(number, node, layout.places[number], page=page) for number, node in enumerate(graph.nodes)
-    )
-    parts.append("</g>")
-    for number, (_, line) in enumerate(legend):
-        parts.append(
-            f'<g transform="translate({_EDGE:g} {head + layout.height + 12 + _FOOT_LINE * number:g})">{line}</g>'
-        )
-    parts.append("</svg>")
-    return "\n".join(parts)
-
-
-def caption(graph: Graph, link: Link) -> str:
-    """Both names of a link and how often they changed together."""
-    one, other = graph.nodes[link.one], graph.nodes[link.other]
-    return f"{one.path} and {other.path}: {link.often or other.why}"
-
-
-def group_class(group: int) -> str:
-    """The class that has the colour of a group."""
-    return f"g{len(LIGHT) - 1 if group == ALONE else group}"
-
-
-def _links(graph: Graph, layout: Layout) -> Iterator[str]:
-    for number, link in enumerate(graph.links):
-        one, other = graph.nodes[link.one], graph.nodes[link.other]
-        here, there = layout.places[link.one], layout.places[link.other]
-        if one.asked:
-            line = f"M{here.x:g} {here.y:g}L{there.x:g} {there.y:g}"
-            colour = group_class(other.group)
-        else:
-            middle = (here.x + there.x) * _PULL / 2, (here.y + there.y) * _PULL / 2
-            if here.side == there.side:  # a bow toward the centre, deeper the farther they are apart
-                deep = min(0.85, 0.35 + abs(here.y - there.y) / 700)
-                middle = (here.x + there.x) / 2 * (1 - deep), (here.y + there.y) / 2
-            line = f"M{here.x:g} {here.y:g}Q{middle[0]:.1f} {middle[1]:.1f} {there.x:g} {there.y:g}"
-            colour = group_class(one.group) if one.group == other.group != ALONE else "across"
-        kind = "link" if one.asked else "link mutual"
-        title = _escape(_evidence(caption(graph, link), link.told))
-        yield (
-            f'<g class="{kind} {colour}" data-link="{number}"><title>{title}</title>'
-            f'<path d="{line}" class="reach"/>{_stroke(line, link.strength, faint=not one.asked)}</g>'
-        )
-
-
-def _stroke(line: str, strength: float, *, faint: bool) -> str:
-    thick = 1.0 + (1.6 if faint else 6.0) * strength
-    opacity = (0.18 if faint else 0.45) + (0.27 if faint else 0.35) * strength
-    return f'<path d="{line}" stroke-width="{thick:.1f}" stroke-opacity="{opacity:.2f}"/>'
-
-
-def _svg_node(number: int, node: Node, at: Position, *, page: bool) -> str:
-    said = f"{node.path}: {_summary(node)}" if not node.asked else node.path
-    title = f"<title>{_escape(_evidence(said, node.told))}</title>"
-    reachable = f' tabindex="0" role="button" aria-label="{_escape(said)}"' if page else ""
-    attributes = f'data-node="{number}" transform="translate({at.x:g} {at.y:g})"{reachable}'
-    if node.asked:
-        height = ASKED_HEIGHT - 6
-        return (
-            f'<g class="node asked" {attributes}>{title}<rect class="box" x="{-at.width / 2:.1f}" y="{-height / 2:g}" '
-            f'width="{at.width:.1f}" height="{height:g}" rx="8"/>'
-            f'<text class="name" text-anchor="middle" y="4.5">{_escape(at.name)}</text></g>'
-        )
-    radius = 4.0 + 6.0 * node.strength**0.5
-    anchor = "end" if at.side < 0 else "start"
-    x = at.side * 15
-    y = f"{0 if at.folder else 4.5:g}"
-    name = f'<text class="name" text-anchor="{anchor}" x="{x}" y="{y}">{_escape(at.name)}</text>'
-    folder = f'<text class="folder dim" text-anchor="{anchor}" x="{x}" y="13">{_escape(at.folder)}</text>'
-    return (
-        f'<g class="node {group_class(node.group)}" {attributes}>{title}'
-        f'<circle class="spot" r="{radius:.1f}"/>{name}{folder if at.folder else ""}</g>'
-    )
-
-
-def _summary(node: Node) -> str:
-    score = f"score {node.score:.2f}"
-    return ", ".join(
-        part
-        for part in (node.often, node.rate, f"last {node.last}" if node.last else "", score, node.why)
-        if part
-    )
-
-
-def _evidence(said: str, told: tuple[CommitHeader, ...]) -> str:
-    lines = [said]
-    for one in told[:COMMITS_IN_TITLE]:
-        lines.append(f"{one.date} {one.short} {one.author}: {one.subject}")
-    if len(told) > COMMITS_IN_TITLE:
-        lines.append(f"and {len(told) - COMMITS_IN_TITLE} more")
-    return "\n".join(lines)
-
-
-def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
-    """Lines, each with the width of picture that it needs."""
-    x = 0.0
-    parts: list[str] = []
-    entries = [(group_class(number), name) for number, name in enumerate(graph.groups)]
-    if any(node.group == ALONE and not node.asked for node in graph.nodes):
-        entries.append((group_class(ALONE), "in no group" if entries else "neighbors"))
-    for colour, name in entries:
-        label = shorten(name, 32)
-        wide = 18 + columns(label) * _TEXT_SIZE * ADVANCE + 20
-        if parts and x + wide > 760:
-            yield x + 2 * _EDGE, "".join(parts)
-            x, parts = 0.0, []
-        parts.append(
-            f'<circle class="spot {colour}" cx="{x + 6:.1f}" cy="-4" r="6"/>'
-            f'<text class="dim" x="{x + 18:.1f}">{_escape(label)}</text>'
-        )
-        x += wide
-    if parts:
-        yield x + 2 * _EDGE, "".join(parts)
-    x, parts = 0.0, []
-    for number, (strength, word) in enumerate(_SAMPLES):
-        parts.append(f'<g transform="translate({76 * number} 0)">{_sample(strength, word)}</g>')
-    x = 76.0 * len(_SAMPLES) + 10
-    said = "faint lines: between neighbors; one colour: they change among each other"
-    parts.append(f'<text class="said dim" x="{x + 4:g}">{said}</text>')
-    yield x + len(said) * 6.6 + 2 * _EDGE, "".join(parts)
-    if not page:
-        yield (
-            len(graph.guidance) * 6.6 + 2 * _EDGE,
-            f'<text class="said dim">{_escape(graph.guidance)}</text>',
-        )
-
-
-def _sample(strength: float, word: str) -> str:
-    line = _stroke("M0 -4L28 -4", strength, faint=False).replace("<path", '<path class="sample" fill="none"')
-    return f'{line}<text class="said dim" x="34">{word}</text>'
-
-
-def _escape(text: str) -> str:
-    return escape(text, quote=True)
-
-
-def dot(graph: Graph) -> str:
-    """The neighborhood as an undirected graph in the DOT language, groups as clusters: `dot -Tsvg`, or `fdp`."""
-    return "".join(f"{line}\n" for line in _dot_lines(graph))
-
-
-def _dot_lines(graph: Graph) -> Iterator[str]:
-    yield "graph neighbors {"
-    yield f'  label={_quoted(graph.title + chr(10) + graph.headline)}; labelloc=t; charset="UTF-8";'
-    yield '  layout=fdp; overlap=false; splines=true; fontname="sans-serif";'
-    yield '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="monospace", fontsize=11];'
-    yield '  edge [color="#64748b99"];'
-    for number, node in enumerate(graph.nodes):
-        if node.asked:
-            yield f'  n{number} [label={_quoted(node.path)}, fillcolor="#1e293b", fontcolor="#ffffff"];'
-        elif node.group == ALONE:
-            yield f"  {_dot_node(number, node)}"
-    for group, name in enumerate(graph.groups):
-        yield f"  subgraph cluster_{group} {{"
-        yield f'    label={_quoted(name)}; color="{LIGHT[group]}"; style=rounded;'
-        for number, node in enumerate(graph.nodes):
-            if node.group == group:
-                yield f"    {_dot_node(number, node)}"
-        yield "  }"
-    for link in graph.links:
-        said = _quoted(caption(graph, link))
-        wide = 0.6 + 5 * min(link.score, 1.0)
-        yield f"  n{link.one} -- n{link.other} [penwidth={wide:.2f}, weight={1 + 9 * link.score:.2f}, tooltip={said}];"
-    yield "}"
-
-
-def _dot_node(number: int, node: Node) -> str:
-    colour = LIGHT[node.group] if node.group != ALONE else LIGHT[-1]
-    said = _quoted(f"{node.path}: {node.often or node.why}")
-    return f'n{number} [label={_quoted(node.path)}, color="{colour}", tooltip={said}];'
-
-
-def _quoted(text: str) -> str:
-    """A quoted string: in it only a quote and a backslash mean something; a line break is written as one."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-__all__ = ["draw"]
-
-
-def draw(form: str, found: Neighborhood, told: Mapping[str, CommitHeader]) -> str:
-    """The neighborhood as "dot", "svg" or "html" text; `told` has the commits behind it, by full id.
-
-    The same values give the same text. Raises ValueError for another form.
-    """
-    from repoagent.history.graph import build
-
-    graph = build(found, told)
-    if form == "dot":
-        return dot(graph)
-    if form == "svg":
-        return svg(graph)
-    if form == "html":
-        return html(graph)
-    raise ValueError(form)
-
-
-def page(title: str, rules: str, body: Iterable[str], *, script: str = "", data: object = None) -> str:
-    """The whole page. `title` and what `body` holds are markup; `data` is what the script reads from "#data"."""
-    own = f"style-src {_digest(rules)};" + (f" script-src {_digest(script)};" if script else "")
-    policy = f"default-src 'none'; {own} base-uri 'none'; form-action 'none'"
-    scripts = (
-        f'<script type="application/json" id="data">{_json(data)}</script>\n<script>{script}</script>\n'
-        if script
-        else ""
-    )
-    return "".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="referrer" content="no-referrer">\n',
-            f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n",
-            *body,
-            f"{scripts}</body>\n</html>\n",
-        ]
-    )
+def draw(form: str, neighborhood: Neighborhood, headers: Mapping[str, CommitHeader]) -> str:
+    """The neighborhood as "dot", "svg" or "html" text; `headers` has the commits behind it, by full id."""
+    return {"dot": dot, "svg": svg, "html": html}[form](build(neighborhood, headers))
 
 
 def markup(text: str) -> str:
@@ -343,95 +64,296 @@ def markup(text: str) -> str:
     return escape(text, quote=True)
 
 
-def _json(data: object) -> str:
-    """JSON in which nothing can end the element that holds it."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def style() -> str:
+    """The CSS rules of the drawing. Colours are written out: not every SVG viewer knows CSS variables."""
+    root = "svg.neighbors"
+    schemes = []
+    for colours, (ground, ink, dim, box, box_ink) in _SCHEMES:
+        rules = [
+            f"{root}{{background:{ground};color:{ink}}}",
+            f"{root} .ground{{fill:{ground}}}{root} text{{fill:{ink}}}{root} .dim{{fill:{dim}}}",
+            f"{root} .box{{fill:{box}}}{root} .query text{{fill:{box_ink}}}{root} .spot{{stroke:{ground}}}",
+        ]
+        for number, colour in enumerate(colours):
+            rules.append(f"{root} .g{number}{{--group:{colour}}}")
+            rules.append(f"{root} .g{number} .spot,{root} .spot.g{number}{{fill:{colour}}}")
+            rules.append(f"{root} .link.g{number} path{{stroke:{colour}}}")
+        rules.append(f"{root} .link.across path,{root} .sample{{stroke:{dim}}}")
+        schemes.append("".join(rules))
+    font = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
+    return (
+        f"{root} text{{font-family:{font};font-size:{_TEXT_SIZE:g}px;white-space:pre}}"
+        f"{root} .title{{font-size:{_TITLE_SIZE:g}px;font-weight:600;font-family:system-ui,sans-serif}}"
+        f"{root} .prose{{font-family:system-ui,sans-serif;font-size:13px}}"
+        f"{root} .name{{font-size:{NAME_SIZE:g}px}}{root} .folder{{font-size:{FOLDER_SIZE:g}px}}"
+        f"{root} .query text{{font-weight:600}}"
+        f"{root} .link path{{fill:none;stroke-linecap:round}}"
+        f"{root} .link .reach{{stroke-opacity:0!important;stroke-width:12px}}"
+        f"{root} .spot{{stroke-width:2px}}"
+        f"{schemes[0]}@media (prefers-color-scheme:dark){{{schemes[1]}}}"
+    )
+
+
+def svg(graph: Graph) -> str:
+    """The picture as an image file."""
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{drawing(graph)}\n'
+
+
+def drawing(graph: Graph, *, page: bool = False) -> str:
+    """The picture as an `svg` element; for a `page`, which has its own title and styles, the drawing and the legend
+    only. A script finds nodes by `data-node` and links by `data-link`."""
+    size = layout(graph)
+    lines = [] if page else [line for line in (graph.headline, graph.note) if line]
+    head = 12.0 if page else _HEAD + 18.0 * (len(lines) - 1)
+    legend = list(_legend(graph, page=page))
+    width = max(size.width, _LEAST_WIDTH, *(line_width for line_width, _ in legend))
+    if not page:
+        width = max(width, min(columns(graph.title) * _TITLE_SIZE * 0.63 + 2 * _EDGE, 1100.0))
+    foot = head + size.height
+    height = foot + _FOOT_LINE * len(legend) + _EDGE
+    title = markup(graph.title)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="neighbors" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="{"group" if page else "img"}" aria-label="{title}">'
+    ]
+    if not page:
+        room = width - 2 * _EDGE
+        heading = markup(shorten(graph.title, int(room / (_TITLE_SIZE * 0.63))))
+        parts += [
+            f"<title>{title}</title><style>{style()}</style>",
+            '<rect class="ground" width="100%" height="100%"/>',
+            f'<text class="title" x="{_EDGE:g}" y="42">{heading}</text>',
+        ]
+        for number, line in enumerate(lines):
+            text = markup(shorten(line, int(room / 7.3)))
+            parts.append(f'<text class="prose dim" x="{_EDGE:g}" y="{66 + 18 * number}">{text}</text>')
+    parts.append(f'<g transform="translate({width / 2:g} {head + size.height / 2:g})">')
+    for number, link in enumerate(graph.links):
+        parts.append(_link(graph, number, link, size.positions))
+    for number, (node, position) in enumerate(zip(graph.nodes, size.positions, strict=True)):
+        parts.append(_node(number, node, position, page=page))
+    parts.append("</g>")
+    for number, (_, line) in enumerate(legend):
+        parts.append(f'<g transform="translate({_EDGE:g} {foot + 12 + _FOOT_LINE * number:g})">{line}</g>')
+    return "\n".join([*parts, "</svg>"])
+
+
+def _group_class(group: int) -> str:
+    """The CSS class with the colour of a group."""
+    return f"g{len(LIGHT) - 1 if group == ALONE else group}"
+
+
+def _link(graph: Graph, number: int, link: Link, positions: Sequence[Position]) -> str:
+    source, target = graph.nodes[link.source], graph.nodes[link.target]
+    start, end = positions[link.source], positions[link.target]
+    if source.row is None:
+        line = f"M{start.x:g} {start.y:g}L{end.x:g} {end.y:g}"
+        classes = f"link {_group_class(target.group)}"
+    else:
+        x, y = (start.x + end.x) * _PULL / 2, (start.y + end.y) * _PULL / 2
+        if start.side == end.side:  # a bow toward the centre, deeper the farther apart they are
+            depth = min(0.85, 0.35 + abs(start.y - end.y) / 700)
+            x, y = (start.x + end.x) / 2 * (1 - depth), (start.y + end.y) / 2
+        line = f"M{start.x:g} {start.y:g}Q{x:.1f} {y:.1f} {end.x:g} {end.y:g}"
+        inside = source.group == target.group != ALONE
+        classes = f"link mutual {_group_class(source.group) if inside else 'across'}"
+    stroke = _stroke(line, link.strength, faint=source.row is not None)
+    return (
+        f'<g class="{classes}" data-link="{number}">{_tooltip(_caption(graph, link), link.commits)}'
+        f'<path d="{line}" class="reach"/>{stroke}</g>'
+    )
+
+
+def _stroke(line: str, strength: float, *, faint: bool, attributes: str = "") -> str:
+    thickness = 1.0 + (1.6 if faint else 6.0) * strength
+    opacity = (0.18 if faint else 0.45) + (0.27 if faint else 0.35) * strength
+    return f'<path {attributes}d="{line}" stroke-width="{thickness:.1f}" stroke-opacity="{opacity:.2f}"/>'
+
+
+def _node(number: int, node: Node, position: Position, *, page: bool) -> str:
+    label = node.path if node.row is None else f"{node.path}: {node.summary}"
+    focus = f' tabindex="0" role="button" aria-label="{markup(label)}"' if page else ""
+    attributes = f'data-node="{number}" transform="translate({position.x:g} {position.y:g})"{focus}'
+    title = _tooltip(label, node.commits)
+    name = markup(position.name)
+    if node.row is None:
+        height = QUERY_HEIGHT - 6
+        return (
+            f'<g class="node query" {attributes}>{title}<rect class="box" x="{-position.width / 2:.1f}" '
+            f'y="{-height / 2:g}" width="{position.width:.1f}" height="{height:g}" rx="8"/>'
+            f'<text class="name" text-anchor="middle" y="4.5">{name}</text></g>'
+        )
+    at = f'text-anchor="{"end" if position.side < 0 else "start"}" x="{position.side * 15}"'
+    texts = f'<text class="name" {at} y="{0 if position.folder else 4.5:g}">{name}</text>'
+    if position.folder:
+        texts += f'<text class="folder dim" {at} y="13">{markup(position.folder)}</text>'
+    return (
+        f'<g class="node {_group_class(node.group)}" {attributes}>{title}'
+        f'<circle class="spot" r="{4.0 + 6.0 * node.strength**0.5:.1f}"/>{texts}</g>'
+    )
+
+
+def _caption(graph: Graph, link: Link) -> str:
+    return f"{graph.nodes[link.source].path} and {graph.nodes[link.target].path}: {link.label}"
+
+
+def _tooltip(text: str, commits: Sequence[CommitHeader]) -> str:
+    lines = [text, *(f"{c.date} {c.short} {c.author}: {c.subject}" for c in commits[:_TOOLTIP_COMMITS])]
+    if len(commits) > _TOOLTIP_COMMITS:
+        lines.append(f"and {len(commits) - _TOOLTIP_COMMITS} more")
+    return f"<title>{markup(chr(10).join(lines))}</title>"
+
+
+def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
+    """Lines, each with the width of picture that it needs."""
+    entries = [(_group_class(number), name) for number, name in enumerate(graph.groups)]
+    if any(node.group == ALONE and node.row is not None for node in graph.nodes):
+        entries.append((_group_class(ALONE), "in no group" if entries else "neighbors"))
+    x, line = 0.0, ""
+    for colour, name in entries:
+        label = shorten(name, 32)
+        entry_width = 38 + columns(label) * _TEXT_SIZE * ADVANCE
+        if line and x + entry_width > 760:
+            yield x + 2 * _EDGE, line
+            x, line = 0.0, ""
+        line += f'<circle class="spot {colour}" cx="{x + 6:.1f}" cy="-4" r="6"/>'
+        line += f'<text class="dim" x="{x + 18:.1f}">{markup(label)}</text>'
+        x += entry_width
+    if line:
+        yield x + 2 * _EDGE, line
+    line = ""
+    for x, strength, label in ((0, 0.05, "weak"), (76, 1.0, "sure")):
+        sample = _stroke("M0 -4L28 -4", strength, faint=False, attributes='class="sample" fill="none" ')
+        line += f'<g transform="translate({x} 0)">{sample}<text class="prose dim" x="34">{label}</text></g>'
+    text = f'{line}<text class="prose dim" x="166">{_LINES_LEGEND}</text>'
+    yield 162 + len(_LINES_LEGEND) * 6.6 + 2 * _EDGE, text
+    if not page:
+        yield (
+            len(graph.guidance) * 6.6 + 2 * _EDGE,
+            f'<text class="prose dim">{markup(graph.guidance)}</text>',
+        )
+
+
+def dot(graph: Graph) -> str:
+    """The neighborhood as an undirected graph in the DOT language, groups as clusters: `dot -Tsvg`, or `fdp`."""
+    lines = [
+        "graph neighbors {",
+        f'  label={_quoted(f"{graph.title}{chr(10)}{graph.headline}")}; labelloc=t; charset="UTF-8";',
+        '  layout=fdp; overlap=false; splines=true; fontname="sans-serif";',
+        '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="monospace", fontsize=11];',
+        '  edge [color="#64748b99"];',
+    ]
+    members: dict[int, list[str]] = {group: [] for group in range(len(graph.groups))}
+    for number, node in enumerate(graph.nodes):
+        path = _quoted(node.path)
+        if node.row is None:
+            lines.append(f'  n{number} [label={path}, fillcolor="#1e293b", fontcolor="#ffffff"];')
+            continue
+        tooltip = _quoted(f"{node.path}: {shared(node.row) or why(node.row.reasons[:2])}")
+        line = f'n{number} [label={path}, color="{LIGHT[node.group]}", tooltip={tooltip}];'
+        members.get(node.group, lines).append(f"  {line}")
+    for group, name in enumerate(graph.groups):
+        lines.append(f"  subgraph cluster_{group} {{")
+        lines.append(f'    label={_quoted(name)}; color="{LIGHT[group]}"; style=rounded;')
+        lines += [*(f"  {line}" for line in members[group]), "  }"]
+    for link in graph.links:
+        thickness, tooltip = 0.6 + 5 * min(link.score, 1.0), _quoted(_caption(graph, link))
+        attributes = f"penwidth={thickness:.2f}, weight={1 + 9 * link.score:.2f}, tooltip={tooltip}"
+        lines.append(f"  n{link.source} -- n{link.target} [{attributes}];")
+    return "\n".join([*lines, "}", ""])
+
+
+def _quoted(text: str) -> str:
+    """A quoted DOT string, in which only quotes, backslashes and line breaks need escapes."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def page(title: str, rules: str, body: Iterable[str], *, script: str = "", data: object = None) -> str:
+    """A whole page. `title` and `body` are markup; `data` is what the script reads from "#data"."""
+    policy = f"default-src 'none'; style-src {_digest(rules)};"
+    policy += f" script-src {_digest(script)};" if script else ""
+    scripts = ""
+    if script:
+        content = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+        for character in "<>&":  # nothing can end the element
+            content = content.replace(character, f"\\u{ord(character):04x}")
+        scripts = f'<script type="application/json" id="data">{content}</script>\n<script>{script}</script>\n'
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<meta http-equiv=\"Content-Security-Policy\" content=\"{policy} base-uri 'none'; form-action 'none'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n"
+        f"{''.join(body)}{scripts}</body>\n</html>\n"
+    )
+
+
+def asset(name: str) -> str:
+    """A style sheet or script of the pages."""
+    return (files("repoagent.history") / "pages" / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-_HEADS = (("file", ""), ("score", ""), ("together", ""), ("rate", ""), ("last", ' class="last"'))
-
-
 def html(graph: Graph) -> str:
-    """The whole page."""
-    package = files("repoagent.history") / "pages"
-    rules = style() + package.joinpath("graph.css").read_text(encoding="utf-8")
+    """The picture with a table of the neighbors, as a page; its script shows commits and marks links."""
     title = markup(graph.title)
+    heads = (("file", ""), ("score", ""), ("together", ""), ("rate", ""), ("last", ' class="last"'))
     body = [
         f"<header>\n<h1>{title}</h1>\n<p>{markup(graph.headline)}</p>\n",
         f'<p class="note">{markup(graph.note)}</p>\n' if graph.note else "",
         "</header>\n<main>\n",
         '<div class="picture" tabindex="0" role="region" aria-label="Picture">\n',
         f"{drawing(graph, page=True)}\n</div>\n",
-        '<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n',
-        "<h2>Commits</h2>\n",
+        '<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n<h2>Commits</h2>\n',
         "<p>Point at a file or a line, or step through them with Tab, to see its commits here.</p>\n",
         "<p>Click a file or press Enter to pin its lines; Escape unpins them.</p>\n</section>\n",
-        *_table(graph),
-        "</div>\n</main>\n",
+        "<table>\n<thead><tr>",
+        *(f'<th scope="col"{attributes}>{name}</th>' for name, attributes in heads),
+        "</tr></thead>\n<tbody>\n",
+        *(_row(number, node) for number, node in enumerate(graph.nodes)),
+        "</tbody>\n</table>\n</div>\n</main>\n",
         f"<footer><p>{markup(graph.guidance)}</p></footer>\n",
     ]
-    script = package.joinpath("graph.js").read_text(encoding="utf-8")
-    return page(title, rules, body, script=script, data=_data(graph))
-
-
-def _table(graph: Graph) -> Iterator[str]:
-    heads = "".join(f'<th scope="col"{more}>{name}</th>' for name, more in _HEADS)
-    yield f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n"
-    for number, node in enumerate(graph.nodes):
-        if not node.asked:
-            yield _row(number, node)
-    yield "</tbody>\n</table>\n"
-
-
-def _row(number: int, node: Node) -> str:
-    often = node.often.partition(" commits")[0]
-    width = max(round(56 * node.strength, 1), 1)
-    return (
-        f'<tr data-row="{number}"><td class="file"><button type="button">{markup(node.path)}</button>'
-        f"<small>{markup(node.why)}</small></td>"
-        '<td class="number"><svg class="bar" viewBox="0 0 56 9" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="track" width="56" height="9" rx="2"/><rect width="{width:g}" height="9" rx="2"/></svg>'
-        f'{node.score:.2f}</td><td class="number">{often or "–"}</td>'
-        f'<td class="number {node.rate}">{node.rate or "–"}</td><td class="number last">{node.last or "–"}</td></tr>\n'
-    )
-
-
-def _data(graph: Graph) -> object:
-    """What the script shows."""
-    return {
+    data = {
         "nodes": [
-            {"path": node.path, "said": _said(node), "told": _commit_rows(node.told)} for node in graph.nodes
+            {"path": node.path, "summary": node.summary, "commits": _commits(node.commits)}
+            for node in graph.nodes
         ],
         "links": [
             {
-                "one": link.one,
-                "other": link.other,
-                "between": not graph.nodes[link.one].asked,
-                "often": link.often or graph.nodes[link.other].why,
-                "told": _commit_rows(link.told),
+                "source": link.source,
+                "target": link.target,
+                "mutual": graph.nodes[link.source].row is not None,
+                "label": link.label,
+                "commits": _commits(link.commits),
             }
             for link in graph.links
         ],
     }
+    return page(title, style() + asset("graph.css"), body, script=asset("graph.js"), data=data)
 
 
-def _said(node: Node) -> list[str]:
-    if node.asked:
-        return ["the file that was asked for"]
-    parts = (
-        node.often,
-        node.rate,
-        f"last {node.last}" if node.last else "",
-        f"score {node.score:.2f}",
-        node.why,
+def _row(number: int, node: Node) -> str:
+    row = node.row
+    if row is None:
+        return ""
+    together = f"{row.together} of {row.commits}" if row.together else "–"
+    regularity = rate(row.together, row.commits) or ""
+    bar = (
+        '<svg class="bar" viewBox="0 0 56 9" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="track" width="56" height="9" rx="2"/>'
+        f'<rect width="{max(round(56 * node.strength, 1), 1):g}" height="9" rx="2"/></svg>'
     )
-    return [", ".join(part for part in parts if part)]
+    return (
+        f'<tr data-row="{number}"><td class="file"><button type="button">{markup(node.path)}</button>'
+        f'<small>{markup(why(row.reasons[:2]))}</small></td><td class="number">{bar}{row.score:.2f}</td>'
+        f'<td class="number">{together}</td><td class="number {regularity}">{regularity or "–"}</td>'
+        f'<td class="number last">{day(row.last) or "–"}</td></tr>\n'
+    )
 
 
-def _commit_rows(told: tuple[CommitHeader, ...]) -> list[list[str]]:
-    return [[one.date, one.short, one.author, one.subject] for one in told]
+def _commits(headers: Iterable[CommitHeader]) -> list[list[str]]:
+    return [[header.date, header.short, header.author, header.subject] for header in headers]

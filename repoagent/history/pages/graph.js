@@ -16,11 +16,11 @@
     element.append(...inside);
     return element;
   };
-  const linksOf = (node) => data.links.map((link, at) => [link, at]).filter(([link]) => link.one === node || link.other === node);
+  const linksOf = (node) => data.links.map((link, at) => [link, at]).filter(([link]) => link.source === node || link.target === node);
 
-  const commits = (told) => {
+  const commitList = (commits) => {
     const list = make("ol");
-    for (const [date, short, author, subject] of told) {
+    for (const [date, short, author, subject] of commits) {
       const line = make("li", "", [make("time", date), make("code", short), subject || "(no subject)", " ", make("span", author)]);
       line.className = "commit";
       list.append(line);
@@ -29,16 +29,16 @@
   };
 
   const showNode = (node) => {
-    const { path, said, told } = data.nodes[node];
-    const parts = [make("h2", path), ...said.map((line) => make("p", line))];
-    if (told.length) parts.push(commits(told));
-    const own = linksOf(node).filter(([link]) => link.between);
+    const { path, summary, commits } = data.nodes[node];
+    const parts = [make("h2", path), make("p", summary)];
+    if (commits.length) parts.push(commitList(commits));
+    const own = linksOf(node).filter(([link]) => link.mutual);
     if (own.length) {
       const list = make("div", "", [make("p", "and it changes with")]);
       list.className = "with";
       for (const [link, at] of own) {
-        const other = link.one === node ? link.other : link.one;
-        const button = make("button", `${data.nodes[other].path}: ${link.often}`);
+        const other = link.source === node ? link.target : link.source;
+        const button = make("button", `${data.nodes[other].path}: ${link.label}`);
         button.type = "button";
         button.addEventListener("click", () => showLink(at));
         list.append(button);
@@ -49,13 +49,13 @@
   };
   const showLink = (at) => {
     const link = data.links[at];
-    const names = `${data.nodes[link.one].path} and ${data.nodes[link.other].path}`;
-    panel.replaceChildren(make("h2", names), make("p", link.often), commits(link.told));
+    const names = `${data.nodes[link.source].path} and ${data.nodes[link.target].path}`;
+    panel.replaceChildren(make("h2", names), make("p", link.label), commitList(link.commits));
   };
 
   const mark = (node) => {
     const near = new Set([node]);
-    for (const [link] of linksOf(node)) near.add(link.one).add(link.other);
+    for (const [link] of linksOf(node)) near.add(link.source).add(link.target);
     nodes.forEach((one) => {
       const number = Number(one.dataset.node);
       one.classList.toggle("on", node !== null && near.has(number));
@@ -64,7 +64,7 @@
     });
     links.forEach((one) => {
       const link = data.links[Number(one.dataset.link)];
-      one.classList.toggle("on", node !== null && (link.one === node || link.other === node));
+      one.classList.toggle("on", node !== null && (link.source === node || link.target === node));
     });
     rows.forEach((row) => row.classList.toggle("at", Number(row.dataset.row) === node));
     picture.classList.toggle("chosen", node !== null);

@@ -83,7 +83,7 @@ def test_the_script_is_given_all_of_the_evidence() -> None:
     page = Page(html(drawn))
     data = json.loads(page.inside["script"][0])
     assert [node["path"] for node in data["nodes"]] == ["src/asked.py", *map(shown, HOSTILE)]
-    assert data["nodes"][1]["told"][0] == [
+    assert data["nodes"][1]["commits"][0] == [
         "2026-01-02", "aaaaaaa", "Ada </script>", "Fix <b>&</b> ^[[0m <U+202E> it",
     ]  # fmt: skip
     assert len(data["links"]) == len(drawn.links)

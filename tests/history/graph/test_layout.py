@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from repoagent.history.graph import FOLDER_SIZE, NAME_SIZE, Position, label_width, place
+from repoagent.history.graph import FOLDER_SIZE, NAME_SIZE, Position, label_width, layout
 from tests.history.graph.samples import HOSTILE, graph, many
 
 LONG = [b"a/very/long/path/of/folders/that/never/ends/" + b"x" * 60 + str(n).encode() for n in range(12)]
@@ -27,8 +27,8 @@ def box(one: Position) -> tuple[float, float, float, float]:
     "paths", [many(n) for n in (0, 1, 2, 3, 5, 20, 30, 60)] + [LONG, WIDE, list(HOSTILE)], ids=len
 )
 def test_no_label_lies_on_another_one_and_all_are_in_the_picture(paths: list[bytes], asked: int) -> None:
-    found = place(graph(paths, asked=[b"src/asked%d.py" % n for n in range(asked)]))
-    boxes = [box(one) for one in found.places]
+    found = layout(graph(paths, asked=[b"src/asked%d.py" % n for n in range(asked)]))
+    boxes = [box(one) for one in found.positions]
     for one, other in combinations(boxes, 2):
         apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
         assert apart, (one, other)
@@ -38,13 +38,13 @@ def test_no_label_lies_on_another_one_and_all_are_in_the_picture(paths: list[byt
 
 
 def test_the_same_files_stand_in_the_same_places() -> None:
-    assert place(graph(many(25))) == place(graph(many(25)))
+    assert layout(graph(many(25))) == layout(graph(many(25)))
 
 
 def test_a_group_stands_together() -> None:
     drawn = graph(many(24))
-    order = [number for number, node in enumerate(drawn.nodes) if not node.asked]
-    spots = place(drawn).places
+    order = [number for number, node in enumerate(drawn.nodes) if node.row is not None]
+    spots = layout(drawn).positions
 
     def around(number: int) -> tuple[int, float]:  # clockwise from the top
         return -spots[number].side, spots[number].side * spots[number].y

@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 from repoagent.history.graph import ADVANCE, columns, shown
-from repoagent.history.map_html import _TITLE_SIZE, map_page, place
+from repoagent.history.map_html import TITLE_SIZE, map_page, place
 from repoagent.history.repository_map import RepositoryMap, build_map
 from tests.browser import needs_browser, rendered
 from tests.history.graph.samples import HOSTILE
@@ -47,12 +47,12 @@ def test_no_disc_and_no_title_lies_on_another_one() -> None:
         assert math.dist((one.x, one.y), (other.x, other.y)) >= one.radius + other.radius
     page = map_page(found)
     titles = [
-        (float(x), float(y), columns(name) * _TITLE_SIZE * ADVANCE / 2)
+        (float(x), float(y), columns(name) * TITLE_SIZE * ADVANCE / 2)
         for x, y, name in re.findall(r'<text class="head" x="([-\d.]+)" text-anchor="middle" y="([-\d.]+)">([^<]+)<', page)
     ]  # fmt: skip
     assert len(titles) == len(discs)
     for (x, y, wide), (x2, y2, wide2) in combinations(titles, 2):
-        assert abs(x - x2) >= wide + wide2 or abs(y - y2) >= _TITLE_SIZE
+        assert abs(x - x2) >= wide + wide2 or abs(y - y2) >= TITLE_SIZE
 
 
 def test_each_file_of_a_cluster_is_a_dot_and_each_file_is_listed() -> None:
