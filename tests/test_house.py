@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,50 @@ def test_a_package_says_what_it_is_for_and_imports_nothing(file: Path) -> None:
     assert isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     if file.parent.name != "cli":  # where the program starts
         assert len(body) == 1
+
+
+# Names of the first design. A glossary is in docs/architecture.md; these are not in it.
+RETIRED = frozenset(
+    [
+        "desk",
+        "bench",
+        "workbench",
+        "shop",
+        "nursery",
+        "shelf",
+        "door",
+        "hearth",
+        "landed",
+        "landing",
+        "misfit",
+        "outset",
+        "footing",
+        "briefing",
+        "dialogue",
+    ]
+)
+PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def identifiers(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.arg():
+                yield node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr
+
+
+@pytest.mark.parametrize(
+    "package", sorted(path.name for path in TOP.iterdir() if path.is_dir() and path.name[0] != "_")
+)
+def test_retired_words_are_not_identifiers(package: str) -> None:
+    used = set()
+    for file in (TOP / package).rglob("*.py"):
+        names = {file.stem, *identifiers(ast.parse(file.read_text(encoding="utf-8")))}
+        used |= {name for name in names if RETIRED & {part.lower() for part in PARTS.findall(name)}}
+    assert used == set()

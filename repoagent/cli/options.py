@@ -49,7 +49,7 @@ show_prompt_option = click.option(
 F = TypeVar("F", bound=Callable[..., Any])
 
 # which options exclude which others, by parameter
-LANDING_CONFLICTS: Mapping[str, Sequence[str]] = {
+COMMIT_CONFLICTS: Mapping[str, Sequence[str]] = {
     "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
     "by_hunk": ("yes",),

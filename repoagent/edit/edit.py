@@ -190,7 +190,7 @@ class _Run:
         if self.state.turns:
             self.begun = self.state.turns
             self.prepared = self.prepared.located(self.state.turns[0].meta.get(PART, ""))
-            self._open_bench()
+            self._allow_drafts()
             try:
                 self._take_in_again()
                 perform_again(self.prepared.tools, self.state)
@@ -212,9 +212,9 @@ class _Run:
             meta[PART] = self.asking.locate(key)
             self.prepared = self.prepared.located(meta[PART])
         self.state = self.state.with_turn(Turn("user", request.instruction, meta))
-        self._open_bench()
+        self._allow_drafts()
 
-    def _open_bench(self) -> None:
+    def _allow_drafts(self) -> None:
         """Let refused edits leave a draft, and files be asked for; a small model is asked without either."""
         tool_context = self.prepared.tool_context
         if not tool_context.short:

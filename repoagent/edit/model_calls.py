@@ -130,8 +130,8 @@ class ModelCalls:
         most = min(
             self.model_setup.max_output_tokens, prepared.reply_tokens or self.model_setup.max_output_tokens
         )
-        shelf = prepared.tool_context.attachments
-        attached = shelf.of(state.turns) if shelf is not None else {}
+        attachments = prepared.tool_context.attachments
+        attached = attachments.of(state.turns) if attachments is not None else {}
         prompts, alone, warm = next_prompts(prepared, state.turns)
         kept = partial(blocks_of, layout(prepared.tool_context.worktree))
         as_messages = partial(messages_of, tools=prepared.tools, blocks_of=kept, attached=attached)

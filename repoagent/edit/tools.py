@@ -382,11 +382,11 @@ def media_in(data: bytes, path: str) -> Media | None:
 def _attached(tool_context: ToolContext, media: Media) -> Observation:
     from repoagent.llm.attachments import in_words
 
-    shelf = tool_context.attachments
-    why = shelf.why_not([media]) if shelf is not None else "images and PDFs cannot be shown here"
-    if shelf is None or why:
+    attachments = tool_context.attachments
+    why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"
+    if attachments is None or why:
         return Observation("read", f"{why}; {in_words(media)}.")
-    return Observation("read", f"{in_words(media)}; attached below.", attached=shelf.keep(media))
+    return Observation("read", f"{in_words(media)}; attached below.", attached=attachments.keep(media))
 
 
 def search_tool(tool_context: ToolContext) -> Tool:

@@ -272,7 +272,7 @@ def _invert(layout: Layout, worktree: WorkTree, place: ConversationRef, command:
             raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
         raise missing(layout, place)
     with lock_conversation(layout, place) as present:
-        known = _landed(changes(layout, warn=warn), place.key, digest(present))
+        known = _recorded_changes(changes(layout, warn=warn), place.key, digest(present))
         stack = stacks(known, place.key)[command == REDO]
         while stack and digest(present) == stack[-1].before != stack[-1].after:
             stack.pop()
@@ -305,7 +305,7 @@ def _first(known: list[Change], last: Change) -> Change:
     return last
 
 
-def _landed(known: list[Change], key: str, present: str) -> list[Change]:
+def _recorded_changes(known: list[Change], key: str, present: str) -> list[Change]:
     """The changes of one conversation, without the last ones that never came to be: a kill came before they were
     written, or a person has taken them back by hand."""
     mine = [one for one in known if one.key == key]

@@ -207,18 +207,18 @@ OnPart = Callable[[str, int, int], None]  # of which file, how many of its parts
 
 def walk(
     file: SourceFile,
-    shelf: SummaryCache,
+    cache: SummaryCache,
     words: int,
     ask: Ask,
     *,
     context_tokens: int | None = None,
     on_part: OnPart = ignore,
 ) -> FileSummary:
-    """The summary of `file`: what the `shelf` knows of it, and of the rest what `ask` answers, kept at once.
+    """The summary of `file`: what the `cache` knows of it, and of the rest what `ask` answers, kept at once.
 
     `context_tokens` is what the model takes in. Raises Refused, and what `ask` raises.
     """
-    return _Walk(file, shelf, words, (ask, on_part), context_tokens).summary()
+    return _Walk(file, cache, words, (ask, on_part), context_tokens).summary()
 
 
 class _Walk:
@@ -227,15 +227,15 @@ class _Walk:
     def __init__(
         self,
         file: SourceFile,
-        shelf: SummaryCache,
+        cache: SummaryCache,
         words: int,
         hooks: tuple[Ask, OnPart],
         context_tokens: int | None,
     ) -> None:
-        self._file, self._shelf, self._words = file, shelf, words
+        self._file, self._cache, self._words = file, cache, words
         self._ask, self._on_part = hooks
         self._name = file.path or NAMELESS
-        self._last = shelf.last(file.path)
+        self._last = cache.last(file.path)
         takes = context_tokens * 3 // 2 if context_tokens else JOINED  # half of what it takes in, in bytes
         self._room, self._joined = max(LEAST, min(ONE_CALL, takes)), max(LEAST, min(JOINED, takes))
         self._parts = cut(file, self._last, room=self._room)
@@ -250,7 +250,7 @@ class _Walk:
             whole, asked, key = self._join(texts)
         else:
             return FileSummary(self._file, self._words, Summary(""), parts, False)
-        self._shelf.remember(SummaryRecord(self._file.path, self._file.sha256, key, self._words, self._parts))
+        self._cache.remember(SummaryRecord(self._file.path, self._file.sha256, key, self._words, self._parts))
         return FileSummary(self._file, self._words, whole, parts, asked)
 
     def _summaries(self) -> Iterator[PartSummary]:
@@ -260,7 +260,7 @@ class _Walk:
                 yield PartSummary(part, Summary(""), False)
                 continue
             key = self._key(part)
-            known = self._shelf.known(key)
+            known = self._cache.known(key)
             if known is not None:
                 yield PartSummary(part, known, False)
                 continue
@@ -281,7 +281,7 @@ class _Walk:
             )
             about = f"{self._name}, lines {part.first_line}-{part.last_line}"
         question = Question(key, about, request, words, bool(earlier))
-        return self._shelf.keep(key, self._ask(question))
+        return self._cache.keep(key, self._ask(question))
 
     def _join(self, texts: Sequence[str]) -> tuple[Summary, bool, str]:
         """One summary of several, over stretches where they are too many; whether anybody was asked, and its key."""
@@ -295,7 +295,7 @@ class _Walk:
 
     def _joining(self, kind: str, texts: Sequence[str], words: int) -> tuple[Summary, bool, str]:
         key = key_of(kind, words, *texts)
-        if (known := self._shelf.known(key)) is not None:
+        if (known := self._cache.known(key)) is not None:
             return known, False, key
         whole = kind == "join"
         self._on_part(self._name, len(self._parts), len(self._parts))
@@ -303,7 +303,7 @@ class _Walk:
         request = join_request(self._name, texts, words, key=key, whole=whole, earlier=earlier)
         about = self._name if whole else f"a section of {self._name}"
         question = Question(key, about, request, words, bool(earlier))
-        return self._shelf.keep(key, self._ask(question)), True, key
+        return self._cache.keep(key, self._ask(question)), True, key
 
     def _clipped(self, texts: Sequence[str]) -> list[str]:
         return [clipped(text, words_of_part(self._words), self._joined // (_GROUP + 1)) for text in texts]
@@ -330,7 +330,7 @@ class _Walk:
         return found
 
     def _persons(self, key: str) -> str:
-        kept = self._shelf.kept(key)
+        kept = self._cache.kept(key)
         return kept.text if kept is not None and (kept.edited or kept.carries) else ""
 
 
@@ -370,15 +370,15 @@ class Plan:
 
 
 def plan(
-    files: Sequence[SourceFile], shelf: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
+    files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
     """What summarizing `files` would take: it is done, with answers that say nothing and are not kept.
 
-    `context_tokens` is what the model takes in. Raises Refused for files of the shelf that are no real ones.
+    `context_tokens` is what the model takes in. Raises Refused for files of the cache that are no real ones.
     """
     questions: list[Question] = []
     usage = Usage(estimated=True)
-    trial = shelf.aside()
+    trial = cache.aside()
 
     def ask(question: Question) -> Summary:
         nonlocal usage
@@ -391,18 +391,18 @@ def plan(
     return Plan(len(questions), sum(one.paid for one in done), parts, usage)
 
 
-def cached_summary(file: SourceFile, shelf: SummaryCache, *, words: int = WORDS) -> FileSummary:
+def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS) -> FileSummary:
     """The summary of a file of which nothing is left to be asked (see `plan`)."""
 
     def nobody(question: Question) -> Summary:
         raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
 
-    return walk(file, shelf, words, nobody)
+    return walk(file, cache, words, nobody)
 
 
 def summarize(
     file: SourceFile,
-    shelf: SummaryCache,
+    cache: SummaryCache,
     model: Model,
     meter: Meter,
     *,
@@ -431,7 +431,7 @@ def summarize(
         name = public(reply.model or model.spec)
         return Summary(text, question.about, name, now, carries=question.carries)
 
-    return walk(file, shelf, words, ask, context_tokens=context_tokens, on_part=on_part)
+    return walk(file, cache, words, ask, context_tokens=context_tokens, on_part=on_part)
 
 
 FRESH = 0.9  # of the bytes that were summarized, or the summary is not shown

@@ -25,7 +25,7 @@ from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 
 Kind = Literal["edit", "undo", "redo", "review", "run"]
-LANDED = ("committed", "written")
+APPLIED = ("committed", "written")
 _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 
 
@@ -112,7 +112,7 @@ def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
             continue
         kind = _AGAIN.get(record.state, "edit") if record.id in ids else "edit"
         ids.add(record.id)
-        untouched = record.state in LANDED and record.source_blob == record.result_blob
+        untouched = record.state in APPLIED and record.source_blob == record.result_blob
         yield Event(
             time, kind, record.id, record.request, () if untouched else (record.path,), record.state,
             record.reasons, record.commit, record.model,
@@ -232,7 +232,7 @@ class Sum:
         elif event.kind == "undo":
             self.undone += 1
         elif event.kind == "edit" and event.state != "answered":
-            if landed(event):
+            if was_applied(event):
                 self.applied += 1
             else:
                 self.refused += 1
@@ -255,9 +255,9 @@ class Sum:
         return f"${self.cost:,.{digits}f}{'+' if self.unpriced else ''}"
 
 
-def landed(event: Event) -> bool:
+def was_applied(event: Event) -> bool:
     """Whether an edit changed its files, also if it was undone later."""
-    return event.state in (*LANDED, "undone", "redone")
+    return event.state in (*APPLIED, "undone", "redone")
 
 
 def by_day(activity: Activity) -> list[Sum]:
@@ -308,7 +308,7 @@ def by_file(activity: Activity) -> list[Sum]:
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
     """The states of edits that changed nothing, refused and failed ones first, with their numbers."""
-    states = (event.state for event in activity.events if event.kind == "edit" and not landed(event))
+    states = (event.state for event in activity.events if event.kind == "edit" and not was_applied(event))
     count = Counter(state for state in states if state != "answered")
     return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
 
@@ -317,7 +317,7 @@ def refusals(activity: Activity) -> list[tuple[str, int]]:
     """Why edits were not applied, the most frequent reason first; an edit counts for each of its reasons."""
     count: Counter[str] = Counter()
     for event in activity.events:
-        if event.kind == "edit" and not landed(event) and event.state != "answered":
+        if event.kind == "edit" and not was_applied(event) and event.state != "answered":
             count.update(event.reasons or (event.state,))
     return sorted(count.items(), key=lambda item: (-item[1], item[0]))
 

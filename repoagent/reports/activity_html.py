@@ -18,10 +18,10 @@ from repoagent.reports.activity import (
     by_day,
     by_file,
     by_model,
-    landed,
     refusals,
     spans,
     total,
+    was_applied,
 )
 
 _WIDTH, _HEIGHT = 560, 170
@@ -307,7 +307,7 @@ def _kind(event: Event) -> str:
     if event.kind == "undo":
         return "undone"
     if event.kind == "edit" and event.state != "answered":
-        return "applied" if landed(event) else "refused"
+        return "applied" if was_applied(event) else "refused"
     return ""
 
 

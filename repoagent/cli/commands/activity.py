@@ -17,7 +17,7 @@ from repoagent.cli.ui.table import Column
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, NothingDone, UsageError
-from repoagent.reports.activity import landed, refusals, total, unapplied
+from repoagent.reports.activity import refusals, total, unapplied, was_applied
 from repoagent.reports.activity_html import ended
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _cost(event: Event) -> str:
 
 def _style(event: Event) -> str:
     if event.kind == "edit" and event.state != "answered":
-        return "green" if landed(event) else "yellow"
+        return "green" if was_applied(event) else "yellow"
     return "blue" if event.kind == "undo" else "cyan"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.options import (
-    LANDING_CONFLICTS,
+    COMMIT_CONFLICTS,
     Committing,
     asking,
     check_unconfined_option,
@@ -88,7 +88,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     options = SimpleNamespace(**values)
-    refuse_conflicts(options, LANDING_CONFLICTS, CONFLICTS)
+    refuse_conflicts(options, COMMIT_CONFLICTS, CONFLICTS)
     patch = read_patch_input(_name(options.file), _read(options.file), Path.cwd())
     if options.file in {None, "-"}:
         _ask_on_the_terminal()
@@ -252,18 +252,18 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, a
     from repoagent.cli.ui.outcome import VERSION, commit_object, show_commit, show_json
     from repoagent.edit.ui import summary, tolerated
 
-    landed = outcome.result
+    result = outcome.result
     if as_json:
         content = {
             "version": VERSION,
             "outcome": outcome.kind,
             "edit": outcome.edit_id,
-            **commit_object(landed),
+            **commit_object(result),
             "seconds": round(outcome.seconds, 3),
         }
-        show_json(content, landed, terminal)
+        show_json(content, result, terminal)
         return
-    loose = tolerated(landed.proposal.placements)
-    if loose and not (terminal.tells and landed.written):
+    loose = tolerated(result.proposal.placements)
+    if loose and not (terminal.tells and result.written):
         terminal.note(f"placed with tolerance: {summary(loose)}")
-    show_commit(landed, terminal, f"{outcome.seconds:.1f} s", said)
+    show_commit(result, terminal, f"{outcome.seconds:.1f} s", said)

@@ -13,7 +13,7 @@ import click
 from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.options import (
-    LANDING_CONFLICTS,
+    COMMIT_CONFLICTS,
     Committing,
     asking,
     check_unconfined_option,
@@ -189,7 +189,7 @@ def _refuse_conflicts(options: SimpleNamespace) -> None:
     """Raise UsageError for options that cannot be combined, or without arguments."""
     if not options.arguments and not options.again:
         raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
-    refuse_conflicts(options, LANDING_CONFLICTS, CONFLICTS)
+    refuse_conflicts(options, COMMIT_CONFLICTS, CONFLICTS)
 
 
 def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:

@@ -473,12 +473,12 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
         rest = [{"id": finding.id, "outcome": "failed", "reason": str(error)} for finding, error in failed]
         content = {"version": 1, "fixes": [*map(dict, map(as_data, done)), *rest]}
         fixing.terminal.done(json.dumps(content, indent=2) + "\n")
-    landed = [fixed for fixed in done if fixed.result is not None]
-    if landed and not fixing.committed:
+    finished = [fixed for fixed in done if fixed.result is not None]
+    if finished and not fixing.committed:
         fixing.terminal.note("the fixes are in the work tree; review them, then `git add` them")
-    if failed and not landed:
+    if failed and not finished:
         return failed[0][1].exit_code
-    return Exit.DONE if len(landed) == len(todo) else Exit.NOTHING
+    return Exit.DONE if len(finished) == len(todo) else Exit.NOTHING
 
 
 def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:

@@ -70,14 +70,14 @@ def command(
     index: str | None,
     list_languages: bool,
     as_json: bool,
-    **joining: Any,
+    **join_values: Any,
 ) -> Exit | None:
     """Split FILE at natural boundaries into a folder of segments; - is standard input.
 
     Each segment is a file. `index.json` has their positions and symbols, `base` the original text. The folder is a new
     one in .repoagent/splits, or the one of -o.
     """
-    options = SimpleNamespace(**joining, as_json=as_json)
+    options = SimpleNamespace(**join_values, as_json=as_json)
     if options.join is not None:
         if file is not None or (output, target, language, index) != (None,) * 4 or natural or list_languages:
             raise UsageError("--join INDEX cannot be combined with FILE or other options for splitting")

@@ -88,8 +88,8 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
         return
     from repoagent.memory.identity.cache import open_cache  # SQLite takes a while to load
 
-    with open_cache(layout, warn) as shelf:
-        yield DirectIndex(layout, warn) if shelf is None else shelf
+    with open_cache(layout, warn) as cache:
+        yield DirectIndex(layout, warn) if cache is None else cache
 
 
 @dataclass

@@ -111,7 +111,7 @@ def tools_for(
     session: ReviewSession, versions: Versions, why_not: WhyNot, window: int | None
 ) -> tuple[Tool, ...]:
     """The read-only tools for looking around."""
-    bench = ToolContext(
+    tool_context = ToolContext(
         session.worktree,
         EditRequest("", ()),
         Draft({}),
@@ -122,7 +122,7 @@ def tools_for(
         at=versions.at,
     )
     looking = (read_tool, search_tool, outline_tool, neighbors_tool, history_tool, recall_tool)
-    return tuple(masked_tool(tool(bench), bench) for tool in looking)
+    return tuple(masked_tool(tool(tool_context), tool_context) for tool in looking)
 
 
 def finding_tool(take: Callable[[Action], Observation]) -> Tool:

@@ -109,7 +109,7 @@ def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, 
     title, body = plain_line(finding.title), plain(finding.body).strip()
     commits = "\n".join(f"{each.commit[:12]} {plain_line(each.subject)}" for each in finding.evidence)
     message = "\n\n".join(filter(None, (title, body, commits)))
-    location: dict[str, object] = {"artifactLocation": _artifact(finding.location.path)}
+    location: dict[str, object] = {"artifactLocation": _artifact_location(finding.location.path)}
     if lines := region(finding):
         location["region"] = {"startLine": lines[0], "endLine": lines[1]}
     result: dict[str, object] = {
@@ -146,10 +146,10 @@ def _fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
         deleted |= {"endLine": location.end, "endColumn": units + 1}
         text = text.removesuffix("\n")
     replacement = {"deletedRegion": deleted, "insertedContent": {"text": text}}
-    change = {"artifactLocation": _artifact(location.path), "replacements": [replacement]}
+    change = {"artifactLocation": _artifact_location(location.path), "replacements": [replacement]}
     return {"description": {"text": "Apply the suggestion of repoagent."}, "artifactChanges": [change]}
 
 
-def _artifact(path: str) -> dict[str, object]:
+def _artifact_location(path: str) -> dict[str, object]:
     """A path as a relative reference (RFC 3986): its bytes, all but the unreserved ones and the slash in percent."""
     return {"uri": quote_from_bytes(os.fsencode(path), safe="/"), "uriBaseId": "%SRCROOT%"}
