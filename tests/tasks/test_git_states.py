@@ -209,7 +209,10 @@ def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
     both = EDIT + diff("g.txt", "g", "G")
     outcome, _, person = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
     assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
-    assert "f.txt, g.txt do not hold the run's change any more" in " ".join(person.said)
+    assert (
+        "f.txt, g.txt no longer contain the run's change: it was removed from the files during the run"
+        in " ".join(person.said)
+    )
 
 
 @pytest.mark.soak
@@ -321,7 +324,7 @@ def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.Cap
 def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo) -> None:
     repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
     go(repo, "new.txt\n```\nhello\n```\n", DONE)
-    assert run(["undo"], repo.top).stdout.endswith(b"; there is no commit any more\n")
+    assert run(["undo"], repo.top).stdout.endswith(b"; the branch has no commits\n")
 
 
 def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitRepo) -> None:
@@ -366,8 +369,11 @@ def test_many_files_made_by_one_command_are_seen_once(repo: GitRepo) -> None:
     made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
     _, _, person = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", person=Person())
     first, second = (seen.text for seen in person.seen[:2])
-    assert "and 1980 more, which git does not know" in first
-    assert "one of too many" in first and "It made u/x0001" in second
+    assert "and 1980 more, which git does not track" in first
+    assert (
+        "and 80 more: too large, not a regular file, or more files than can be part of your change" in first
+        and "It created u/x0001, which git does not track" in second
+    )
 
 
 def test_an_edit_asks_git_once_about_all_files_that_were_shown(

@@ -160,7 +160,7 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
     price = f", {cost_text(cost)}" if isinstance(cost, (int, float)) else ""
     notes = [str(note) for note in report.get("notes") or ()]
     data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
-    head = f"The child finished, {tokens:,} tokens{price}:"
+    head = f"The sub-agent finished, {tokens:,} tokens{price}:"
     return Observation("delegate", "\n".join([head, text, *notes]), data=data)
 
 

@@ -84,7 +84,7 @@ def rename_everywhere(old: str, new: str, check: str | None = None) -> Rule:
         refused = see.last("edit")
         named = (
             f"This removes `{old}` on purpose."
-            if refused and "say so by name" in (refused.seen or "")
+            if refused and "name it in a sentence before the edit" in (refused.seen or "")
             else ""
         )
         return f"{named}\n{edit(*made)}"

@@ -26,7 +26,7 @@ def formats(see: Sight) -> str:
     result = see.ran(FORMATTER)
     if result.exit != 0:
         return "<reject>the formatter fails</reject>"
-    made = re.search(r"It made (\S+), which git does not know", result.seen or "")
+    made = re.search(r"It created (\S+), which git does not track", result.seen or "")
     if made and see.last("keep") is None and "keep" in see.words:
         return f'<keep path="{made[1]}"/>'
     return finish("Format the documentation", result.seen or "")
@@ -83,7 +83,9 @@ def test_a_hook_that_always_says_no(stage: Make) -> None:
         tries = len(see.told("hook"))
         return BUMP(see).replace("<finish>", f"<run>true</run>\n<finish>try {tries + 1}: ")
 
-    with pytest.raises(CheckFailed, match=r"never(.|\n)*Nothing was committed, after 3 tries") as failed:
+    with pytest.raises(
+        CheckFailed, match=r"never(.|\n)*Nothing was committed after 3 tries\. Your files contain the change"
+    ) as failed:
         task.go(stubborn, "Say all units.")
     assert (int(failed.value.exit_code), task.kinds().count("finish")) == (6, 3)
     assert task.before is not None
@@ -136,11 +138,11 @@ def test_recovers_from_all_sorts_of_errors(stage: Make) -> None:
     steps = (
         ('<read path="src/nowhere.c"/>', "read", "there is no file"),
         ('<search pattern="(unclosed"/>', "search", "missing closing parenthesis"),
-        ("<read path=src/add.c/>", "correction", "Nothing of your last reply was done"),
+        ("<read path=src/add.c/>", "correction", "Nothing in your last reply was performed"),
         ("<run>no-such-program --x</run>", "run", r"exit 127"),
         ('<run timeout="0.3">sleep 20</run>', "run", "(timeout)"),
         ("<run>exit 9</run>", "run", "exit 9"),
-        ('<run cwd="../">ls</run>', "run", "out of the repository"),
+        ('<run cwd="../">ls</run>', "run", "is outside the repository"),
         ("<run>vim src/add.c</run>", "run", "interactive|terminal|editor"),
     )
 
@@ -198,7 +200,7 @@ def test_a_server_in_the_background(stage: Make) -> None:
         if not name:
             return f"<reject>{began.seen}</reject>"
         waited = see.once("wait", f'<wait command="{name[1]}" port="{port}" seconds="20"/>', command=name[1])
-        if "It is there" not in waited:
+        if "Ready. " not in waited:
             return f"<reject>{waited}</reject>"
         page = see.ran(get, again=False)
         if page.exit != 0:

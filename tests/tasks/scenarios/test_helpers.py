@@ -74,7 +74,7 @@ def test_a_child_finds_a_file_by_its_name_and_says_what_it_used(stage: Make) -> 
         seen = see.once(
             "delegate", '<delegate kind="explore">CHILD: which file is about rounding?</delegate>'
         )
-        used = re.search(r"The child finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", seen)
+        used = re.search(r"The sub-agent finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", seen)
         return f"{quoted(seen, 'answer')} {used[1]} {used[2]}" if used else seen
 
     task = stage("python")
