@@ -301,17 +301,17 @@ def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int
     """The history of a file, with the commit summaries that exist. Raises what `history.file_history.read_history`
     does. No model is called."""
     from repoagent.git.worktree import layout
-    from repoagent.history.file_history import read_history, with_summaries
+    from repoagent.history.file_history import read_history
 
     history = read_history(worktree, path, revision=check_revision(revision), limit=limit)
     paths = layout(worktree)
     if not paths.summaries.is_dir():
         return history
     from repoagent.history.commit_summaries import find_known
-    from repoagent.history.summary_store import as_lines
+    from repoagent.history.summary_store import add_summaries
 
     known = find_known(worktree.top, paths, history.steps)
-    return with_summaries(history, as_lines(known.summaries, history.steps))
+    return replace(history, steps=add_summaries(history.steps, known.summaries))
 
 
 def wanted(

@@ -347,9 +347,3 @@ def _gone(top: Path, newest: FileCommit) -> str:
         data = b""
     target = renamed(data, newest.path, forward=True)
     return f"moved to {target.path} in {when}" if target else f"deleted in {when}"
-
-
-def with_summaries(found: HistoryReport, summaries: dict[str, str]) -> HistoryReport:
-    """The same with a model's line for each commit that has one, by commit id."""
-    changed = [replace(step, summary=summaries.get(step.commit.commit, step.summary)) for step in found.steps]
-    return replace(found, steps=tuple(changed))

@@ -100,9 +100,9 @@ class HistoryLookup:
         done = steps(top, recent.commits, limit=most, seconds=_OUTLINES)
         if self._summaries is None or not self._summaries.is_dir():
             return done
-        from repoagent.history.summary_store import lines_for
+        from repoagent.history.summary_store import add_saved
 
-        return lines_for(self._summaries, done)
+        return list(add_saved(self._summaries, done))
 
     def __enter__(self) -> HistoryLookup:
         return self
@@ -139,9 +139,9 @@ def last_changes(
         except GitError:  # a prompt is whole without it
             return ""
     if summaries is not None and summaries.is_dir():
-        from repoagent.history.summary_store import lines_for
+        from repoagent.history.summary_store import add_saved
 
-        found = lines_for(summaries, found)
+        found = list(add_saved(summaries, found))
     return "".join(f"{_change(step)}\n" for step in found)
 
 

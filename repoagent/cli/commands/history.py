@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -251,10 +252,9 @@ class _Summaries:
 
     def added_to(self, history: HistoryReport) -> HistoryReport:
         """`history` with all summaries so far."""
-        from repoagent.history.file_history import with_summaries
-        from repoagent.history.summary_store import as_lines
+        from repoagent.history.summary_store import add_summaries
 
-        return with_summaries(history, as_lines(self._all(), history.steps))
+        return replace(history, steps=add_summaries(history.steps, self._all()))
 
     def ask(self, history: HistoryReport) -> tuple[HistoryReport, dict[str, object] | None]:
         """`history` with the missing summaries written by the model, and what that cost (None: none was missing).

@@ -14,9 +14,9 @@ from repoagent.history.commit_details import Step
 from repoagent.history.log import FileCommit
 from repoagent.history.summary_store import (
     Summary,
+    add_saved,
+    add_summaries,
     from_dict,
-    line_of,
-    lines_for,
     one_line,
     read_by_patch,
     read_summary,
@@ -42,10 +42,10 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_line_is_that_of_the_file_else_that_of_the_commit(tmp_path: Path) -> None:
-    assert line_of(SUMMARY, "a.py") == "adds f to a"
-    assert line_of(SUMMARY, "b.py") == "adds f"
+    steps = add_summaries([step(), step(path="b.py"), step(OTHER)], {ID: SUMMARY})
+    assert [s.summary for s in steps] == ["adds f to a", "adds f", ""]
     write_summary(tmp_path, SUMMARY)
-    assert [s.summary for s in lines_for(tmp_path, [step(), step(OTHER)])] == ["adds f to a", ""]
+    assert [s.summary for s in add_saved(tmp_path, [step(), step(OTHER)])] == ["adds f to a", ""]
 
 
 def test_without_a_patch_only_the_commit_finds_it(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_broken_file_is_set_aside_and_a_newer_one_refused(tmp_path: Path) -> N
     file.write_text('{"version": 99, "summary": "x"}')
     with pytest.raises(Refused, match="update repoagent"):
         read_summary(tmp_path, ID)
-    assert lines_for(tmp_path, [step()])[0].summary == ""  # a prompt is whole without it
+    assert add_saved(tmp_path, [step()])[0].summary == ""  # a prompt is whole without it
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (folder / ID[:2] / f"{ID[2:]}.json").symlink_to(tmp_path / "other.json")
     with pytest.raises(Refused):
         read_summary(folder, ID)
-    assert lines_for(folder, [step()])[0].summary == ""
+    assert add_saved(folder, [step()])[0].summary == ""
 
 
 def test_what_others_wrote_is_cleaned_and_cut() -> None:
