@@ -43,7 +43,7 @@ def split_lines(text: bytes) -> list[bytes]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Change:
-    """The change to review. Texts and lines are read on demand; checks of the history often need the names only."""
+    """The change to review. Texts and lines are read on demand, since history checks often need the names only."""
 
     kind: Kind
     title: str

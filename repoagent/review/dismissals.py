@@ -1,4 +1,4 @@
-"""Dismissed and accepted findings are not shown again: by id, by a comment in the code, by a commit trailer."""
+"""Hide dismissed and accepted findings: by id, by a comment in the code or by a commit trailer."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def dismissed_path(layout: Layout) -> Path:
 
 
 def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str = "") -> Finding:
-    """Record that a finding of the last report is wrong or does not matter ("dismissed"), is right and known
-    ("accepted"), or is to be shown again ("open"); `finding_id` may be abbreviated.
+    """Record a verdict on a finding of the last report: "dismissed" for a wrong or unimportant one, "accepted" for a
+    known one, "open" to show it again. `finding_id` may be abbreviated.
 
     Raises UsageError if the last report has no such finding, Busy or Refused if the record cannot be written.
     """
@@ -69,38 +69,40 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
 
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
-    """The latest verdict on each finding by its id, the oldest first, without those of a newer version."""
+    """The latest verdict on each finding by id, the oldest first. Skips records of a newer version."""
     return _latest(json_files.read_records(dismissed_path(layout), warn=warn))
 
 
 def parse_verdicts(data: bytes) -> dict[str, Verdict]:
-    """The same from the bytes of a dismissals file."""
+    """As `verdicts`, from the bytes of a dismissals file."""
     return _latest(record for line in data.split(b"\n") if (record := json_files.record_of(line)) is not None)
 
 
 def verdicts_on(
     change: Change, worktree: WorkTree, layout: Layout, *, warn: Warn = to_stderr
 ) -> dict[str, Verdict]:
-    """The verdicts that count for `change`: without those that a foreign change itself adds."""
-    found = verdicts(layout, warn=warn)
+    """The verdicts that count for `change`: all except those that a foreign change itself adds."""
+    saved = verdicts(layout, warn=warn)
     if not is_foreign(change) or (texts := tree_of(change, worktree).texts(DISMISSED)) is None:
-        return found
+        return saved
     before, after = map(parse_verdicts, texts)
-    own = {name: one for name, one in found.items() if after.get(name) != one}
-    return {**before, **own}
+    unchanged = {
+        finding_id: verdict for finding_id, verdict in saved.items() if after.get(finding_id) != verdict
+    }
+    return {**before, **unchanged}
 
 
 def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
-    found: dict[str, Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for record in records:
         state = record.get("state")
         texts = {name: record.get(name, "") for name in ("id", "rule", "path", "title", "reason", "time")}
         if record.get("version") != VERSION or not all(isinstance(text, str) for text in texts.values()):
             continue
         if state in ("dismissed", "accepted", "open") and texts["id"]:
-            found.pop(texts["id"], None)
-            found[texts["id"]] = Verdict(state=state, **texts)
-    return found
+            verdicts.pop(texts["id"], None)
+            verdicts[texts["id"]] = Verdict(state=state, **texts)
+    return verdicts
 
 
 def split_dismissed(
@@ -111,7 +113,7 @@ def split_dismissed(
     hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)
     texts = _Texts(change)
-    kept: list[Finding] = []
+    open_findings: list[Finding] = []
     dismissed: list[Finding] = []
     for finding in findings:
         path = finding.location.path
@@ -123,8 +125,8 @@ def split_dismissed(
             {ALL, finding.rule} & {name.strip().lower() for name in names.split(",")}
             for names in (*rules, *texts.comments(finding.location))
         )
-        (dismissed if hidden else kept).append(finding)
-    return kept, dismissed
+        (dismissed if hidden else open_findings).append(finding)
+    return open_findings, dismissed
 
 
 def ignored(message: str) -> list[tuple[str, str]]:
@@ -149,8 +151,8 @@ class _Texts:
         if location.start < 1:
             return []
         lines = self.lines(location.path, old=location.old)
-        near = lines[max(0, location.start - 2) : location.end]
-        return [match[1].decode("utf-8", "replace") for line in near for match in COMMENT.finditer(line)]
+        nearby = lines[max(0, location.start - 2) : location.end]
+        return [match[1].decode("utf-8", "replace") for line in nearby for match in COMMENT.finditer(line)]
 
     def lines(self, path: str, *, old: bool) -> list[bytes]:
         if (path, old) not in self.texts:

@@ -107,7 +107,7 @@ class Report:
     by_file: dict[str, bytes] = field(
         default_factory=dict
     )  # the new texts of files with findings, for code frames
-    rules: tuple[str, ...] = ()  # that were applied, without those of a model
+    rules: tuple[str, ...] = ()  # the applied ones, without those of a model
 
     def worst(self) -> Level | None:
         return max((finding.level for finding in self.findings), default=None)
@@ -143,7 +143,7 @@ def log_path(layout: Layout) -> Path:
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """A record of each past review, the oldest first, without those of a newer version."""
+    """A record of each past review, the oldest first. Skips records of a newer version."""
     from repoagent.storage import json_files
 
     records = json_files.read_records(log_path(layout), warn=warn)

@@ -41,11 +41,11 @@ def review(change: Change, request: ReviewRequest) -> Report:
 
     static = static_findings(change, request.worktree, request.settings)
     history = history_findings(change, request.worktree, request.layout, request.settings)
-    gone = {one.location.path for one in static.findings if one.rule == "removed-symbol"}
+    removed_in = {finding.location.path for finding in static.findings if finding.rule == "removed-symbol"}
     findings: list[Finding] = list(static.findings)
     findings += [  # removed-symbol already reports it, with all uses
-        one for one in history.findings
-        if one.rule != "api-changed" or one.location.start or one.location.path not in gone
+        finding for finding in history.findings
+        if finding.rule != "api-changed" or finding.location.start or finding.location.path not in removed_in
     ]  # fmt: skip
     unseen, notes = [*request.unseen, *static.unseen, *history.unseen], [*request.notes, *history.notes]
     dropped, model, tokens, cost = 0, "", 0, None
@@ -65,8 +65,8 @@ def review(change: Change, request: ReviewRequest) -> Report:
     from repoagent.review.untrusted import RULE, find_relaxations, is_foreign
 
     findings += find_relaxations(change, request.worktree, request.layout, request.settings)
-    kept, dismissed = _split(change, findings, request, notes)
-    ordered = sorted(kept, key=_order)
+    open_findings, dismissed = _split(change, findings, request, notes)
+    ordered = sorted(open_findings, key=_order)
     return Report(
         title=change.title, files=len(change.files), findings=tuple(ordered), dismissed=tuple(dismissed),
         dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,

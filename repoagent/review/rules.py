@@ -72,7 +72,7 @@ def level_of(rule: str, settings: Settings) -> Level | None:
 
 def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
     """The values of `--rule` (ID=LEVEL) as settings by key. Raises UsageError for an unknown rule or level."""
-    found: dict[str, str] = {}
+    levels: dict[str, str] = {}
     words = (OFF, *(level.word for level in Level))
     for text in values:
         rule, equals, word = text.partition("=")
@@ -80,5 +80,5 @@ def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"unknown rule {rule!r}; the rules are: {', '.join(RULES)}")
         if not equals or word.lower() not in words:
             raise UsageError(f"--rule {text}: use {rule}=LEVEL, where LEVEL is one of {', '.join(words)}")
-        found[option(rule)] = word.lower()
-    return found
+        levels[option(rule)] = word.lower()
+    return levels

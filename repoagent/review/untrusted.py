@@ -25,7 +25,7 @@ CONFIG = ".repoagent/config.toml"
 DISMISSED = ".repoagent/reviews/dismissed.jsonl"
 IGNORE = ".repoagentignore"
 
-# What reviews have learned or recorded here: it must not come with a change that it would judge.
+# State of reviews. A change must not bring the state by which it is judged.
 _STATE = re.compile(r"\.repoagent/(?:reviews/.*|[^/]*\.db(?:-\w+)?)|\.repoagent")
 _RUNS_REVIEW = re.compile(rb"repoagent\b[^\n]{0,200}?(?:review|hook run|partners)|/repoagent@")
 _HIDES = re.compile(r"(?:^|[ \t])(?:-diff|binary|linguist-(?:generated|vendored)(?:=true)?)(?=[ \t]|$)")
@@ -64,24 +64,24 @@ def is_foreign(change: Change) -> bool:
 
 @lru_cache(maxsize=1)
 def tree_of(change: Change, worktree: WorkTree) -> Tree:
-    """The whole change; for a diff, its own files. Raises Refused for a change that contains state of reviews."""
+    """The whole change; for a diff, its own files. Raises Refused for a change that contains review state."""
     from repoagent.git.process import OFFLINE, git
     from repoagent.review.diff.read import Texts, parse_raw
 
     if change.kind == "diff":
-        found = Tree(change.files, change.read_old, change.read_new)
+        tree = Tree(change.files, change.read_old, change.read_new)
     else:
         base = change.base or git(worktree.top, "hash-object", "-t", "tree", "--stdin").decode().strip()
-        how = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-ext-diff")
-        files, _ = parse_raw(git(worktree.top, "diff", *how, base, change.head, "--", env=OFFLINE))
+        options = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-ext-diff")
+        files, _ = parse_raw(git(worktree.top, "diff", *options, base, change.head, "--", env=OFFLINE))
         texts = Texts(worktree.top, (), files, cwd=worktree.top)
-        found = Tree(tuple(files), texts.old, texts.new)
-    for file in found.files:
+        tree = Tree(tuple(files), texts.old, texts.new)
+    for file in tree.files:
         if _STATE.fullmatch(file.path) and file.path != DISMISSED and file.status != "deleted":
             raise Refused(
                 f"the change contains {file.path}, which holds the state of reviews; remove it from the change"
             )
-    return found
+    return tree
 
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
@@ -115,7 +115,7 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
 
 
 def ignored_before(change: Change, worktree: WorkTree) -> bytes:
-    """The `.repoagentignore` before a foreign change that edits it: what it names is not sent either."""
+    """The `.repoagentignore` before a foreign change that edits it: the files it names are not sent either."""
     texts = tree_of(change, worktree).texts(IGNORE) if is_foreign(change) else None
     return texts[0] if texts else b""
 
@@ -128,14 +128,14 @@ def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, setting
     if level is None:
         return []
     tree = tree_of(change, worktree)
-    found = [
+    findings = [
         *_by_config(tree, settings, layout),
         *_by_ignore_file(tree),
         *_by_attributes(tree),
         *_by_not_running(tree),
         *_by_dismissing(change, tree),
     ]
-    return [one._replace(level=level) for one in found]
+    return [finding._replace(level=level) for finding in findings]
 
 
 def _finding(path: str, key: str, title: str, body: str = "", line: int = 0) -> Finding:
@@ -176,8 +176,8 @@ def _is_lenient(old: Setting, new: Setting) -> bool:
 
 
 def _by_ignore_file(tree: Tree) -> Iterator[Finding]:
-    added, gone = _lines(tree.texts(IGNORE))
-    hides = [*(line for line in added if line[:1] != "!"), *(line for line in gone if line[:1] == "!")]
+    added, removed = _lines(tree.texts(IGNORE))
+    hides = [*(line for line in added if line[:1] != "!"), *(line for line in removed if line[:1] == "!")]
     if hides:
         title = f"the change hides files from review by a model: {_listed(hides)} in {IGNORE}"
         yield _finding(IGNORE, "\n".join(hides), title, "This review does not send these files either.")
@@ -187,8 +187,8 @@ def _by_attributes(tree: Tree) -> Iterator[Finding]:
     for file in tree.files:
         if file.path.rpartition("/")[2] != ".gitattributes":
             continue
-        added, gone = _lines(tree.texts(file.path))
-        hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, gone)]
+        added, removed = _lines(tree.texts(file.path))
+        hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, removed)]
         if hides:
             title = f"the change makes git and reviews skip files: {_listed(hides)} in {file.path}"
             yield _finding(file.path, "\n".join(hides), title, "This review includes them.")
@@ -198,14 +198,14 @@ def _by_not_running(tree: Tree) -> Iterator[Finding]:
     from repoagent.edit.guards.sensitive import listed
 
     for file in tree.files:
-        why = listed(file.old_path or file.path) or ""
-        if "run" not in why or not file.old_blob:
+        reason = listed(file.old_path or file.path) or ""
+        if "run" not in reason or not file.old_blob:
             continue
         old, new = tree.texts(file.path) or (b"", b"")
         if _RUNS_REVIEW.search(old):
-            gone = "removes" if not _RUNS_REVIEW.search(new) else "changes"
-            title = f"the change {gone} what runs this review: {file.path}"
-            yield _finding(file.path, gone, title, "Check what it runs from now on.")
+            verb = "removes" if not _RUNS_REVIEW.search(new) else "changes"
+            title = f"the change {verb} what runs this review: {file.path}"
+            yield _finding(file.path, verb, title, "Check what it runs from now on.")
 
 
 def _by_dismissing(change: Change, tree: Tree) -> Iterator[Finding]:
@@ -218,16 +218,20 @@ def _by_dismissing(change: Change, tree: Tree) -> Iterator[Finding]:
         yield _finding(path, f"trailer {rules} {path}", title, "This review ignores the trailer.")
     for file in change.files:
         for hunk in change.read_lines(file):
-            for at, line in enumerate(hunk.added, hunk.new):
+            for number, line in enumerate(hunk.added, hunk.new):
                 if match := COMMENT.search(line):
                     rules = match[1].decode("utf-8", "replace")
                     title = f"the change dismisses findings about itself: repoagent: ignore[{rules}]"
                     yield _finding(
-                        file.path, f"comment {rules}", title, "This review ignores the comment.", at
+                        file.path, f"comment {rules}", title, "This review ignores the comment.", number
                     )
     if texts := tree.texts(DISMISSED):
         before, after = map(parse_verdicts, texts)
-        new = [one.id for one in after.values() if one.state != "open" and before.get(one.id) != one]
+        new = [
+            verdict.id
+            for verdict in after.values()
+            if verdict.state != "open" and before.get(verdict.id) != verdict
+        ]
         if new:
             title = f"the change dismisses findings in {DISMISSED}: {_listed(new)}"
             yield _finding(DISMISSED, " ".join(new), title, "This review ignores what it adds.")
@@ -238,13 +242,13 @@ def _lines(texts: tuple[bytes, bytes] | None) -> tuple[list[str], list[str]]:
     if texts is None:
         return [], []
     old, new = ([line.strip() for line in text.decode("utf-8", "replace").splitlines()] for text in texts)
-    known, there = set(old), set(new)
+    old_lines, new_lines = set(old), set(new)
     return (
-        [line for line in dict.fromkeys(new) if line and line[0] != "#" and line not in known],
-        [line for line in dict.fromkeys(old) if line and line[0] != "#" and line not in there],
+        [line for line in dict.fromkeys(new) if line and line[0] != "#" and line not in old_lines],
+        [line for line in dict.fromkeys(old) if line and line[0] != "#" and line not in new_lines],
     )
 
 
 def _listed(lines: list[str]) -> str:
-    more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
-    return ", ".join(line[:80] for line in lines[:_LISTED]) + more
+    omitted = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
+    return ", ".join(line[:80] for line in lines[:_LISTED]) + omitted

@@ -128,7 +128,7 @@ def status(session: Session, /, *, as_json: bool) -> None:
                 "before": hook.before,
                 "executable": hook.runs,
             }
-            for hook in found.found
+            for hook in found.files
         ]
         content = {"folder": str(found.folder), "owner": found.whose, "off": found.off or None, "hooks": rows}
         write_json(terminal, content)
@@ -137,7 +137,7 @@ def status(session: Session, /, *, as_json: bool) -> None:
         terminal.result(f"git runs no hooks here: {found.off}\n")
         return
     terminal.result(f"hooks are in {found.folder}{_WHOSE[found.whose]}\n")
-    for hook in found.found:
+    for hook in found.files:
         terminal.result(f"{hook.name:<10}  {_state(hook)}\n")
 
 

@@ -20,13 +20,13 @@ from repoagent.review.checks.missing_partner import is_comment
 from repoagent.review.finding import Finding, Location
 
 MOST_BYTES = 1 << 20
-_KINDS = frozenset(
+_SYMBOL_KINDS = frozenset(
     {"function", "method", "class", "struct", "union", "enum", "interface", "type", "macro", "declaration"}
 )
 _CALLED = frozenset({"function", "method", "macro", "declaration"})
-_MAKERS = frozenset({"__init__", "__new__", "constructor"})  # by which callers name the class
-_WORD = re.compile(r"\w+\Z")
-# Names that say too little to be looked for in other files.
+_MAKERS = frozenset({"__init__", "__new__", "constructor"})  # their callers name the class
+_IDENTIFIER = re.compile(r"\w+\Z")
+# Names too common to search for in other files.
 _COMMON = frozenset(
     {"main", "init", "new", "get", "set", "run", "test", "setup", "close", "open", "read", "write", "name"}
 )
@@ -54,7 +54,7 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
     language = language_of(path, old)
     before = read_outline(path, old, language)
     after = read_outline(path, new or b"", language)
-    if before is None or after is None or after[1] > before[1]:  # what does not parse any more shows less
+    if before is None or after is None or after[1] > before[1]:  # new parse errors hide symbols
         return
     heads = {(symbol.qualified_name, symbol.signature.rstrip("; {")) for symbol in before[0]}
     overloaded = {name for name, count in Counter(name for name, _ in heads).items() if count > 1}
@@ -68,7 +68,7 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
         owner = qualified.rpartition(".")[0]
         if (
             qualified in overloaded
-            or symbol.kind not in _KINDS
+            or symbol.kind not in _SYMBOL_KINDS
             or owner in functions
             or not is_public(symbol.name, signature, language or "")
             or not all(map(_is_public_name, qualified.split(".")))
@@ -92,7 +92,7 @@ def is_public(name: str, signature: str, language: str) -> bool:
     if name in _MAKERS:
         return True
     specific = len(name) > 5 or "_" in name.strip("_") or name[1:] != name[1:].lower()
-    searchable = len(name) > 3 and _WORD.match(name) and name.lower() not in _COMMON
+    searchable = len(name) > 3 and _IDENTIFIER.match(name) and name.lower() not in _COMMON
     if not (specific and searchable and _is_public_name(name)):
         return False
     words = set(re.findall(r"\w+", signature.partition("(")[0]))
@@ -114,22 +114,22 @@ def parameters(signature: str) -> list[str] | None:
     begin = signature.find("(")
     if begin < 0:
         return None
-    found, depth, last = [], 0, begin + 1
-    for place in range(begin, len(signature)):
-        character = signature[place]
+    parts, depth, last = [], 0, begin + 1
+    for index in range(begin, len(signature)):
+        character = signature[index]
         depth += (character in "([{<") - (
-            character in ")]}" or (character == ">" and signature[place - 1] not in "-=")
+            character in ")]}" or (character == ">" and signature[index - 1] not in "-=")
         )
         if depth == 0 or (depth == 1 and character == ","):
-            found.append(signature[last:place])
-            last = place + 1
+            parts.append(signature[last:index])
+            last = index + 1
         if depth == 0:
-            return [part.strip() for part in found if part.strip()]
+            return [part.strip() for part in parts if part.strip()]
     return None
 
 
-def _bare(parameter: str, language: str) -> str:
-    """What a caller has to keep to: in Python the name of a parameter, elsewhere its type, as far as it can be told."""
+def _contract(parameter: str, language: str) -> str:
+    """The part of a parameter that binds callers: in Python its name, elsewhere its type, as far as it is known."""
     before = parameter.partition("=")[0].strip()
     name, colon, kind = before.partition(":")
     if language == "python":
@@ -144,38 +144,46 @@ def _bare(parameter: str, language: str) -> str:
 def fits_old_callers(before: str, after: str, language: str) -> bool:
     """Whether callers of the signature before need no change: the same parameters (in Python of any type), followed at
     most by some that have a default."""
-    one, two = parameters(before), parameters(after)
-    if one is None or two is None:
-        return one is two or before.endswith("…") or after.endswith("…")
-    old, new = [_bare(part, language) for part in one], [_bare(part, language) for part in two]
-    if any("=" in was and "=" not in now for was, now in zip(one, two, strict=False)):
+    before_parts, after_parts = parameters(before), parameters(after)
+    if before_parts is None or after_parts is None:
+        return before_parts is after_parts or before.endswith("…") or after.endswith("…")
+    old, new = (
+        [_contract(part, language) for part in before_parts],
+        [_contract(part, language) for part in after_parts],
+    )
+    if any(
+        "=" in old_part and "=" not in new_part
+        for old_part, new_part in zip(before_parts, after_parts, strict=False)
+    ):
         return False
-    rest = two[len(one) :]
-    if language in ("c", "cpp"):  # what promises more about an argument takes what was given before
-        freed = [_bare(re.sub(r"\bconst\b", "", part), language) for part in two]
-        new = [less if less == was else now for less, was, now in zip(freed, old, new, strict=False)] + new[
-            len(old) :
-        ]
+    added = after_parts[len(before_parts) :]
+    if language in ("c", "cpp"):  # an added `const` accepts the same arguments
+        unqualified = [_contract(re.sub(r"\bconst\b", "", part), language) for part in after_parts]
+        new = [
+            unqualified_part if unqualified_part == old_part else new_part
+            for unqualified_part, old_part, new_part in zip(unqualified, old, new, strict=False)
+        ] + new[len(old) :]
     return new[: len(old)] == old and all(
-        "=" in part or "?" in part or part.startswith(("*", "/", "...")) for part in rest
+        "=" in part or "?" in part or part.startswith(("*", "/", "...")) for part in added
     )
 
 
 RULE = "api-changed"
-MOST_FILES = 20  # of a change whose outlines are made
+MOST_FILES = 20  # of a change, to outline
 SECONDS = 1.0  # for the outlines
-COMMITS = 100  # of a file in which its partners are looked for
-LARGEST = 30  # files of a commit that says who belongs together
+COMMITS = 100  # of a file, to search for partners
+LARGEST = 30  # files of a commit that counts
 TOGETHER = 2  # commits with a partner before it counts as a usual caller
 PARTNERS = 60
-SYMBOLS = 12  # of a file that are looked for: with more of them, the file was rewritten
+SYMBOLS = 12  # of a file to search for: with more, the file was rewritten
 SHOWN = 5
 _IMPORT = re.compile(rb"\s*(?:pub(?:\([^)]*\))? )?(?:use|import|from|#\s*include|require|export \{)\b")
-# where a file with a method of that name does not override the one that changed
+# languages in which a method of the same name does not override the changed one
 _NO_HEIRS = (".go", ".rs", ".c", ".h")
-_BARE_CALLS = (".rb", ".kt", ".scala", ".cs", ".swift", ".py", ".pyi")  # a name alone calls, or hands over
+# languages in which a name without parentheses calls a method or refers to it
+_BARE_CALLS = (".rb", ".kt", ".scala", ".cs", ".swift", ".py", ".pyi")
 LONGEST = 200  # lines of comments and decorators above a definition
-# What a line may hold that begins a definition: others are not worth a grammar.
+# Matches a line that may begin a definition; a cheap filter before parsing.
 _HEAD = re.compile(
     rb"\b(?:def|class|func|function|fn|fun|struct|enum|trait|interface|type|module|macro|define|export|public|protected"
     rb"|pub|static|const|void|int|val|var|extern|abstract|async)\b|^[A-Za-z_][\w:*&<>, ]*\("
@@ -187,7 +195,7 @@ _SUFFIXES = (
 
 
 def find_changed_api(context: HistoryContext) -> list[Finding]:
-    """One finding for each file, at its first such symbol with callers."""
+    """One finding for each file, at its first changed symbol with callers."""
     if context.view is None:
         return []
     until = min(context.deadline, time.monotonic() + SECONDS)
@@ -203,7 +211,8 @@ def find_changed_api(context: HistoryContext) -> list[Finding]:
         symbols = [
             symbol
             for symbol in changed_symbols(file.old_path, old, new)
-            if symbol.qualified not in reported and (symbol.after or not _moved(context, file, symbol.name))
+            if symbol.qualified not in reported
+            and (symbol.after or not _is_moved(context, file, symbol.name))
         ]
         if symbols and len(symbols) <= SYMBOLS and (finding := _finding(context, file, symbols)) is not None:
             findings.append(finding)
@@ -223,14 +232,14 @@ def _may_matter(context: HistoryContext, file: ChangedFile) -> bool:
     )
 
 
-def _moved(context: HistoryContext, file: ChangedFile, name: str) -> bool:
-    """Whether another changed file begins a definition of that name now."""
-    word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(name)))
+def _is_moved(context: HistoryContext, file: ChangedFile, name: str) -> bool:
+    """Whether the change adds a definition of that name to another file."""
+    pattern = re.compile(rb"\b%s\b" % re.escape(os.fsencode(name)))
     return any(
-        word.search(line) and _HEAD.search(line)
-        for other in context.change.files
-        if other is not file and is_text(other)
-        for lines in context.change.read_lines(other)
+        pattern.search(line) and _HEAD.search(line)
+        for other_file in context.change.files
+        if other_file is not file and is_text(other_file)
+        for lines in context.change.read_lines(other_file)
         for line in lines.added
     )
 
@@ -245,19 +254,20 @@ def _finding(context: HistoryContext, file: ChangedFile, symbols: Sequence[Chang
         if not lines:
             continue
         callers = list(lines)
-        one, others = len(callers) == 1, len(symbols) - 1
-        shown = ", ".join(f"{path}:{lines[path]}" for path in callers[:SHOWN])
-        shown += f" and {len(callers) - SHOWN} more" if len(callers) > SHOWN else ""
+        single, other_symbols = len(callers) == 1, len(symbols) - 1
+        listed = ", ".join(f"{path}:{lines[path]}" for path in callers[:SHOWN])
+        listed += f" and {len(callers) - SHOWN} more" if len(callers) > SHOWN else ""
         body = f"Before: `{symbol.before}`." + (f" Now: `{symbol.after}`." if symbol.after else "")
         body += (
-            f" Named in {shown}: {'this file has' if one else 'these files have'} changed along with {file.path} "
-            f"before, and {'is' if one else 'are'} not part of this change."
+            f" Named in {listed}: {'this file has' if single else 'these files have'} changed along with {file.path} "
+            f"before, and {'is' if single else 'are'} not part of this change."
         )
-        if others:
-            body += f" {others} more symbol{'s' * (others > 1)} of this file differ{'s' * (others == 1)} too."
+        if other_symbols:
+            plural = other_symbols > 1
+            body += f" {other_symbols} more symbol{'s' * plural} of this file differ{'s' * (not plural)} too."
         change = "has a new signature" if symbol.after else "was removed"
         title = f"{symbol.qualified} {change}, but {callers[0]}, which names it, is unchanged"
-        line = _head(context, file, symbol)
+        line = _definition_line(context, file, symbol)
         evidence = context.evidence(sorted(partners[callers[0]], reverse=True))
         location = Location(file.path, line, line)
         return context.finding(
@@ -267,46 +277,50 @@ def _finding(context: HistoryContext, file: ChangedFile, symbols: Sequence[Chang
 
 
 def _partners(context: HistoryContext, file: ChangedFile) -> dict[str, list[int]]:
-    """The untouched files that have changed along with it before, with the numbers of these commits."""
+    """The untouched files that have changed along with `file` before, with the numbers of those commits."""
     if context.view is None:
         return {}
-    own = context.files[file.path]
+    file_id = context.files[file.path]
     numbers: dict[int, list[int]] = {}
-    for commit in context.view.commits(own, COMMITS):
+    for commit in context.view.commits(file_id, COMMITS):
         if 0 < commit.size <= LARGEST:
-            for each in commit.files:
-                numbers.setdefault(each, []).append(commit.number)
-    usual = {each: some for each, some in numbers.items() if len(some) >= TOGETHER and each != own}
-    best = sorted(usual, key=lambda each: (-len(usual[each]), each))[:PARTNERS]
-    there = context.changed | context.change.earlier
+            for partner in commit.files:
+                numbers.setdefault(partner, []).append(commit.number)
+    usual = {
+        partner: commits
+        for partner, commits in numbers.items()
+        if len(commits) >= TOGETHER and partner != file_id
+    }
+    best = sorted(usual, key=lambda partner: (-len(usual[partner]), partner))[:PARTNERS]
+    touched = context.changed | context.change.earlier
     return {
-        path: usual[each]
-        for each, name in context.view.paths(best).items()
-        if (path := os.fsdecode(name)) not in there and path.endswith(_SUFFIXES)
+        path: usual[partner]
+        for partner, name in context.view.paths(best).items()
+        if (path := os.fsdecode(name)) not in touched and path.endswith(_SUFFIXES)
     }
 
 
 def _callers(
     context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, partners: dict[str, list[int]]
 ) -> dict[str, int]:
-    """Those of the partners that name the symbol outside of comments, and its owner, where the change starts, with the
-    first such line; one git process, bounded in time."""
+    """The partners that name the symbol and its owner outside of comments at the base of the change, with the first
+    line that does. Runs one git process, bounded in time."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
 
     tree = (context.change.base,) if context.change.base else ("HEAD",)
-    left = max(0.05, min(0.5, context.deadline - time.monotonic()))
+    seconds = max(0.05, min(0.5, context.deadline - time.monotonic()))
     words = ["-e", symbol.name, *(("-e", symbol.owner) if symbol.owner else ())]
     try:
         data, late = TimedGit(
             context.top, "grep", "-n", "-z", "-I", "-w", "-F", "--full-name", "--no-color", "--no-recurse-submodules",
-            "--all-match", *words, *tree, "--", *partners, deadline=time.monotonic() + left,
+            "--all-match", *words, *tree, "--", *partners, deadline=time.monotonic() + seconds,
         ).read()  # fmt: skip
-    except GitError:  # none does; or a partial clone lacks one of them
+    except GitError:  # no match, or a partial clone lacks a file
         return {}
     name = re.escape(os.fsencode(symbol.name))
     definition = re.compile(rb"\b(?:fn|func|struct|enum|trait|type|define)\s+(?:\([^)]*\)\s*)?%s\b" % name)
-    if symbol.owner:  # a method is named behind what it belongs to
+    if symbol.owner:  # a method name follows its receiver
         called = "(" in symbol.before and not file.old_path.endswith(_BARE_CALLS)
         use = re.compile(rb"(?:\.|::|->)\s*%s\b%s" % (name, rb"\s*(?:\(|::<)" if called else b""))
     else:
@@ -314,28 +328,28 @@ def _callers(
     lines: dict[str, int] = {}
     defining: set[str] = set()
     for row in data.split(b"\n")[: -1 if late else None]:
-        path_bytes, _, rest = row.partition(b"\0")
-        number, _, line = rest.partition(b"\0")
+        path_bytes, _, remainder = row.partition(b"\0")
+        number, _, line = remainder.partition(b"\0")
         path = os.fsdecode(path_bytes).removeprefix(f"{tree[0]}:")
         if path not in partners or is_comment(path, line):
             continue
-        if path.endswith(_NO_HEIRS) and definition.search(line):  # what it calls by that name is its own
+        if path.endswith(_NO_HEIRS) and definition.search(line):  # the file calls its own definition
             defining.add(path)
         elif path not in lines and use.search(line) and not (symbol.after and _IMPORT.match(line)):
             lines[path] = int(number)
-    if defining and not symbol.owner:  # which of the two the others mean is not known
+    if defining and not symbol.owner:  # unknown which definition the others call
         return {}
     best = sorted(lines.keys() - defining, key=lambda path: (-len(partners[path]), path))
     return {path: lines[path] for path in best}
 
 
-def _head(context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
-    """The line of its name: a definition begins with its comments and decorators."""
-    word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(symbol.qualified.rpartition(".")[2])))
+def _definition_line(context: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
+    """The line with the symbol's name: `line` may be that of a comment or decorator above it."""
+    pattern = re.compile(rb"\b%s\b" % re.escape(os.fsencode(symbol.qualified.rpartition(".")[2])))
     if not symbol.line:
         return 0
     lines = (context.change.read_new(file) or b"").split(b"\n")
     for number, line in enumerate(lines[symbol.line - 1 : symbol.line - 1 + LONGEST], symbol.line):
-        if word.search(line) and _HEAD.search(line) and not is_comment(file.path, line):
+        if pattern.search(line) and _HEAD.search(line) and not is_comment(file.path, line):
             return number
     return symbol.line

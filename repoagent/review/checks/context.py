@@ -1,7 +1,7 @@
-"""What a check is given: a static one the changed texts, one of the history also what happened before.
+"""The input of a check: the changed texts for a static one, the history before the change for a history one.
 
 A check is a function from its context to findings; `run.CHECKS` lists them. Both contexts collect in `unseen` a
-phrase for each part of the change that a check had no time or no data for.
+phrase for each part of the change for which a check had no time or data.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from repoagent.review.checks.statistics import Habits
 
 LARGEST = 2 << 20  # bytes of a text that static checks read
-MOST = 200  # files of a change that checks of the history look into
+MOST = 200  # files of a change that history checks read
 SHOWN = 5  # commits that support a finding
 
 
 def is_text(file: ChangedFile) -> bool:
-    """Whether it is a regular file on each side where it exists: not a submodule or a symbolic link."""
+    """Whether the file is regular on both sides: not a submodule or a symbolic link."""
     return all(mode in ("", "100644", "100755") for mode in (file.old_mode, file.new_mode))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StaticContext:
-    """`files` are those of the change that may be read; `findings` are those of the checks before. A check gives up
-    when the process has used the processor until `deadline`, and adds to `secrets` what must not be printed."""
+    """`files` are the readable files of the change; `findings` those of earlier checks. A check stops when the
+    processor time of the process reaches `deadline`, and adds values that must not be printed to `secrets`."""
 
     top: Path
     change: Change
@@ -48,7 +48,7 @@ class StaticContext:
     secrets: list[str] = field(default_factory=list)
 
     def texts(self, file: ChangedFile) -> tuple[bytes, bytes] | None:
-        """The text before and after, b"" for none; None where one is missing, binary or too large."""
+        """The text before and after, b"" for none; None if one is missing, binary or too large."""
         old, new = self.change.read_old(file), self.change.read_new(file)
         if (old is None and file.old_blob) or (new is None and file.status != "deleted"):
             return None
@@ -66,9 +66,9 @@ class StaticContext:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryContext:
-    """`view` is the history before the change, None where there is none; `ids` gives the full ids of its commits by
-    number, `author` the id of the author of the change. `levels` has the rules that are on. `habits` is None until
-    they are learned. A check gives up at `deadline`, a time of `time.monotonic`."""
+    """`view` is the history before the change, None if there is none; `ids` maps its commit numbers to full ids,
+    `author` is the id of the change's author. `levels` has the enabled rules. `habits` is None until learned. A check
+    stops at `deadline`, a time of `time.monotonic`."""
 
     top: Path
     change: Change
@@ -97,8 +97,7 @@ class HistoryContext:
 
     @cached_property
     def files(self) -> dict[str, int]:
-        """The ids of the changed files that have a history, by their paths after the change; of a change of more than
-        200 files, those of the first ones."""
+        """The ids of the changed files that have a history, by their new paths; only the first 200 of the change."""
         if self.view is None:
             return {}
         ids = {
@@ -115,7 +114,7 @@ class HistoryContext:
     @cached_property
     def marked(self) -> frozenset[str]:
         """Of the first 200 files that existed before, those that may be generated; and the attribute files that may
-        mark them so."""
+        mark them."""
         from repoagent.review.checks.file_origin import attribute_files, marked
 
         return frozenset(marked(self.top, self.change, [*attribute_files(self._existed), *self._existed]))
@@ -128,7 +127,7 @@ class HistoryContext:
         searched = self.change.kind in ("staged", "commit", "range") and not self.own_attributes
         if searched and not has_attribute_file(
             self.marked
-        ):  # git takes as long for "nothing" as for all else
+        ):  # `git check-attr` is slow even if there is nothing to report
             return Attributes()
         return attributes(self.top, self.change, self._existed)
 
@@ -144,7 +143,7 @@ class HistoryContext:
 
 
 def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
-    """Commits by their full ids as evidence, without those that no longer exist."""
+    """The commits as evidence, by their full ids; skips those that no longer exist."""
     from datetime import datetime
 
     from repoagent.history.render import read_headers

@@ -1,12 +1,12 @@
-"""generated-edited: a generated file or a lock file changed, but not its source; vendored-edited: vendored code did.
+"""generated-edited: a generated or lock file changed, but not its source; vendored-edited: vendored code changed.
 
-A file is generated when an attribute or a mark in its first lines says so. Its sources are known by name (the same
-stem; named in the first lines of the file; the manifest of a lock file) and by history: what changed in a third of its
-commits, a file or some file of one folder. A file that usually changes alone is edited by hand and not reported.
+A file is generated if an attribute or a mark in its first lines says so. Its sources are known by name (the same stem;
+a name in the first lines of the file; the manifest of a lock file) and by history: a file, or the files of a folder,
+that changed in a third of its commits. A file that usually changes alone is edited by hand and not reported.
 
-Vendored are the folders that tools copy to (`vendor/`, `third_party/`, `node_modules/` ...) and what an attribute marks
-so. Not reported: an update, which changes many files of a folder, adds or removes some, or changes the list of
-versions; and files that people edit, which means that most commits of one touch only a few files of its folder.
+Code is vendored if it is in a folder that tools copy to (`vendor/`, `third_party/`, `node_modules/` ...) or if an
+attribute marks it. Not reported: an update, which changes many files of a folder, adds or removes some, or changes the
+list of versions; and files that people edit, so that most commits of one touch only a few files of its folder.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from repoagent.history.cochange.score import Commit, View
 
 GENERATED_EDITED = "generated-edited"
-GENERATED_COMMITS = 30  # of a file that are looked at
-GENERATED_FEWEST = 4  # commits before the past has a say
-PARTNER = 1 / 3  # of its commits: what changes along so often may be what it is made of
-ALONE = 0.5  # of its commits: a file that changes by itself so often is edited by hand
-LOCKED = 0.2  # the same of a lock file, which tools renew by themselves
-LARGEST = 100  # files of a commit that says something
-_PINS = re.compile(r"\bpip-compile\b|\buv\b")  # what writes lock files under other names
+GENERATED_COMMITS = 30  # last commits of a file to read
+GENERATED_FEWEST = 4  # commits of a file before its history counts
+PARTNER = 1 / 3  # share of its commits: a file that changes along this often may be its source
+ALONE = 0.5  # share of its commits: a file that changes alone this often is edited by hand
+LOCKED = 0.2  # the same for a lock file, which tools update
+LARGEST = 100  # files of a commit that counts
+_PINS = re.compile(r"\bpip-compile\b|\buv\b")  # tools that write lock files under other names
 _TEMPLATES = (
     ".j2", ".jinja", ".jinja2", ".in", ".tmpl", ".tpl", ".template", ".erb", ".ejs", ".mustache", ".hbs",
 )  # fmt: skip
@@ -42,17 +42,19 @@ _STEM = re.compile(
 
 
 def find_generated_edits(context: HistoryContext) -> list[Finding]:
-    """One finding for each such file; none where much of the change is generated, since then the generator changed."""
+    """One finding for each generated file; none if much of the change is generated: then the generator changed."""
     change = context.change
     modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)]
     if not modified:
         return []
     attributes = context.attributes
     possible = context.marked - attributes.neither
-    reasons = {file: _why(context, file, attributes, possible) for file in modified[:MOST]}
+    reasons = {file: _generated_reason(context, file, attributes, possible) for file in modified[:MOST]}
     generated = {file: reason for file, reason in reasons.items() if reason is not None}
-    renewed = [file for file, why in generated.items() if file_origin.is_lock(file.path) or _PINS.search(why)]
-    if len(renewed) == len(change.files):  # newer versions of dependencies, which no one edits by hand
+    renewed = [
+        file for file, reason in generated.items() if file_origin.is_lock(file.path) or _PINS.search(reason)
+    ]
+    if len(renewed) == len(change.files):  # an update of dependencies
         return []
     ours = {file.path for file in generated if not file_origin.is_lock(file.path)}
     if len(ours) > 2 and 2 * len(ours) >= len(change.files):
@@ -64,11 +66,11 @@ def find_generated_edits(context: HistoryContext) -> list[Finding]:
     ]
 
 
-def _why(
+def _generated_reason(
     context: HistoryContext, file: ChangedFile, attributes: file_origin.Attributes, possible: Collection[str]
 ) -> str | None:
     """Why the file counts as generated; None if it does not."""
-    if file.path.endswith(_TEMPLATES):  # the mark in it is for what is made of it
+    if file.path.endswith(_TEMPLATES):  # its mark is meant for the output
         return None
     if (
         file_origin.is_vendored_path(file.path)
@@ -90,13 +92,15 @@ def _why(
 def _is_explained(context: HistoryContext, file: ChangedFile, generated: set[str]) -> bool:
     """Whether the change has a source of the file, or history shows that it need not."""
     own_paths = (file.path, file.old_path)
-    others = [path for path in context.changed if path not in own_paths and path not in generated]
-    others += [path for path in context.change.earlier if path != file.path]
-    names = {path.rpartition("/")[2] for path in others}
+    other_paths = [path for path in context.changed if path not in own_paths and path not in generated]
+    other_paths += [path for path in context.change.earlier if path != file.path]
+    names = {path.rpartition("/")[2] for path in other_paths}
     if file_origin.is_lock(file.path):
         manifests = file_origin.LOCKS[file.path.rpartition("/")[2]]
         return bool(names.intersection(manifests)) or not _is_usual(context, file, manifests)
-    if any(_stem(path) == _stem(file.path) for path in (*context.changed, *others) if path not in own_paths):
+    if any(
+        _stem(path) == _stem(file.path) for path in (*context.changed, *other_paths) if path not in own_paths
+    ):
         return True
     head = (context.change.read_old(file) or b"")[: file_origin.HEAD]
     if any(os.fsencode(name) in head for name in names if len(name) > 3):
@@ -105,31 +109,35 @@ def _is_explained(context: HistoryContext, file: ChangedFile, generated: set[str
     if len(history) < GENERATED_FEWEST or view is None:
         return False
     paths = _paths(view, history)
-    # the files that a third of the commits have, and all in the folders that a third have: one source each time
-    own, own_folder = context.files[file.path], _folder(file.path)
-    commits = [{each: paths[each] for each in commit.files if each in paths} for commit in history]
+    # files in a third of the commits, and all files of folders in a third of the commits: one source each time
+    own_id, own_folder = context.files[file.path], _folder(file.path)
+    commits = [
+        {file_id: paths[file_id] for file_id in commit.files if file_id in paths} for commit in history
+    ]
     folder_counts = Counter(
         folder for commit in commits for folder in {_folder(path) for path in commit.values()}
     )
     least = PARTNER * len(history)
     folders = {name for name, count in folder_counts.items() if name != own_folder and count >= least}
-    counts = Counter(each for commit in commits for each in commit if each != own)
-    often = {each for each, count in counts.items() if count >= least}
-    made = set(file_origin.marked(context.top, context.change, sorted(paths[each] for each in often)))
-    # what is made along with it says nothing
-    partners = {each for each in often if paths[each] not in made}
-    partners |= {each for each in counts if _folder(paths[each]) in folders}
+    counts = Counter(file_id for commit in commits for file_id in commit if file_id != own_id)
+    frequent = {file_id for file_id, count in counts.items() if count >= least}
+    generated_paths = set(
+        file_origin.marked(context.top, context.change, sorted(paths[file_id] for file_id in frequent))
+    )
+    # ignore files that the same generator writes
+    partners = {file_id for file_id in frequent if paths[file_id] not in generated_paths}
+    partners |= {file_id for file_id in counts if _folder(paths[file_id]) in folders}
     alone = sum(not partners.intersection(commit.files) for commit in history)
     if alone >= ALONE * len(history):
         return True
-    present = {view.file(os.fsencode(path)) for path in others}
-    return bool(present & partners) or any(_folder(path) in folders for path in others)
+    present = {view.file(os.fsencode(path)) for path in other_paths}
+    return bool(present & partners) or any(_folder(path) in folders for path in other_paths)
 
 
 def _paths(view: View, history: Sequence[Commit]) -> dict[int, str]:
-    """The present paths of the files of these commits."""
-    files = sorted({each for commit in history for each in commit.files})
-    return {each: os.fsdecode(path) for each, path in view.paths(files).items()}
+    """The current paths of the files of these commits by file id."""
+    files = sorted({file_id for commit in history for file_id in commit.files})
+    return {file_id: os.fsdecode(path) for file_id, path in view.paths(files).items()}
 
 
 def _folder(path: str) -> str:
@@ -144,12 +152,12 @@ def _history(context: HistoryContext, file: ChangedFile) -> Sequence[Commit]:
 
 
 def _is_usual(context: HistoryContext, file: ChangedFile, manifests: Sequence[str]) -> bool:
-    """Whether the lock file has nearly always changed along with a manifest."""
+    """Whether the lock file has almost always changed along with a manifest."""
     history = _history(context, file)
     if len(history) < GENERATED_FEWEST or context.view is None:
         return False
     paths = _paths(context.view, history)
-    sources = {each for each, path in paths.items() if path.rpartition("/")[2] in manifests}
+    sources = {file_id for file_id, path in paths.items() if path.rpartition("/")[2] in manifests}
     alone = sum(not sources.intersection(commit.files) for commit in history)
     return alone <= LOCKED * len(history)
 
@@ -178,10 +186,10 @@ def _generated_finding(context: HistoryContext, file: ChangedFile, reason: str) 
 
 
 VENDORED_EDITED = "vendored-edited"
-FEW = 3  # files of a vendored folder that somebody edits by hand in one commit
-VENDORED_FEWEST = 3  # commits of a file before its past has a say
+FEW = 3  # files of a vendored folder that a manual edit touches at most
+VENDORED_FEWEST = 3  # commits of a file before its history counts
 VENDORED_COMMITS = 20
-BY_HAND = 0.5  # of its commits: a file that is edited so often belongs to the repository by now
+BY_HAND = 0.5  # share of its commits: a file edited this often belongs to the repository
 _VERSIONS = (
     "modules.txt", "vendor.json", "go.mod", "go.sum", "cargo.toml", "version", "version.txt", "readme.chromium",
     "package.json", "metadata", "moz.yaml", "upstream", "vendor.txt", "installed.json",
@@ -202,21 +210,21 @@ def find_vendored_edits(context: HistoryContext) -> list[Finding]:
         if (root := _root(file.path)) or file.path in attributes.vendored:
             groups.setdefault(root or file.path.rpartition("/")[0], []).append(file)
     return [
-        _vendored_finding(context, root, some)
-        for root, some in sorted(groups.items())
-        if not _is_update(context, root, some) and not _is_ours(context, root, some)
+        _vendored_finding(context, root, edited)
+        for root, edited in sorted(groups.items())
+        if not _is_update(context, root, edited) and not _is_ours(context, root, edited)
     ]
 
 
 def _root(path: str) -> str:
-    """The folder of one vendored project: `vendor/github.com/a/b` or `third_party/zlib`; "" for no vendored path."""
-    found = list(file_origin.VENDORED.finditer(path))
-    if not found:
+    """The folder of one vendored project: `vendor/github.com/a/b` or `third_party/zlib`; "" if it is not vendored."""
+    matches = list(file_origin.VENDORED.finditer(path))
+    if not matches:
         return ""
-    end = found[-1].end()
-    rest = path[end:].split("/")[:-1]
-    deep = 3 if rest and "." in rest[0] else 2 if rest and rest[0].startswith("@") else 1
-    return path[:end] + "/".join(rest[:deep])
+    end = matches[-1].end()
+    folders = path[end:].split("/")[:-1]
+    depth = 3 if folders and "." in folders[0] else 2 if folders and folders[0].startswith("@") else 1
+    return path[:end] + "/".join(folders[:depth])
 
 
 def _is_update(context: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
@@ -228,7 +236,7 @@ def _is_update(context: HistoryContext, root: str, edited: list[ChangedFile]) ->
 
 
 def _is_ours(context: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
-    """Whether most commits of each of these files touch only a few of the folder, as an editor does."""
+    """Whether most commits of each of these files touch only a few files of the folder, as manual edits do."""
     if context.view is None:
         return False
     for file in edited:
@@ -238,8 +246,8 @@ def _is_ours(context: HistoryContext, root: str, edited: list[ChangedFile]) -> b
         if len(history) < VENDORED_FEWEST:
             return False
         paths = _paths(context.view, history)
-        inside = {each for each, path in paths.items() if path.startswith(f"{root}/")}
-        by_hand = sum(0 < len(inside.intersection(one.files)) <= FEW for one in history)
+        inside = {file_id for file_id, path in paths.items() if path.startswith(f"{root}/")}
+        by_hand = sum(0 < len(inside.intersection(commit.files)) <= FEW for commit in history)
         if by_hand < BY_HAND * len(history):
             return False
     return True
@@ -247,8 +255,8 @@ def _is_ours(context: HistoryContext, root: str, edited: list[ChangedFile]) -> b
 
 def _vendored_finding(context: HistoryContext, root: str, edited: list[ChangedFile]) -> Finding:
     path = edited[0].path
-    more = f" and {len(edited) - 1} more of {root}" if len(edited) > 1 else ""
-    title = f"{path}{more} {'are' if more else 'is'} vendored, but edited here"
+    others = f" and {len(edited) - 1} more of {root}" if len(edited) > 1 else ""
+    title = f"{path}{others} {'are' if others else 'is'} vendored, but edited here"
     body = (
         "It is in a folder for third-party sources, or .gitattributes marks it linguist-vendored, and the change does "
         f"not look like an update: {len(edited)} of its files changed, none was added or removed. The next update "

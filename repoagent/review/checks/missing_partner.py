@@ -1,10 +1,10 @@
 """partner-missing: a file that usually changes along with the changed ones is missing.
 
-The kernel and its threshold are those of `history.cochange`; the threshold is learned on the repository's own commits.
-So a branch of a few commits is examined commit by commit, and a partner is missing if no commit of it touches it.
+The kernel and its threshold are those of `history.cochange`; the threshold is learned from commits of the repository.
+So check a short branch commit by commit; a partner is missing if no commit of the branch touches it.
 
-`only_comments`: a change of comments, or a correction of words in a text, needs no partner. It reads the texts, so ask
-only where a rule has a finding.
+`only_comments`: a change of comments, or a correction of words in a text, needs no partner. It reads the texts, so call
+it only if a rule has a finding.
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ if TYPE_CHECKING:
     from repoagent.history.cochange.score import View
 
 RULE = "partner-missing"
-USUAL = 30  # files; of a larger change nobody waits for advice, and the threshold was not learned on such
-STEPS = 3  # commits of a branch that are asked about one by one; of a longer one that names too much
+USUAL = 30  # files; the threshold is not learned on larger changes
+STEPS = 3  # commits of a branch that is checked commit by commit; a longer one would give too many findings
 SHOWN = 3
-UNLEARNED = (
-    0.8  # threshold until the repository's own is known, and while there are too few commits to learn it from
-)
-FEWEST = 40  # commits that it is learned from
-ALIKE = 10  # past commits, those of the largest weight, of which so many must have had the partner:
-SUPPORT = 3  # one commit alone can be most of the weight
+UNLEARNED = 0.8  # threshold while there are too few commits to learn it
+FEWEST = 40  # commits to learn the threshold from
+ALIKE = 10  # past commits of the largest weight, of which SUPPORT must have the partner
+SUPPORT = 3  # since one commit alone can be most of the weight
 
 
 class _Partner(NamedTuple):
-    """A partner of the changed files `files` (ids by path), part of `near` of the `alike` most relevant commits."""
+    """A partner of the changed files `files` (ids by path), in `hits` of the `alike` most relevant commits."""
 
-    one: Missing
+    missing: Missing
     files: Mapping[str, int]
-    near: int
+    hits: int
     alike: int
 
 
@@ -57,33 +55,33 @@ def find_missing_partners(context: HistoryContext) -> list[Finding]:
         if not files or len(paths) > USUAL:
             continue
         for partner in _likely_partners(context, view, files, threshold):
-            name = os.fsdecode(partner.one.path)
+            name = os.fsdecode(partner.missing.path)
             if name not in changed and (
-                name not in best or best[name].one.confidence < partner.one.confidence
+                name not in best or best[name].one.confidence < partner.missing.confidence
             ):
                 best[name] = partner
     if not best or only_comments(context.change, *context.change.files):
         return []
-    surest = sorted(best.values(), key=lambda partner: (-partner.one.confidence, partner.one.file))
+    surest = sorted(best.values(), key=lambda partner: (-partner.missing.confidence, partner.missing.file))
     return [_finding(context, view, partner, threshold) for partner in surest[:SHOWN]]
 
 
 def steps(context: HistoryContext) -> list[frozenset[str]]:
     """The paths of the change; for a branch of 2 or 3 commits, those of each commit, with one git call."""
     change = context.change
-    whole = [context.changed] if len(change.files) <= USUAL else []
+    all_at_once = [context.changed] if len(change.files) <= USUAL else []
     if change.kind != "range":
-        return whole
+        return all_at_once
     from repoagent.review.diff.select import paths_by_commit
 
-    found = paths_by_commit(context.top, change.head, change.base, STEPS)
-    return found if found is not None and len(found) > 1 else whole
+    paths = paths_by_commit(context.top, change.head, change.base, STEPS)
+    return paths if paths is not None and len(paths) > 1 else all_at_once
 
 
 def _likely_partners(
     context: HistoryContext, view: View, files: Mapping[str, int], threshold: float
 ) -> list[_Partner]:
-    """The partners of these files that enough of the most relevant commits have."""
+    """The partners of these files that are in enough of the most relevant commits."""
     from repoagent.history.cochange.missing import DEPTH, merge, missing, weigh
 
     ids = sorted(set(files.values()))
@@ -91,11 +89,12 @@ def _likely_partners(
     if not candidates:
         return []
     weighed = weigh(frozenset(ids), merge(view.many(ids, DEPTH)), context.author)
-    alike = [commit for commit, _ in sorted(weighed, key=lambda each: -each[1])[:ALIKE]]
+    alike = [commit for commit, _ in sorted(weighed, key=lambda entry: -entry[1])[:ALIKE]]
     partners = (
-        _Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in candidates
+        _Partner(candidate, files, sum(candidate.file in entry.files for entry in alike), len(alike))
+        for candidate in candidates
     )
-    return [partner for partner in partners if partner.near >= min(SUPPORT, partner.alike)]
+    return [partner for partner in partners if partner.hits >= min(SUPPORT, partner.alike)]
 
 
 def _manifests(context: HistoryContext) -> set[str]:
@@ -109,19 +108,19 @@ def _manifests(context: HistoryContext) -> set[str]:
 
 
 def _finding(context: HistoryContext, view: View, partner: _Partner, threshold: float) -> Finding:
-    one = partner.one
-    name, path = os.fsdecode(one.path), _nearest(view, partner)
+    missing = partner.missing
+    name, path = os.fsdecode(missing.path), _nearest(view, partner)
     several = len(partner.files) > 1
-    how = "usually" if 2 * one.together >= one.commits else "often"
+    frequency = "usually" if 2 * missing.together >= missing.commits else "often"
     body = (
-        f"It changed in {one.together} of the last {one.commits} commits of "
+        f"It changed in {missing.together} of the last {missing.commits} commits of "
         f"{'the changed files' if several else path}"
     )
-    if one.commits > partner.alike and one.together < one.commits:
-        body += f", and in {partner.near} of the {partner.alike} most relevant (similar, recent, same author)"
-    body += f". The weighted share is {one.confidence:.0%}, the threshold {threshold:.0%}."
-    title = f"{name} {how} changes along with {path}, but is not part of this change"
-    evidence, confidence = context.evidence(one.evidence), round(one.confidence, 3)
+    if missing.commits > partner.alike and missing.together < missing.commits:
+        body += f", and in {partner.hits} of the {partner.alike} most relevant (similar, recent, same author)"
+    body += f". The weighted share is {missing.confidence:.0%}, the threshold {threshold:.0%}."
+    title = f"{name} {frequency} changes along with {path}, but is not part of this change"
+    evidence, confidence = context.evidence(missing.evidence), round(missing.confidence, 3)
     return context.finding(RULE, title, Location(path), body, name, evidence=evidence, confidence=confidence)
 
 
@@ -129,7 +128,7 @@ def _nearest(view: View, partner: _Partner) -> str:
     """The changed file that was most often in the commits with the partner."""
     from repoagent.history.cochange.missing import DEPTH
 
-    common = set(partner.one.evidence)
+    common = set(partner.missing.evidence)
     histories = view.many(sorted(set(partner.files.values())), DEPTH)
     counts = {
         path: sum(commit.number in common for commit in histories[file])
@@ -139,7 +138,7 @@ def _nearest(view: View, partner: _Partner) -> str:
 
 
 _MOST = 1 << 20  # bytes of a text
-_STARRED = re.compile(rb"//|/\*|\*(?=[\s/]|$)")  # `*p = 1` is none
+_STARRED = re.compile(rb"//|/\*|\*(?=[\s/]|$)")  # but not `*p = 1`
 _HASH = re.compile(rb"#")
 _DASHES = re.compile(rb"--(?:\s|$)")
 _MARKS = {
@@ -152,25 +151,25 @@ _MARKS = {
 }  # fmt: skip
 _PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
 _FEW, _LONG = 20, 1000  # lines, and bytes of them
-_ALIKE = 0.85  # how much a corrected line is like the one before
-_ORDERS = (b"#!", b"//go:", b"// +build")  # what tools obey
+_ALIKE = 0.85  # similarity of a corrected line to the old one
+_ORDERS = (b"#!", b"//go:", b"// +build")  # directives of tools
 _MARK_OF = {ending: mark for mark, endings in _MARKS.items() for ending in endings}
 
 
 def is_comment(path: str, line: bytes) -> bool:
-    """Whether the line, taken by itself, is a comment or empty."""
-    bare = line.strip()
-    if not bare:
+    """Whether the line by itself is a comment or empty."""
+    stripped = line.strip()
+    if not stripped:
         return True
-    if bare.startswith(_ORDERS):
+    if stripped.startswith(_ORDERS):
         return False
     mark = _MARK_OF.get(path.rpartition(".")[2].lower())
     if mark is None:
         return False
-    if mark is _STARRED and b"*/" in bare:  # the end of one, with nothing behind it
-        begin = bare.find(b"/*")
-        return bare.endswith(b"*/") and (begin <= 0)
-    return mark.match(bare) is not None
+    if mark is _STARRED and b"*/" in stripped:  # the end of a comment, without code after it
+        begin = stripped.find(b"/*")
+        return stripped.endswith(b"*/") and (begin <= 0)
+    return mark.match(stripped) is not None
 
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
@@ -195,7 +194,7 @@ def _only_comments(change: Change, file: ChangedFile) -> bool:
 
 
 def _is_correction(part: Lines) -> bool:
-    """Whether each line became one that is much like it: a corrected word."""
+    """Whether each line changed only a little, as when a word is corrected."""
     from difflib import SequenceMatcher
 
     return len(part.removed) == len(part.added) and all(
@@ -205,12 +204,12 @@ def _is_correction(part: Lines) -> bool:
 
 
 def _is_same_python(old: bytes | None, new: bytes | None) -> bool:
-    """Whether both are the same program but for docstrings and layout."""
+    """Whether both are the same program apart from docstrings and layout."""
     if old is None or new is None or max(len(old), len(new)) > _MOST:
         return False
     import ast
 
-    def bare(text: bytes) -> str:
+    def dump_without_docstrings(text: bytes) -> str:
         tree = ast.parse(text)
         for node in ast.walk(tree):
             if (
@@ -227,6 +226,6 @@ def _is_same_python(old: bytes | None, new: bytes | None) -> bool:
         return ast.dump(tree)
 
     try:
-        return bare(old) == bare(new)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what this Python does not read
+        return dump_without_docstrings(old) == dump_without_docstrings(new)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # this Python cannot parse it
         return False

@@ -1,8 +1,8 @@
 """removed-symbol: other code still imports or calls a name that was removed.
 
-In Python and JavaScript an import says which module a name comes from. In Go and C a name belongs to a package or to
-the whole program: there it counts only if nothing else defines it. The second half of the module reads the names that
-Python and JavaScript modules offer, and their uses.
+In Python and JavaScript an import names the module of a name. In Go and C a name belongs to a package or to the whole
+program, so it counts only if nothing else defines it. The second half of the module finds the names that Python and
+JavaScript modules export, and their uses.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ from repoagent.review.finding import Finding, Location
 
 RULE = "removed-symbol"
 SEARCH_SECONDS = 2.0  # for one search through the repository
-NAMES = 50  # of a file that are looked for
-FILES = 100  # that hold one of them and are read
-LONGEST = 200  # characters of a line that is quoted
-_SHOWN = 5
+NAMES = 50  # of a file to search for
+FILES = 100  # with one of the names, to read
+LONGEST = 200  # characters of a quoted line
+_MOST_LISTED = 5
 PYTHON = (".py", ".pyi")
 SCRIPT = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 GO, C = (".go",), (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
 _FAMILIES = (PYTHON, SCRIPT, GO, C)
-# What a removed line holds where a name may go with it.
+# Matches a removed line that may have defined a name.
 _DEFINES = re.compile(
     rb"\b(?:def|class|function|func|type|const|var|let|export|exports|define|import|from)\b"
     rb"|^[A-Za-z_][\w*& ]*[(=]|^[A-Za-z_]\w*\s*[:,]"
     rb"|^\s+[A-Za-z_][\w.]*(?: as \w+)?,?\s*$|^[ \t]+\w+[^=!<>]*=(?!=)"
 )
-_WORD = re.compile(rb"[A-Za-z_$][\w$]*")
+_IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
 
 
 class _RemovedSymbol(NamedTuple):
-    """A name that the file defined on `line`, with its uses by the paths that have them, and the code of the first use
-    in each."""
+    """A name that the file defined on `line`, with its uses by path, and the code of the first use in each file."""
 
     name: str
     line: int
@@ -58,7 +57,7 @@ class _RemovedSymbol(NamedTuple):
 
 
 def find_removed_symbols(context: StaticContext) -> list[Finding]:
-    """One finding for each file, at the name that is used most."""
+    """One finding for each file, at its most used name."""
     findings = []
     broken = {
         finding.location.path
@@ -66,7 +65,7 @@ def find_removed_symbols(context: StaticContext) -> list[Finding]:
         if finding.rule in ("conflict-marker", "parse-error")
     }
     for file in context.files:
-        family = next((some for some in _FAMILIES if file.old_path.endswith(some)), None)
+        family = next((suffixes for suffixes in _FAMILIES if file.old_path.endswith(suffixes)), None)
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
             continue
         if file_origin.is_vendored_path(file.path) or not _may_remove(context, file):
@@ -74,8 +73,8 @@ def find_removed_symbols(context: StaticContext) -> list[Finding]:
         if context.late():
             context.unseen.append("whether all removed names are unused: the review took too long")
             break
-        if (texts := context.texts(file)) and (gone := _gone(context, file, family, *texts)):
-            findings.append(_finding(context, file, texts[0], sorted(gone, key=_RemovedSymbol.weight)))
+        if (texts := context.texts(file)) and (symbols := _removed_symbols(context, file, family, *texts)):
+            findings.append(_finding(context, file, texts[0], sorted(symbols, key=_RemovedSymbol.weight)))
     return findings
 
 
@@ -85,10 +84,10 @@ def _may_remove(context: StaticContext, file: ChangedFile) -> bool:
     )
 
 
-def _gone(
+def _removed_symbols(
     context: StaticContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
 ) -> list[_RemovedSymbol]:
-    names = _names_gone(file, family, old, new)
+    names = _removed_names(file, family, old, new)
     added = _added_words(context, file)
     names = {name: line for name, line in names.items() if name not in added}
     if not names or len(names) > NAMES:
@@ -104,11 +103,11 @@ def _gone(
         uses = _uses_of_globals(file, texts, names)
     symbols = []
     for name, line in names.items():
-        of_name = {path: [use for use in some if use.name == name] for path, some in uses.items()}
-        of_name = {path: some for path, some in of_name.items() if some}
-        code = {path: _line(texts.get(path, new), some[0].line) for path, some in of_name.items()}
-        if of_name:
-            symbols.append(_RemovedSymbol(name, line, of_name, code))
+        by_path = {path: [use for use in file_uses if use.name == name] for path, file_uses in uses.items()}
+        by_path = {path: file_uses for path, file_uses in by_path.items() if file_uses}
+        code = {path: _line(texts.get(path, new), file_uses[0].line) for path, file_uses in by_path.items()}
+        if by_path:
+            symbols.append(_RemovedSymbol(name, line, by_path, code))
     return symbols
 
 
@@ -116,8 +115,8 @@ def _line(text: bytes, number: int) -> str:
     return text.split(b"\n")[number - 1].decode("utf-8", "replace").strip()[:LONGEST]
 
 
-def _names_gone(file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes) -> dict[str, int]:
-    """The public names of the text before that the text after lacks, with their lines before."""
+def _removed_names(file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes) -> dict[str, int]:
+    """The public names of the old text that the new text lacks, with their old lines."""
     if family is PYTHON:
         trees = python_tree(old), python_tree(new)
         if trees[0] is None or trees[1] is None:
@@ -133,7 +132,7 @@ def _names_gone(file: ChangedFile, family: tuple[str, ...], old: bytes, new: byt
 
 
 def _defined(path: str, text: bytes) -> dict[str, int]:
-    """The functions and macros, in Go also types and constants, that a file of Go or C defines for others."""
+    """The functions and macros (in Go also types and constants) that a Go or C file defines for other files."""
     from repoagent.syntax.languages import language_of
     from repoagent.syntax.outline import read_outline
 
@@ -142,32 +141,32 @@ def _defined(path: str, text: bytes) -> dict[str, int]:
     outline = read_outline(path, text, language_of(path, text))
     if outline is None:
         return {ANY: 1}
-    kinds = (
+    symbol_kinds = (
         {"function", "macro"} if path.endswith(C) else {"function", "struct", "interface", "type", "constant"}
     )
     return {
-        one.name: one.first_line
-        for one in outline[0]
-        if one.depth == 0
-        and one.kind in kinds
-        and len(one.name) > 3
-        and "static" not in one.signature.split()
+        symbol.name: symbol.first_line
+        for symbol in outline[0]
+        if symbol.depth == 0
+        and symbol.kind in symbol_kinds
+        and len(symbol.name) > 3
+        and "static" not in symbol.signature.split()
     }
 
 
-def _added_words(context: StaticContext, own: ChangedFile) -> set[str]:
-    """The words of all added lines: a name among them was moved, or is now imported."""
+def _added_words(context: StaticContext, changed_file: ChangedFile) -> set[str]:
+    """The identifiers in all added lines: a name among them was moved, or is now imported."""
     return {
         word.decode()
         for file in context.change.files
         for hunk in context.change.read_lines(file)
         for line in hunk.added
-        for word in _WORD.findall(line)
+        for word in _IDENTIFIER.findall(line)
     }
 
 
 def _texts_with(context: StaticContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
-    """The texts after the change of the files of the same language that contain one of the names."""
+    """The new texts of the files of the same language that contain one of the names."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
 
@@ -190,15 +189,15 @@ def _texts_with(context: StaticContext, names: Collection[str], family: tuple[st
         context.unseen.append("whether removed names are still used: too many files contain them")
         return {}
     changed = {file.path: file for file in change.files}
-    gone = {file.old_path for file in change.files} - changed.keys()
-    gone |= {file.path for file in change.files if file.status == "deleted"}
+    absent = {file.old_path for file in change.files} - changed.keys()
+    absent |= {file.path for file in change.files if file.status == "deleted"}
     texts: dict[str, bytes | None] = {}
     for path in paths:
-        if path in changed and path not in gone:
+        if path in changed and path not in absent:
             texts[path] = change.read_new(changed[path])
     side = "" if tree[:1] == ["--cached"] else "".join(tree)
     for path in paths:
-        if path in changed or path in gone:
+        if path in changed or path in absent:
             continue
         if tree:
             texts[path] = read_blob(context.top, f"{side}:{path}")
@@ -223,35 +222,33 @@ def _uses_of_globals(
         result = occurrences(path, text, names)
         if not result.parsed:
             return {}
-        for each in result.found:
-            if each.role == "name":
-                uses.setdefault(path, []).append(Use(each.name, each.line, imported=False))
-            elif each.role in ("definition", "field", "local", "text"):
-                defined.add(each.name)
-    return {path: [use for use in some if use.name not in defined] for path, some in uses.items()}
+        for occurrence in result.found:
+            if occurrence.role == "name":
+                uses.setdefault(path, []).append(Use(occurrence.name, occurrence.line, imported=False))
+            elif occurrence.role in ("definition", "field", "local", "text"):
+                defined.add(occurrence.name)
+    return {path: [use for use in file_uses if use.name not in defined] for path, file_uses in uses.items()}
 
 
 def _finding(
-    context: StaticContext, file: ChangedFile, old: bytes, gone: Sequence[_RemovedSymbol]
+    context: StaticContext, file: ChangedFile, old: bytes, symbols: Sequence[_RemovedSymbol]
 ) -> Finding:
-    worst = gone[0]
+    worst = symbols[0]
     places = [(path, use) for path, uses in sorted(worst.uses.items()) for use in uses[:1]]
     places.sort(key=lambda place: (not place[1].imported, file_origin.is_test(place[0])))
     path, use = places[0]
-    how = "imports" if use.imported else "uses"
-    title = f"{worst.name} was removed, but {path}:{use.line} still {how} it"
+    verb = "imports" if use.imported else "uses"
+    title = f"{worst.name} was removed, but {path}:{use.line} still {verb} it"
     body = f"{file.old_path} defined it, and the change does not define it elsewhere. Still used in"
-    body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in places[:_SHOWN])
-    if len(places) > _SHOWN:
-        more = len(places) - _SHOWN
-        body += f"\n  and {more} more file{'s' * (more > 1)}"
-    if len(gone) > 1:
-        others = ", ".join(one.name for one in gone[1 : 1 + _SHOWN]) + (
-            ", …" if len(gone) > 1 + _SHOWN else ""
+    body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in places[:_MOST_LISTED])
+    if len(places) > _MOST_LISTED:
+        omitted = len(places) - _MOST_LISTED
+        body += f"\n  and {omitted} more file{'s' * (omitted > 1)}"
+    if len(symbols) > 1:
+        names = ", ".join(symbol.name for symbol in symbols[1 : 1 + _MOST_LISTED]) + (
+            ", …" if len(symbols) > 1 + _MOST_LISTED else ""
         )
-        body += (
-            f"\n\nThe same holds for {len(gone) - 1} more name{'s' * (len(gone) > 2)} of this file: {others}."
-        )
+        body += f"\n\nThe same holds for {len(symbols) - 1} more name{'s' * (len(symbols) > 2)} of this file: {names}."
     location = Location(file.path, worst.line, worst.line, old=True)
     return context.finding(RULE, title, location, body, key=worst.name, quote=_line(old, worst.line))
 
@@ -275,33 +272,35 @@ def python_tree(text: bytes) -> ast.Module | None:
 
 
 def python_names(tree: ast.Module) -> dict[str, int]:
-    """The names that the module binds at its top level, with their lines; among them ANY where it may have others."""
-    found: dict[str, int] = {}
+    """The names that the module binds at its top level, with their lines; includes ANY if it may bind others."""
+    names: dict[str, int] = {}
     for node in _top_level(tree.body):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.setdefault(ANY if node.name == "__getattr__" else node.name, node.lineno)
+            names.setdefault(ANY if node.name == "__getattr__" else node.name, node.lineno)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
-                found.setdefault(alias.asname or alias.name.partition(".")[0], node.lineno)
+                names.setdefault(alias.asname or alias.name.partition(".")[0], node.lineno)
         else:
-            bare = {name: value for name, value in ast.iter_fields(node) if name not in _BLOCKS}
+            fields = {name: value for name, value in ast.iter_fields(node) if name not in _BLOCKS}
             parts = [
-                one for value in bare.values() for one in (value if isinstance(value, list) else [value])
+                child
+                for value in fields.values()
+                for child in (value if isinstance(value, list) else [value])
             ]
-            for one in (inner for part in parts if isinstance(part, ast.AST) for inner in ast.walk(part)):
-                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                    found.setdefault(one.id, one.lineno)
-                elif isinstance(one, ast.Name) and one.id in ("globals", "vars"):  # binds what it likes
-                    found[ANY] = one.lineno
-    return found
+            for child in (inner for part in parts if isinstance(part, ast.AST) for inner in ast.walk(part)):
+                if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                    names.setdefault(child.id, child.lineno)
+                elif isinstance(child, ast.Name) and child.id in ("globals", "vars"):  # may bind any name
+                    names[ANY] = child.lineno
+    return names
 
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a module, those in `if`, `try`, `with` and loops too. An `elif` is nested in the one before it,
-    so a long chain is deeper than Python's stack."""
+    """The statements of a module, including those in `if`, `try`, `with` and loops. Not recursive: each `elif` is
+    nested in the one before it, so a long chain would overflow Python's stack."""
     stack = body[::-1]
     while stack:
         node = stack.pop()
@@ -321,14 +320,14 @@ def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
     tree = python_tree(text)
     if tree is None:
         return []
-    found: list[Use] = []
+    uses: list[Use] = []
     aliases: set[str] = set()
     for node in _guarded(tree):
         if isinstance(node, ast.ImportFrom):
             source = _absolute(path, node)
             for alias in node.names:
                 if _is_module(source, module, path) and alias.name in names:
-                    found.append(Use(alias.name, alias.lineno, imported=True))
+                    uses.append(Use(alias.name, alias.lineno, imported=True))
                 elif _is_module((*source, alias.name), module, path) and len(source):
                     aliases.add(alias.asname or alias.name)
         elif isinstance(node, ast.Import):
@@ -346,8 +345,8 @@ def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
             if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
                 owner = _dotted(node.value)
                 if owner in aliases and owner.partition(".")[0] not in stored:
-                    found.append(Use(node.attr, node.lineno, imported=False))
-    return sorted(set(found), key=lambda use: (not use.imported, use.line, use.name))
+                    uses.append(Use(node.attr, node.lineno, imported=False))
+    return sorted(set(uses), key=lambda use: (not use.imported, use.line, use.name))
 
 
 def _dotted(node: ast.expr) -> str:
@@ -387,12 +386,12 @@ def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
     ]
 
 
-_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` is of Python 3.11
+_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` needs Python 3.11
 _HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "Exception"})
 
 
 def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes except those guarded by a handler of such an error."""
+    """All nodes except those guarded by a handler of an error in `_HANDLED`."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -410,7 +409,7 @@ def _handles(handler: ast.ExceptHandler) -> bool:
 
 
 def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
-    """The words of the module that is imported from; those of a relative one begin with "" and count from the top."""
+    """The parts of the name of the imported module. A relative one is resolved from the top and begins with ""."""
     words = tuple(node.module.split(".")) if node.module else ()
     if not node.level:
         return words
@@ -419,8 +418,8 @@ def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
 
 
 def _is_module(words: tuple[str, ...], module: str, path: str) -> bool:
-    """Whether these words name the file `module`: by its whole path, by its path below a source folder (`src`, `lib`,
-    `python`), or next to the file that imports it."""
+    """Whether the module name `words` means the file `module`: by its whole path, by its path below a source folder
+    (`src`, `lib`, `python`), or next to the importing file."""
     stem = module.rpartition(".")[0].removesuffix("/__init__")
     if not words:
         return False
@@ -459,42 +458,42 @@ _MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$
 
 def script_names(text: bytes) -> dict[str, int]:
     """The names that a module of JavaScript or TypeScript exports, with their lines, and ANY as for Python."""
-    found = {ANY: 1} if _OPEN_ENDED.search(text) else {}
+    names = {ANY: 1} if _OPEN_ENDED.search(text) else {}
     line_of = _line_numbers(text)
     for match in _EXPORTS.finditer(text):
         if not _DEFAULT.search(match[0]):
-            found.setdefault((match[1] or match[2]).decode(), line_of(match.end()))
+            names.setdefault((match[1] or match[2]).decode(), line_of(match.end()))
     for match in _LISTS.finditer(text):
         for part in (match[1] or match[2] or b"").split(b","):
             words = re.findall(rb"[A-Za-z_$][\w$]*", part.partition(b":")[0] if match[2] else part)
             if words:
-                found.setdefault(words[-1].decode(), line_of(match.start()))
-    return found
+                names.setdefault(words[-1].decode(), line_of(match.start()))
+    return names
 
 
 def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
     """Where the file `path` imports `names` from the file `module`, or reads them as members of what it imports."""
-    found: list[Use] = []
+    uses: list[Use] = []
     owners: set[bytes] = set()
     line_of = _line_numbers(text)
     stem = re.sub(r"(?:/index)?\.\w+$", "", module)
     for match in _IMPORTS.finditer(text):
-        where = (match["from"] or match["from2"]).decode("utf-8", "replace")
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), where))
+        specifier = (match["from"] or match["from2"]).decode("utf-8", "replace")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), specifier))
         if target not in (module, stem) and re.sub(r"(?:/index)?\.[cm]?[jt]sx?$", "", target) != stem:
             continue
         for part in (match["names"] or match["names2"] or b"").split(b","):
             words = re.findall(r"[A-Za-z_$][\w$]*", part.decode("utf-8", "replace").partition(":")[0])
             words = words[1:] if words[:1] == ["type"] and len(words) > 1 else words
             if words and words[0] in names:
-                found.append(Use(words[0], line_of(match.start()), imported=True))
+                uses.append(Use(words[0], line_of(match.start()), imported=True))
         if owner := match["all"] or match["all2"]:
             owners.add(owner)
     if owners:
-        for one in _MEMBER.finditer(text):
-            if one[1] in owners and (name := one[2].decode()) in names:
-                found.append(Use(name, line_of(one.start()), imported=False))
-    return found
+        for member in _MEMBER.finditer(text):
+            if member[1] in owners and (name := member[2].decode()) in names:
+                uses.append(Use(name, line_of(member.start()), imported=False))
+    return uses
 
 
 def _line_numbers(text: bytes) -> Callable[[int], int]:

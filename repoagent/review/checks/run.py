@@ -1,7 +1,6 @@
-"""Run the checks that need no model: the static ones on the changed texts, the others on the history before.
+"""Run the checks that need no model: static ones on the changed texts, history ones on the history before the change.
 
-`CHECKS` is the table of all of them, in the order in which they run; each kind has a bound of time and a context type
-(see context.py).
+`CHECKS` lists them in the order in which they run. Each kind has a time limit and a context type (see context.py).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ CHECKS = {  # rule id: function below this package, imported when it runs
     "parse-error": "static:find_parse_errors",
     "removed-symbol": "removed_symbol:find_removed_symbols",
     "debug-leftover": "static:find_debug_leftovers",
-    # last of the static ones: its rules take a third of a second to load, where a line looks random
+    # last of the static ones: if a line looks random, its rules take a third of a second to load
     "secret": "static:find_secrets",
     "partner-missing": "missing_partner:find_missing_partners",
     "fix-prone": "statistics:find_fix_prone",
@@ -41,19 +40,19 @@ CHECKS = {  # rule id: function below this package, imported when it runs
     "vendored-edited": "generated:find_vendored_edits",
     "api-changed": "api_changed:find_changed_api",
 }
-STATIC_SECONDS = 3.0  # of processor time for all static checks: the answer is the same on a busy machine
-HISTORY_SECONDS = 3.0  # for all checks of the history
-INLINE_SECONDS = 1.0  # to read the lines of past commits, where nothing may run in the background
-MINING_SECONDS = 0.2  # wall time that a review gives to an incomplete index
+STATIC_SECONDS = 3.0  # processor time of all static checks, so that a busy machine gives the same result
+HISTORY_SECONDS = 3.0  # for all history checks
+INLINE_SECONDS = 1.0  # to count the lines of past commits, if nothing may run in the background
+MINING_SECONDS = 0.2  # wall time to extend an incomplete index
 QUICK_SECONDS = 0.4  # to read the last commits of the changed files while there is no index
-ENOUGH = 1000  # commits in a part of the index that make it the better answer
+ENOUGH = 1000  # commits in a partial index from which it is preferred
 _QUICK_FILES = 30
 _QUICK_COMMITS = 300
 
 
 class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """`notes` are sentences about the outcome as a whole, `unseen` phrases for what was not looked at. `secrets` are
-    the values that must not be printed with the code around a finding."""
+    """`notes` are sentences about the whole outcome, `unseen` phrases for parts that were not checked. `secrets` are
+    values that must not be printed with the code around a finding."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
@@ -62,7 +61,7 @@ class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each comm
 
 
 def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
-    """The findings of the static rules that are on."""
+    """The findings of the enabled static rules."""
     levels = _levels("static", settings)
     if not levels or not change.files:
         return CheckOutcome()
@@ -81,7 +80,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
 
 
 def history_findings(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> CheckOutcome:
-    """The findings of the history rules that are on. Fetches nothing."""
+    """The findings of the enabled history rules. Fetches nothing."""
     levels = _levels("history", settings)
     if not levels or not change.files:
         return CheckOutcome()
@@ -116,13 +115,13 @@ def history_context(
 
 
 def _levels(source: str, settings: Settings) -> dict[str, Level]:
-    """The level of each check from this source that is on, in the order of CHECKS."""
+    """The level of each enabled check from this source, in the order of CHECKS."""
     rules = [rule for rule in CHECKS if RULES[rule].source == source]
     return {rule: level for rule in rules if (level := level_of(rule, settings))}
 
 
 def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
-    """Whether `.repoagentignore` names a path; for a foreign change, the file as it was before."""
+    """A function that tells whether `.repoagentignore` matches a path; for a foreign change, the file before it."""
     from repoagent.edit.guards.off_limits import IGNORE_FILE
     from repoagent.review.untrusted import is_foreign, tree_of
     from repoagent.storage.atomic import read_regular
@@ -139,8 +138,8 @@ def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
 class HistorySource(NamedTuple):
     """The history before a change: the index, or until it exists the last commits of the changed files.
 
-    `view` is None where there is no history; `state` is "whole", "building" or "none"; `newest` is the commit it is
-    seen from, `mined` the number of commits in the index.
+    `view` is None if there is no history; `state` is "whole", "building" or "none"; `newest` is the commit where the
+    view starts, `mined` the number of commits in the index.
     """
 
     view: View | None
@@ -156,7 +155,7 @@ NOTHING = HistorySource(None, lambda numbers: {}, None, "none")
 
 
 def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> HistorySource:
-    """The history before the change, open as long as `stack`. A bare diff is assumed to start from HEAD."""
+    """Open the history before the change until `stack` closes. Assume that a bare diff starts from HEAD."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits, NoIndex
@@ -165,7 +164,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
     revision = change.base or "HEAD"
     if not change.base and change.kind != "diff":
         return NOTHING
-    # while there is no index, the files' own last commits are read as it is begun
+    # without an index, read the last commits of the files while the index is started
     look = None if layout(worktree).history.exists() else _look(worktree, change, revision, stack)
     try:
         tip = change.base or index.resolve("HEAD").decode("ascii")
@@ -176,15 +175,15 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
     except NoIndex as error:
         look = look or _look(worktree, change, revision, stack)
         return _recent(look, revision)._replace(note=f"there is no history index: {error}")
-    whole = not state.new and state.end != "mining"
-    if not whole and state.commits < ENOUGH:
+    complete = not state.new and state.end != "mining"
+    if not complete and state.commits < ENOUGH:
         return _recent(look or _look(worktree, change, revision, stack), revision)
 
     def ids(numbers: Iterable[int]) -> Mapping[int, str]:
         return {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
 
     author = view.author(change.author) if change.author else None
-    return HistorySource(view, ids, author, "whole" if whole else "building", tip, state.commits)
+    return HistorySource(view, ids, author, "whole" if complete else "building", tip, state.commits)
 
 
 def _look(worktree: WorkTree, change: Change, revision: str, stack: ExitStack) -> QuickLook | None:
@@ -208,8 +207,7 @@ def _recent(look: QuickLook | None, revision: str) -> HistorySource:
 def _habits(
     source: HistorySource, worktree: WorkTree, layout: Layout, settings: Settings, change: Change
 ) -> tuple[Habits | None, str]:
-    """What is usual here, and a note where that is not known yet. Starts to learn it again in the background when it
-    is out of date."""
+    """The habits, and a note if they are not known yet. Starts to learn outdated ones again in the background."""
     from repoagent.review.checks.statistics import EVERY, learn, learn_in_background, read
 
     if source.view is None:
@@ -230,7 +228,7 @@ def _habits(
 
 
 def _hurried() -> bool:
-    """Whether a commit waits for us: git sets this variable for its hooks."""
+    """Whether a commit waits for this process: git sets GIT_INDEX_FILE for its hooks."""
     return "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {"", "0", "false"}
 
 

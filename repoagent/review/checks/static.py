@@ -13,7 +13,7 @@ from repoagent.review.checks.context import StaticContext
 from repoagent.review.checks.missing_partner import is_comment
 from repoagent.review.finding import Finding, Location
 
-_SHOWN = 5  # lines that a finding names
+_MOST_LISTED = 5  # other lines that a finding names
 _LONGEST = 500  # characters of a line that may be a debugging call; a longer one is generated
 
 
@@ -28,13 +28,13 @@ def _added(context: StaticContext, file: ChangedFile) -> Iterator[_Added]:
             yield _Added(number, line)
 
 
-def _and_more(numbers: list[int]) -> str:
+def _other_lines(numbers: list[int]) -> str:
     """`; also on lines 12, 40 and 3 more`, for the lines after the first one."""
     if len(numbers) < 2:
         return ""
-    shown = ", ".join(map(str, numbers[1 : 1 + _SHOWN]))
-    more = f" and {len(numbers) - 1 - _SHOWN} more" if len(numbers) > 1 + _SHOWN else ""
-    return f" Also on line{'s' * (len(numbers) > 2)} {shown}{more}."
+    listed = ", ".join(map(str, numbers[1 : 1 + _MOST_LISTED]))
+    omitted = f" and {len(numbers) - 1 - _MOST_LISTED} more" if len(numbers) > 1 + _MOST_LISTED else ""
+    return f" Also on line{'s' * (len(numbers) > 2)} {listed}{omitted}."
 
 
 _MARKER = re.compile(rb"(?:<{7}|>{7}|\|{7})(?: |\r?\n|\Z)|={7}\r?\n?\Z")
@@ -43,7 +43,7 @@ _FENCE = re.compile(rb"[ ]{0,3}(?:```|~~~)")
 
 
 def find_conflict_markers(context: StaticContext) -> list[Finding]:
-    """One finding for each file with a marker that git left in a conflict."""
+    """One finding for each file with a conflict marker of git."""
     findings = []
     for file in context.files:
         markers = [added for added in _added(context, file) if _MARKER.match(added.line)]
@@ -53,7 +53,7 @@ def find_conflict_markers(context: StaticContext) -> list[Finding]:
         number, line = ends[0]
         title = f"{file.path} has the conflict marker {line[:7].decode()}"
         body = "The change contains the markers that git writes into a file with conflicts."
-        body += _and_more([added.number for added in markers if added.number >= number])
+        body += _other_lines([added.number for added in markers if added.number >= number])
         location = Location(file.path, number, number)
         findings.append(
             context.finding(
@@ -64,8 +64,8 @@ def find_conflict_markers(context: StaticContext) -> list[Finding]:
 
 
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
-    """Whether the markers are those of a conflict, not an example in a text, a test or a heredoc: the file no longer
-    parses, or has all three in order outside of tests and code blocks."""
+    """Whether the markers are a conflict, not an example in a text, a test or a heredoc: the file no longer parses, or
+    has all three in order outside of tests and code blocks."""
     from repoagent.syntax.languages import language_of
 
     if any(line[:7] in (_OPEN, _CLOSE) and _MARKER.match(line) for line in old.split(b"\n")):
@@ -85,7 +85,7 @@ def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
     return False
 
 
-_EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a value that is made up for an example
+_EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a made-up value of an example
 
 
 def find_secrets(context: StaticContext) -> list[Finding]:
@@ -115,15 +115,15 @@ def find_secrets(context: StaticContext) -> list[Finding]:
         context.secrets.extend(values)
         number, line = lines[0]
         value = next(value for value in values if value in line)
-        shown = masked(line, values).rstrip()
+        quote = masked(line, values).rstrip()
         title = f"{file.path} adds what looks like a key, a token or a password"
         body = (
             f"The value ({len(value)} characters) is not shown. Read it from the environment or from a file that "
             "git ignores; if it was pushed, revoke it."
         )
-        body += _and_more([number for number, _ in lines])
+        body += _other_lines([number for number, _ in lines])
         location = Location(file.path, number, number)
-        findings.append(context.finding("secret", title, location, body, key=shown.strip(), quote=shown))
+        findings.append(context.finding("secret", title, location, body, key=quote.strip(), quote=quote))
     return findings
 
 
@@ -141,8 +141,7 @@ def masked(text: str, values: list[str] | tuple[str, ...]) -> str:
 
 
 class _Debugging(NamedTuple):
-    """Patterns, compiled when a line is looked at: `always` is for debugging alone, `output` may be what a program
-    prints as its work."""
+    """Patterns, compiled on first use: `always` matches debugging only, `output` may be normal output of a program."""
 
     always: bytes
     output: bytes = b""
@@ -160,7 +159,7 @@ _DEBUGGING = {
     "go": _Debugging(rb"\bspew\.Dump\(", rb"\bfmt\.Print(?:ln|f)?\(|(?<![\w.])println\("),
     "php": _Debugging(rb"^\s*(?:var_dump|dd)\("),
 }  # fmt: skip
-# Of what may be normal output only this: a variable alone, all variables, a mark that catches the eye.
+# Output that looks like debugging: a variable alone, all variables, an eye-catching mark.
 _LOOKS = rb"(?:\s*(?:[\w.$]+\s*\)|[fbru]?[\"'`]\s*(?:(?i:here|debug|xxx)\b|[>*=#-]{3})|[^)]*(?:\{\w+=\}|\blocals\(\))))"
 _NOTE = rb"\b(?:TODO:?\s+REMOVE\b|DO\s?NOT\s?COMMIT\b|NOCOMMIT\b|REMOVE BEFORE (?:COMMIT|MERGE)\b)"
 _OUTPUT_PATH = (
@@ -170,25 +169,29 @@ _OUTPUT_PATH = (
 
 
 def find_debug_leftovers(context: StaticContext) -> list[Finding]:
-    """One finding for each file with such a line."""
+    """One finding for each file with a line left over from debugging."""
     findings = []
     for file in context.files:
         if file_origin.is_vendored_path(file.path):
             continue
         table = _DEBUGGING.get(file.path.rpartition(".")[2].lower())
-        lines = [one for one in _added(context, file) if _is_leftover(file.path, one.line, table)]
+        lines = [added for added in _added(context, file) if _is_leftover(file.path, added.line, table)]
         if not lines or not (texts := context.texts(file)):
             continue
         old = texts[0]
         if table and table.output and not _is_quiet(file, old, table.output):
-            lines = [one for one in lines if re.search(table.always, one.line) or re.search(_NOTE, one.line)]
-        lines = [one for one in lines if one.line.strip() not in old]
+            lines = [
+                added
+                for added in lines
+                if re.search(table.always, added.line) or re.search(_NOTE, added.line)
+            ]
+        lines = [added for added in lines if added.line.strip() not in old]
         if not lines:
             continue
         number, line = lines[0]
         code = _text(line).rstrip()
         title = f"{file.path} adds a line that looks left over from debugging: {code.strip()[:60]}"
-        body = "The file had no such line before." + _and_more([added.number for added in lines])
+        body = "The file had no such line before." + _other_lines([added.number for added in lines])
         location = Location(file.path, number, number)
         findings.append(context.finding("debug-leftover", title, location, body, quote=code))
     return findings
@@ -205,7 +208,7 @@ def _is_leftover(path: str, line: bytes, table: _Debugging | None) -> bool:
 
 
 def _is_quiet(file: ChangedFile, old: bytes, output: bytes) -> bool:
-    """Whether printing is not part of what the file does."""
+    """Whether the file does not normally print."""
     if file.status not in ("modified", "renamed") or re.search(_OUTPUT_PATH, file.path.lower()):
         return False
     return not re.search(output, old) and not old.startswith(b"#!") and b"__main__" not in old
@@ -216,7 +219,7 @@ _LINE = re.compile(r"\bline (\d+)")
 
 
 def find_parse_errors(context: StaticContext) -> list[Finding]:
-    """One finding for each file that parsed before the change and does not after it."""
+    """One finding for each file that parsed before the change and no longer does."""
     findings = []
     conflicts = {finding.location.path for finding in context.findings}
     for file in context.files:
@@ -252,19 +255,22 @@ def _may_break_c(change: Change, file: ChangedFile) -> bool:
 
 @cache
 def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | None:
-    """The language, and what is wrong on which line, if the text before had no such error; None otherwise."""
+    """The language, and a description of the error with its line; None if the new text parses, or the old one did not
+    parse either."""
     from repoagent.syntax.languages import language_of
 
     language = language_of(path, new)
     if language is None or not old or (language == "python" and _is_python(new)):
         return None
     if language in ("c", "cpp"):
-        # Macros make the grammar useless, so both texts are read as tokens: the definitions around the change alone,
-        # each line at its number. A macro may end with its own `;`.
+        # Macros make the grammar useless, so compare the tokens of the definitions around the change, with their line
+        # numbers. A macro may end with its own `;`.
         from repoagent.syntax.c_errors import new_c_faults
 
         faults = [
-            one for one in new_c_faults(*_around_change(old, new)) if not one.message.startswith("a `;`")
+            fault
+            for fault in new_c_faults(*_changed_region(old, new))
+            if not fault.message.startswith("a `;`")
         ]
         return (language, faults[0].message) if faults else None
     from repoagent.syntax.parser import error_count
@@ -291,9 +297,9 @@ def _is_python(text: bytes) -> bool:
     return True
 
 
-def _around_change(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Both texts from the last `}` at the start of a line before the change to the first one after it; the lines before
-    are empty, so that their numbers hold."""
+def _changed_region(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """Both texts from the last `}` at the start of a line before the change to the first one after it. Empties the
+    lines before, to keep the line numbers."""
     before, after = old.split(b"\n"), new.split(b"\n")
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)

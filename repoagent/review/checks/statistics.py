@@ -1,12 +1,12 @@
 """fix-prone, unusual-size and unusual-width: a change compared with what is usual in the repository.
 
-A change of a file is followed by a fix when the subject of one of the file's next commits says that it repairs
-something; usual is the share of all changes of the recently changed files for which that holds. A file is fix-prone
-when even the lower end of Wilson's interval (1927) for its own share is clearly above that. The size and the width of
-a change are compared with a quantile of past commits.
+A change of a file is followed by a fix if the subject of one of the file's next commits says that it repairs something;
+the usual share is that of all changes of the recently changed files. A file is fix-prone if even the lower end of
+Wilson's interval (1927) for its own share is clearly above that. The size and the width of a change are compared with a
+quantile of past commits.
 
-What is usual (`Habits`) is learned from the index and a bounded sample of commits, at most 2,000 and the lines of 300,
-in the background where that is allowed, and saved.
+`Habits` are learned from the index and a bounded sample of commits (at most 2,000, and the lines of 300), in the
+background where that is allowed, and saved.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 RULE = "fix-prone"
-NEXT = 3  # commits of the file after a change in which a fix is looked for
-FIX_COMMITS = 8  # newest commits of a file that are looked at: what needed fixes years ago says less
-FEWEST_FIXES = 5  # changes of a file before anything is said of it
+NEXT = 3  # commits of the file after a change to search for a fix
+FIX_COMMITS = 8  # newest commits of a file to read: old fixes say less
+FEWEST_FIXES = 5  # changes of a file before it is judged
 CLEARLY = 1.5  # times as often as usual
 SURE = 1.645  # standard deviations: 95 %, one-sided
-FILES = 400  # last changed files that are looked at
-KEPT = 100  # prone files that are saved
-LARGEST = 30  # files of a commit that is counted: a larger one is no fix of each of them
+FILES = 400  # last changed files to read
+MOST_PRONE = 100  # fix-prone files to save
+LARGEST = 30  # files of a commit that counts: a larger one does not fix each of them
 _FIX = re.compile(
     rb"\b(?:hot|bug)?fix(?:e[sd]|ing|up)?\b|\bbugs?\b|\bregress(?:ion|ions|ed|es)?\b|\brevert(?:s|ed|ing)?\b"
     rb"|\bbroken\b|\bbreakage\b|\bcrash(?:es|ed|ing)?\b|\brepair(?:s|ed)?\b|\bunbreak\b",
@@ -61,15 +61,15 @@ class FixRate(NamedTuple):
 
 
 def is_fix(subject: bytes) -> bool:
-    """Whether a commit says that it repairs something."""
+    """Whether the subject of a commit says that it repairs something."""
     return _FIX.search(subject) is not None
 
 
 def learn_fixes(
     view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]
 ) -> tuple[float, dict[bytes, FixRate]]:
-    """The share of all changes that are followed by a fix, and the fix-prone files by path. `fixes` returns those of
-    the numbered commits that are fixes, with their full ids."""
+    """The share of all changes that are followed by a fix, and the fix-prone files by path. `fixes` selects the fixes
+    among commit numbers, and maps them to their full ids."""
     latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
     files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
     code = {file for file, path in view.paths(files).items() if is_code(os.fsdecode(path))}
@@ -85,12 +85,11 @@ def learn_fixes(
     usual = sum(rate.followed for rate in rates.values()) / changes
     prone = [file for file, rate in rates.items() if is_prone(rate.changes, rate.followed, usual)]
     prone.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))
-    return usual, {path: rates[file] for file, path in view.paths(prone[:KEPT]).items()}
+    return usual, {path: rates[file] for file, path in view.paths(prone[:MOST_PRONE]).items()}
 
 
 def fix_rate(history: Sequence[Commit], repairing: Mapping[int, str]) -> FixRate:
-    """Of a history, newest first: how many changes have their next commits in it, and how many of these were followed
-    by a fix."""
+    """The rate of a file with the commits `history`, newest first. Counts only changes whose next commits are in it."""
     fixes = [commit.number in repairing for commit in history]
     followed = sum(any(fixes[at - NEXT : at]) for at in range(NEXT, len(history)))
     newest = [repairing[commit.number] for commit in history if commit.number in repairing][:5]
@@ -145,11 +144,11 @@ SIZE, WIDTH = "unusual-size", "unusual-width"
 QUANTILE = 0.99
 LEAST_FILES, LEAST_LINES = 8, 300  # however small commits usually are here
 FEWEST = 100  # commits to compare with
-_COUNTED = 2000  # files whose lines are counted
+_COUNTED = 2000  # files of a change whose lines are counted
 
 
 def quantile(values: Sequence[int], share: float = QUANTILE) -> int:
-    """The value that this share of them does not exceed; 0 for fewer than 100 values."""
+    """The value that this share of the values does not exceed; 0 for fewer than 100 values."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if len(values) >= FEWEST else 0
 
 
@@ -192,7 +191,7 @@ def find_unusual_size(context: HistoryContext) -> list[Finding]:
 
 VERSION = 1
 _NO_FILES: Mapping[bytes, FixRate] = MappingProxyType({})
-EVERY = 20  # new commits after which they are learned again
+EVERY = 20  # new commits after which habits are learned again
 
 
 class Habits(NamedTuple):
@@ -219,7 +218,7 @@ def habits_path(layout: Layout) -> Path:
 
 
 def save(layout: Layout, habits: Habits) -> None:
-    """Raises Refused where nothing can be written."""
+    """Save the habits. Raises Refused if they cannot be written."""
     ensure(layout)
     prone = {os.fsdecode(path): list(rate) for path, rate in habits.prone.items()}
     json_files.write_document(habits_path(layout), {**habits._asdict(), "prone": prone}, version=VERSION)
@@ -229,7 +228,7 @@ def read(layout: Layout, warn: Warn) -> Habits | None:
     """The saved habits; None if there are none or they cannot be read."""
     try:
         value = json_files.read_document(habits_path(layout), version=VERSION, warn=warn)
-    except Refused:  # a newer repoagent wrote it, or it is not a regular file
+    except Refused:  # written by a newer repoagent, or not a regular file
         return None
     if value is None:
         return None
@@ -247,15 +246,15 @@ def read(layout: Layout, warn: Warn) -> Habits | None:
         return None
 
 
-COMMITS = 1000  # whose number of files counts
-SAMPLE = 300  # whose lines count
+COMMITS = 1000  # commits whose files are counted
+SAMPLE = 300  # commits whose lines are counted
 LOCK = ".learn.lock"
-SECONDS = 20.0  # for the lines
+SECONDS = 20.0  # to count lines
 
 
 def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Habits | None:
-    """Update the index to HEAD, learn from it, and save the result; None where there is no history or no complete
-    index yet, and while another process learns.
+    """Update the index to HEAD, learn the habits from it, and save them. Return None if there is no history or no
+    complete index yet, or while another process learns.
 
     Raises UsageError, GitError, Refused.
     """
@@ -270,18 +269,18 @@ def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Ha
         ):
             tip = index.resolve("HEAD").decode("ascii")
             state = index.update("HEAD")
-            if state.new or state.end == "mining":  # another process is making the index
+            if state.new or state.end == "mining":  # another process is building the index
                 return None
             habits = habits_of(index.view("HEAD"), worktree.top, tip, seconds=seconds, mined=state.commits)
     except (NoCommits, NoIndex, Busy):
         return None
-    with suppress(Refused):  # where it cannot be saved, it is learned again next time
+    with suppress(Refused):  # if saving fails, the next review learns again
         save(layout, habits)
     return habits
 
 
 def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: int) -> Habits:
-    """What is usual in the history `view` of the commit `tip`. `seconds` bounds the reading of lines."""
+    """The habits in the history `view` of the commit `tip`. `seconds` bounds the counting of lines."""
 
     def repairing(numbers: Iterable[int]) -> dict[int, str]:
         ids = {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
@@ -308,8 +307,8 @@ def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
 
 
 def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) -> list[int]:
-    """The number of changed lines that count of each of the newest commits without merges, as many as are read in
-    time; nothing in a partial clone that lacks their texts."""
+    """The number of changed lines of each of the newest commits without merges, as many as git lists in time; lines of
+    lock files and the like do not count. Empty in a partial clone that lacks the texts."""
     from repoagent.history.log import TimedGit
 
     walk = TimedGit(
@@ -331,8 +330,8 @@ def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) ->
 
 
 def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
-    """Start `repoagent review --learn` for this repository as a process of its own with low priority. Return whether
-    one is running now: never in CI, where the machine is gone soon, nor where nothing can be saved."""
+    """Start `repoagent review --learn` for this repository in a separate process with low priority. Return whether one
+    is running: never in CI, where the machine is short-lived, nor where nothing can be saved."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.history.index.index import spawn_apart
@@ -345,7 +344,7 @@ def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
         return True
     except Refused:
         return False
-    # GIT_INDEX_FILE may name an index that is gone when the commit is made
+    # GIT_INDEX_FILE may name an index that git deletes after the commit
     command = ["-C", str(worktree.top), "review", "--learn", "--background"]
     spawn_apart(command, {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"})
     return True

@@ -40,7 +40,7 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
             # the null object name or mode is that of a missing side
             sides = (text if text.strip("0") else "" for text in (old, new, old_mode, new_mode))
             files.append(ChangedFile(new_path, _STATUS[status[0]], path, *sides))
-    # `git diff HEAD` lists an unmerged file twice: as unmerged, and as it is in the work tree
+    # `git diff HEAD` lists an unmerged file twice: as unmerged, and as in the work tree
     return [file for file in files if file.path not in unmerged], unmerged
 
 
@@ -49,8 +49,9 @@ _CACHED = 256 << 20  # bytes of texts
 
 
 class Texts:
-    """The readers of a `Change` whose files `git diff ARGUMENTS` in `cwd` compares, narrowed by `pathspecs`;
-    `all_files` are all files that it lists, in its order. With `shown` a text has lines whatever its attributes are."""
+    """The readers of a `Change` whose files `git diff ARGUMENTS` in `cwd` compares, narrowed by `pathspecs`.
+    `all_files` are the files that it lists, in its order. With `all_as_text`, ignore attributes that mark a text as
+    binary."""
 
     def __init__(
         self,
@@ -60,16 +61,16 @@ class Texts:
         *,
         cwd: Path,
         pathspecs: Sequence[str] = (),
-        shown: bool = False,
+        all_as_text: bool = False,
     ) -> None:
         self._top, self._arguments, self._all = top, tuple(arguments), tuple(all_files)
-        self._cwd, self._pathspecs, self._shown = cwd, tuple(pathspecs), shown
+        self._cwd, self._pathspecs, self._all_as_text = cwd, tuple(pathspecs), all_as_text
         self._lines: Mapping[str, tuple[Lines, ...]] | None = None
         self._blobs: dict[str, bytes | None] = {}
         self._size = 0
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The text before; None if there is none, for a submodule, and where a partial clone lacks it."""
+        """The text before; None if there is none, for a submodule, and if a partial clone lacks it."""
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
 
     def new(self, file: ChangedFile) -> bytes | None:
@@ -91,8 +92,8 @@ class Texts:
         if self._lines is None:
             self._lines = self._read_lines()
         lines = self._lines.get(file.path, ())
-        if not lines and self._shown and file.old_blob != file.new_blob and self._is_text(file):
-            lines = self._read_one(file, "--text")
+        if not lines and self._all_as_text and file.old_blob != file.new_blob and self._is_text(file):
+            lines = self._read_file_lines(file, "--text")
             self._lines = {**self._lines, file.path: lines}
         return lines
 
@@ -105,17 +106,17 @@ class Texts:
         try:
             sections = list(diff_sections(self._diff(self._cwd, "--no-literal-pathspecs", self._pathspecs)))
         except GitError:  # a partial clone lacks a blob
-            return {file.path: self._read_one(file) for file in self._all}
+            return {file.path: self._read_file_lines(file) for file in self._all}
         # a file that becomes a link is listed as deleted and added
         files = [file for file in self._all for _ in range(1 + (file.status == "type changed"))]
         if len(files) != len(sections):
-            return {file.path: self._read_one(file) for file in self._all}
+            return {file.path: self._read_file_lines(file) for file in self._all}
         lines: dict[str, tuple[Lines, ...]] = {}
         for file, (_, hunks) in zip(files, sections, strict=True):
             lines[file.path] = lines.get(file.path, ()) + hunks
         return lines
 
-    def _read_one(self, file: ChangedFile, *options: str) -> tuple[Lines, ...]:
+    def _read_file_lines(self, file: ChangedFile, *options: str) -> tuple[Lines, ...]:
         paths = list(dict.fromkeys((file.old_path, file.path)))
         try:
             patch = self._diff(self._top, "--literal-pathspecs", paths, *options)
@@ -166,19 +167,20 @@ def read_change(
     files: Sequence[ChangedFile] = [file for file in listed if file.path not in unmerged]
     for parent in sides.parents:
         files = _unlike(worktree.top, sides, files, parent)
-    # with pathspecs the change has files that the review leaves out
-    every = _files(worktree.top, sides.arguments, ())[0] if selector.pathspecs else listed
-    # attributes that come with the change do not decide which of its files have lines
-    shown = sides.kind in ("range", "commit") and any(
-        file.path.rpartition("/")[2] == ".gitattributes" for file in every
+    # with pathspecs the review leaves out some files of the change
+    all_files = _files(worktree.top, sides.arguments, ())[0] if selector.pathspecs else listed
+    # attributes that the change brings must not hide lines
+    all_as_text = sides.kind in ("range", "commit") and any(
+        file.path.rpartition("/")[2] == ".gitattributes" for file in all_files
     )
-    texts = Texts(worktree.top, arguments, listed, cwd=cwd, pathspecs=selector.pathspecs, shown=shown)
-    paths, every_path = (
-        {path for file in some for path in (file.path, file.old_path)} for some in (files, every)
+    texts = Texts(worktree.top, arguments, listed, cwd=cwd, pathspecs=selector.pathspecs, shown=all_as_text)
+    paths, all_paths = (
+        {path for file in side_files for path in (file.path, file.old_path)}
+        for side_files in (files, all_files)
     )
     change = Change(
         sides.kind, sides.title, tuple(files), sides.base, sides.head, sides.message,
-        sides.earlier | (every_path - paths), sides.author, texts.old, texts.new, texts.lines,
+        sides.earlier | (all_paths - paths), sides.author, texts.old, texts.new, texts.lines,
     )  # fmt: skip
     return change, tuple(f"{path} has unresolved conflicts" for path in unmerged)
 
@@ -186,8 +188,8 @@ def read_change(
 def _files(
     cwd: Path, compare: Sequence[str], pathspecs: Sequence[str]
 ) -> tuple[list[ChangedFile], list[str], tuple[str, ...]]:
-    """The files that differ, the unmerged ones, and the arguments for git: where a partial clone lacks the texts, those
-    that detect exact renames only."""
+    """The files that differ, the unmerged ones, and the arguments for git: if a partial clone lacks the texts, those
+    that detect only exact renames."""
     for renames in (_SIMILAR, _EQUAL):
         arguments = (renames, *_SAME, *compare)
         try:
@@ -217,7 +219,7 @@ def _unmerged(cwd: Path, pathspecs: Sequence[str]) -> list[str]:
 
 
 def _unlike(top: Path, sides: Comparison, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
-    """Those that also differ from this parent of a merge: only these were edited in the merge."""
+    """The files that also differ from this parent of a merge: only these were edited in the merge."""
     compare = ("--cached", parent) if sides.kind == "staged" else (parent, *filter(None, (sides.head,)))
     out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compare, "--", env=OFFLINE)
     differ = {os.fsencode(file.path) for file in parse_raw(out)[0]}

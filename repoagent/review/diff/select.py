@@ -33,22 +33,22 @@ class ChangeSelector(NamedTuple):
 
 
 def open_repository(cwd: Path) -> tuple[WorkTree, str | None, bool]:
-    """The work tree, the id of the commit at HEAD (None before the first one), and whether the repository is bare: then
-    GIT_DIR must name it, and its git directory is used as the top. Raises UsageError as `open_worktree`."""
+    """The work tree, the id of the commit at HEAD (None before the first one), and whether the repository is bare.
+    GIT_DIR must name a bare repository; its git directory is the top. Raises UsageError as `open_worktree`."""
     try:
         return (*open_at_head(cwd), False)
     except UsageError:
-        found = _bare(cwd) if "GIT_DIR" in os.environ else None
-        if found is None:
+        bare_repository = _open_bare(cwd) if "GIT_DIR" in os.environ else None
+        if bare_repository is None:
             raise
-        return (*found, True)
+        return (*bare_repository, True)
 
 
-def _bare(cwd: Path) -> tuple[WorkTree, str | None] | None:
-    asked = ("--is-bare-repository", "--absolute-git-dir", "--show-object-format")
-    done = git_output(cwd, "rev-parse", *asked, ok=(0, 128))
-    lines = os.fsdecode(done.stdout).split("\n")[:-1]
-    if done.returncode or len(lines) != len(asked) or lines[0] != "true":
+def _open_bare(cwd: Path) -> tuple[WorkTree, str | None] | None:
+    options = ("--is-bare-repository", "--absolute-git-dir", "--show-object-format")
+    result = git_output(cwd, "rev-parse", *options, ok=(0, 128))
+    lines = os.fsdecode(result.stdout).split("\n")[:-1]
+    if result.returncode or len(lines) != len(options) or lines[0] != "true":
         return None
     folder = Path(lines[1])
     os.environ["GIT_DIR"] = lines[1]  # it may be relative to this folder
@@ -57,47 +57,47 @@ def _bare(cwd: Path) -> tuple[WorkTree, str | None] | None:
 
 
 def read_blob(top: Path, name: str) -> bytes | None:
-    """The blob `name` (an id, or COMMIT:PATH); None if it is missing, also where a partial clone lacks it."""
-    done = git_output(top, "cat-file", "blob", name, env=OFFLINE, ok=(0, 1, 128))
-    return done.stdout if done.returncode == 0 else None
+    """The blob `name` (an id, or COMMIT:PATH); None if it is missing or a partial clone lacks it."""
+    result = git_output(top, "cat-file", "blob", name, env=OFFLINE, ok=(0, 1, 128))
+    return result.stdout if result.returncode == 0 else None
 
 
 def resolve_commit(top: Path, name: str) -> str | None:
     """The full id of the commit that `name` resolves to; None for other objects and missing ones."""
     peeled = ("--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    done = git_output(top, "rev-parse", *peeled, env=OFFLINE, ok=(0, 1, 128))
-    return done.stdout.decode().strip() or None if done.returncode == 0 else None
+    result = git_output(top, "rev-parse", *peeled, env=OFFLINE, ok=(0, 1, 128))
+    return result.stdout.decode().strip() or None if result.returncode == 0 else None
 
 
 def merge_base(top: Path, *commits: str) -> str | None:
     """The merge base of the first commit with the others; None if there is none."""
-    done = git_output(top, "merge-base", *commits, env=OFFLINE, ok=(0, 1, 128))
-    return done.stdout.decode().strip() or None if done.returncode == 0 else None
+    result = git_output(top, "merge-base", *commits, env=OFFLINE, ok=(0, 1, 128))
+    return result.stdout.decode().strip() or None if result.returncode == 0 else None
 
 
-_COMMITS = 300  # of a branch; a longer one is not a single piece of work
+_COMMITS = 300  # of a branch; a longer one is more than one piece of work
 _SECONDS = 0.15
 _DEFAULTS = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
 _IDENT = re.compile(rb"(.*>) \d+ [-+]\d+\n?", re.DOTALL)
 
 
 def fork_refs(worktree: WorkTree, tip: str) -> list[str]:
-    """The refs that the current branch forked from: its upstream, else the default branch; never itself, and none that
-    points at `tip`. One git call."""
+    """The refs that the current branch forked from: its upstream, else the default branch; never the branch itself or a
+    ref that points at `tip`. One git call."""
     branch = current_branch(worktree)
-    own = [f"refs/heads/{branch}"] if branch else []
+    current = [f"refs/heads/{branch}"] if branch else []
     form = "--format=%(refname) %(objectname) %(upstream) %(symref)"
-    out = git(worktree.top, "for-each-ref", form, "--", *own, *_DEFAULTS)
-    upstream, found, at = "", {}, {}
+    out = git(worktree.top, "for-each-ref", form, "--", *current, *_DEFAULTS)
+    upstream, targets, oids = "", {}, {}
     for line in os.fsdecode(out).splitlines():
-        name, oid, above, symbolic = line.split(" ")
-        if own and name == own[0]:
-            upstream = above
-        found[name] = symbolic or name
-        at[found[name]] = oid
-    defaults = [found[name] for name in _DEFAULTS if name in found]
+        name, oid, upstream_name, symbolic = line.split(" ")
+        if current and name == current[0]:
+            upstream = upstream_name
+        targets[name] = symbolic or name
+        oids[targets[name]] = oid
+    defaults = [targets[name] for name in _DEFAULTS if name in targets]
     chosen = [upstream] if upstream else defaults[:1]
-    return [name for name in chosen if name not in own and at.get(name) != tip]
+    return [name for name in chosen if name not in current and oids.get(name) != tip]
 
 
 def _paths_of_commits(
@@ -120,8 +120,8 @@ def _paths_of_commits(
 
 
 def changed_paths(top: Path, tip: str, without: Sequence[str]) -> frozenset[str]:
-    """The paths changed by the commits that `tip` reaches and `without` does not: by the last 300, as far as git lists
-    them within 0.15 s."""
+    """The paths changed by the commits that `tip` reaches and `without` does not: by the last 300 that git lists within
+    0.15 s."""
     try:
         return frozenset().union(*_paths_of_commits(top, tip, without, _COMMITS)[0])
     except GitError:  # a broken ref, or a partial clone without its trees
@@ -147,23 +147,23 @@ def earlier_on_branch(worktree: WorkTree, tip: str) -> frozenset[str]:
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
     """The parents of HEAD if we run as a hook of `git commit --amend`, else None.
 
-    git does not tell its hooks that it amends, but sets GIT_AUTHOR_DATE, and an amended commit keeps its author date.
+    Hooks cannot tell directly, but git sets GIT_AUTHOR_DATE for them, and an amended commit keeps its author date.
     """
     date = os.environ.get("GIT_AUTHOR_DATE", "")
-    if "GIT_INDEX_FILE" not in os.environ or not date or _is_now(date):
+    if "GIT_INDEX_FILE" not in os.environ or not date or _is_current(date):
         return None
-    done = git_output(
+    result = git_output(
         worktree.top, "log", "-1", "--no-mailmap", "--date=raw", "--format=%ad%n%ae%n%P", head, "--", env=OFFLINE
     )  # fmt: skip
-    when, mail, parents = os.fsdecode(done.stdout).split("\n")[:3]
+    when, mail, parents = os.fsdecode(result.stdout).split("\n")[:3]
     if when != date.removeprefix("@") or mail != os.environ.get("GIT_AUTHOR_EMAIL", mail):
         return None
     return tuple(parents.split())
 
 
-def _is_now(date: str) -> bool:
-    """Whether a date in git's format, "@1700000000 +0100", is that of a new commit; it may be either within a second or
-    two of the last commit."""
+def _is_current(date: str) -> bool:
+    """Whether a date in git's format, "@1700000000 +0100", is that of a new commit: within two seconds of now. Cannot
+    distinguish an amended commit that recent."""
     seconds = date.removeprefix("@").split(" ")[0]
     return seconds.isdecimal() and int(seconds) >= int(time.time()) - 2
 
@@ -174,16 +174,16 @@ def author_ident(worktree: WorkTree) -> bytes:
     name, mail = os.environ.get("GIT_AUTHOR_NAME"), os.environ.get("GIT_AUTHOR_EMAIL")
     if name and mail:
         return os.fsencode(f"{name} <{mail}>")
-    done = git_output(worktree.top, "var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128))
-    found = _IDENT.fullmatch(done.stdout) if done.returncode == 0 else None
-    return found[1] if found else b""
+    result = git_output(worktree.top, "var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128))
+    match = _IDENT.fullmatch(result.stdout) if result.returncode == 0 else None
+    return match[1] if match else b""
 
 
 _LISTED = 500  # commits of a range whose messages are read
 
 
 class Comparison(NamedTuple):
-    """The arguments for `git diff`, and what is known of the change except its files.
+    """The arguments for `git diff`, and the properties of the change apart from its files.
 
     `parents` are the further parents of a merge: a file that equals one of theirs was not edited in the merge.
     """
@@ -238,8 +238,8 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compa
     if parents:
         title += " (a merge)"
     elif amended is not None and (amended or head not in _ids_in(worktree.common_dir / "shallow")):
-        base, *others = amended or ("",)
-        title, parents = f"{title} (amends {head[:10]})", tuple(others)
+        base, *other_parents = amended or ("",)
+        title, parents = f"{title} (amends {head[:10]})", tuple(other_parents)
     earlier = earlier_on_branch(worktree, base) if base else frozenset()
     return Comparison(
         kind, title, (*cached, base or _empty_tree(worktree)), base,
@@ -255,10 +255,10 @@ def _ids_in(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def _both_sides(worktree: WorkTree, base: str, others: Sequence[str]) -> frozenset[str]:
+def _both_sides(worktree: WorkTree, base: str, other_parents: Sequence[str]) -> frozenset[str]:
     """The paths that either side of a merge of `base` and `others` changed since they forked."""
-    pairs = [pair for other in others for pair in ((base, other), (other, base))]
-    return frozenset().union(*(changed_paths(worktree.top, tip, (other,)) for tip, other in pairs))
+    pairs = [pair for parent in other_parents for pair in ((base, parent), (parent, base))]
+    return frozenset().union(*(changed_paths(worktree.top, tip, (parent,)) for tip, parent in pairs))
 
 
 def _commit(worktree: WorkTree, name: str) -> Comparison:
@@ -268,13 +268,14 @@ def _commit(worktree: WorkTree, name: str) -> Comparison:
         commit, "--", env=OFFLINE,
     )  # fmt: skip
     parents, author, title, message = out.split(b"\0", 3)
-    base, *others = os.fsdecode(parents).split() or [""]
+    base, *other_parents = os.fsdecode(parents).split() or [""]
     if not base and commit in _ids_in(worktree.common_dir / "shallow"):
         raise UsageError(f"the clone is shallow and lacks the parent of {name}; run `git fetch --deepen=1`")
     earlier = earlier_on_branch(worktree, base) if base else frozenset()
     return Comparison(
         "commit", f"commit {title.decode(errors='replace')}", (base or _empty_tree(worktree), commit), base, commit,
-        message.decode(errors="replace"), earlier | _both_sides(worktree, base, others), author, tuple(others),
+        message.decode(errors="replace"), earlier | _both_sides(worktree, base, other_parents), author,
+        tuple(other_parents),
     )  # fmt: skip
 
 
@@ -302,7 +303,7 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
 
 
 def _resolve(worktree: WorkTree, name: str) -> str:
-    """The same, or UsageError if there is none."""
+    """As `resolve_commit`, but raise UsageError if there is none."""
     commit = resolve_commit(worktree.top, name)
     if commit is None:
         raise UsageError(f"there is no commit {name}: name a commit, a branch or a tag")

@@ -46,7 +46,7 @@ class _FileSection:
 def read_stdin_change(
     worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool
 ) -> tuple[Change, tuple[str, ...]]:
-    """The change that `selector.diff` describes; its texts are read from the blobs of its index lines where they exist.
+    """The change that `selector.diff` describes. Reads its texts from the blobs of its index lines if they exist.
 
     Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
     """
@@ -109,9 +109,9 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
             at += 1
         elif section is not None and (header := hunk_header(line)):
             hunks, end = read_hunk(lines, at)
-            signs = [each[:1] for each in lines[at + 1 : end]]
-            same = len(signs) - signs.count(b"-") - signs.count(b"+") - signs.count(b"\\")
-            if (signs.count(b"-") + same, signs.count(b"+") + same) != header[1::2]:
+            signs = [hunk_line[:1] for hunk_line in lines[at + 1 : end]]
+            context = len(signs) - signs.count(b"-") - signs.count(b"+") - signs.count(b"\\")
+            if (signs.count(b"-") + context, signs.count(b"+") + context) != header[1::2]:
                 raise UsageError(
                     f"the diff of {section.new or section.old} is truncated or was edited: the number of lines in a "
                     "hunk does not match its header"
@@ -126,7 +126,7 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
 
 
 def _new_section(line: bytes) -> _FileSection:
-    """`diff --git a/X b/X`: the names, where they are the same; others follow in lines of their own."""
+    """Parse `diff --git a/X b/X` if both names are the same; other names follow on separate lines."""
     text = os.fsdecode(line[len(b"diff --git ") :].rstrip(b"\r\n"))
     if text.startswith('"') and '" "' in text:
         old, _, new = text.partition('" "')
@@ -177,6 +177,6 @@ def _full_ids(worktree: WorkTree, names: set[str]) -> dict[str, str]:
     abbreviated = sorted(names)
     stdin = "".join(f"{name}^{{blob}}\n" for name in abbreviated).encode()
     batch = ("cat-file", "--batch-check=%(objectname)")
-    done = git_output(worktree.top, *batch, stdin=stdin, env=OFFLINE, ok=(0, 128))
-    ids = done.stdout.decode("utf-8", "replace").splitlines()
+    result = git_output(worktree.top, *batch, stdin=stdin, env=OFFLINE, ok=(0, 128))
+    ids = result.stdout.decode("utf-8", "replace").splitlines()
     return {name: oid for name, oid in zip(abbreviated, ids, strict=False) if is_full_id(oid)}

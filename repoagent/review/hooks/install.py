@@ -78,9 +78,9 @@ def manager_of(folder: Path, content: bytes) -> Manager | None:
 
 
 def manager_advice(manager: Manager, name: str) -> str:
-    """What to add to the configuration of `manager` for the hook `name`."""
-    given = {"commit-msg": " {1}", "pre-push": " {0}, use_stdin: true"}.get(name, "")
-    lefthook = f"run: repoagent hook run {name}{given}"
+    """The advice of `manager` for the hook `name`."""
+    arguments = {"commit-msg": " {1}", "pre-push": " {0}, use_stdin: true"}.get(name, "")
+    lefthook = f"run: repoagent hook run {name}{arguments}"
     return manager.advice.format(name=name, line=hook_command(name), lefthook=lefthook)
 
 
@@ -116,7 +116,7 @@ _READ = "input=$(cat && echo .)\n"
 _FEED = 'printf %s "${input%.}" | '
 _OURS = re.compile(rf"#!/bin/sh\n{MARK}, version \d+: ([a-z-]+)\. ")
 _SUM = "# sum of the lines above: "
-_WHOLE = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
+_WITH_SUM = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
 def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
@@ -149,7 +149,7 @@ def hook_of(text: str) -> str | None:
 
 def is_unchanged(text: str) -> bool:
     """Whether `text` is an unedited hook of ours, of any version."""
-    match = _WHOLE.fullmatch(text)
+    match = _WITH_SUM.fullmatch(text)
     return hook_of(text) is not None and match is not None and match[2] == _sum(match[1])
 
 
@@ -190,14 +190,14 @@ class Hooks:
     folder: Path
     whose: Whose
     setting: str
-    found: tuple[HookFile, ...]
+    files: tuple[HookFile, ...]
     off: str = ""
 
 
 def inspect_hooks(worktree: WorkTree, *, bare: bool = False) -> Hooks:
     """Inspect the hooks folder; in a bare repository `worktree.top` is its git directory."""
-    given = git_output(worktree.top, "config", "-z", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
-    value = os.fsdecode(given.stdout.removesuffix(b"\0"))
+    setting = git_output(worktree.top, "config", "-z", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
+    value = os.fsdecode(setting.stdout.removesuffix(b"\0"))
     folder = worktree.common_dir / "hooks" if not value else worktree.top / value
     folder = Path(os.path.realpath(folder))
     whose: Whose = "repository"
@@ -206,7 +206,7 @@ def inspect_hooks(worktree: WorkTree, *, bare: bool = False) -> Hooks:
     elif not _within(folder, worktree.common_dir) and (bare or not _within(folder, worktree.top)):
         whose = "everywhere"
     off = ""
-    if given.returncode == 0 and not value:
+    if setting.returncode == 0 and not value:
         off = "core.hooksPath is empty"
     elif os.path.lexists(folder) and not folder.is_dir():
         off = f"{folder} is not a folder"
@@ -234,8 +234,8 @@ def _inspect(folder: Path, name: str) -> HookFile:
 
 
 def _is_odd(path: Path) -> bool:
-    """Whether it is a folder, a pipe or a looping link, which cannot be kept and run before ours. A dangling link may
-    be intended."""
+    """Whether `path` is a folder, a pipe or a looping link, which ours cannot run first. A dangling link may be
+    intended."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -286,22 +286,22 @@ def install(
     """
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")
-    chosen = [found for found in hooks.found if found.name in names]
-    for found in chosen:
-        _check(hooks, found, everywhere=everywhere)
-    return [_install(found, hook_script(found.name, command, strict=strict)) for found in chosen]
+    chosen = [hook for hook in hooks.files if hook.name in names]
+    for hook in chosen:
+        _check(hooks, hook, everywhere=everywhere)
+    return [_install(hook, hook_script(hook.name, command, strict=strict)) for hook in chosen]
 
 
-def _check(hooks: Hooks, found: HookFile, *, everywhere: bool) -> None:
-    name, line = found.name, hook_command(found.name)
-    if found.state == "legacy":
-        raise Refused(f"{found.path} is already a hook of repoagent, run by the hook of pre-commit")
-    if found.state == "odd":
-        raise Refused(f"{found.path} is not a regular file; remove or rename it")
-    if found.manager is not None:
+def _check(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> None:
+    name, line = hook.name, hook_command(hook.name)
+    if hook.state == "legacy":
+        raise Refused(f"{hook.path} is already a hook of repoagent, run by the hook of pre-commit")
+    if hook.state == "odd":
+        raise Refused(f"{hook.path} is not a regular file; remove or rename it")
+    if hook.manager is not None:
         raise Refused(
-            f"{found.path} belongs to {found.manager.name}, which would overwrite a change; "
-            f"{manager_advice(found.manager, name)}"
+            f"{hook.path} belongs to {hook.manager.name}, which would overwrite a change; "
+            f"{manager_advice(hook.manager, name)}"
         )
     if hooks.whose == "team":
         raise Refused(
@@ -310,37 +310,37 @@ def _check(hooks: Hooks, found: HookFile, *, everywhere: bool) -> None:
     if hooks.whose == "everywhere" and not everywhere:
         raise Refused(
             f"core.hooksPath is {hooks.setting} for all your repositories; use --everywhere to install the hook in all "
-            f"of them, or add to {found.path}: {line}"
+            f"of them, or add to {hook.path}: {line}"
         )
-    if found.state == "changed":
-        raise Refused(f"{found.path} is a hook of repoagent with manual edits; remove your lines")
-    if found.before and found.state != "ours":
+    if hook.state == "changed":
+        raise Refused(f"{hook.path} is a hook of repoagent with manual edits; remove your lines")
+    if hook.before and hook.state != "ours":
         raise Refused(
-            f"{found.path}{BEFORE} is left from an earlier hook of repoagent that another program replaced; "
+            f"{hook.path}{BEFORE} is left from an earlier hook of repoagent that another program replaced; "
             "compare both files, and remove or rename it"
         )
 
 
-def _install(found: HookFile, text: str) -> str:
-    path = found.path
+def _install(hook: HookFile, text: str) -> str:
+    path = hook.path
     before = path.with_name(f"{path.name}{BEFORE}")
     new = path.with_name(f"{path.name}.new-repoagent")
     write_whole(new, os.fsencode(text), private=False)
     try:
         new.chmod(_executable(new))
-        if found.state == "foreign":
-            _second_name(path, before)
-        new.replace(path)  # at no moment is there no hook, or half of one
+        if hook.state == "foreign":
+            _keep_as(path, before)
+        new.replace(path)  # atomic: the hook is never missing or incomplete
     except OSError as error:
         with suppress(FileNotFoundError):
             new.unlink()
         raise Refused(f"cannot write {path}: {error.strerror}") from error
-    if found.state == "ours":
+    if hook.state == "ours":
         return f"updated {path}"
-    if found.state != "foreign":
+    if hook.state != "foreign":
         return f"installed {path}"
-    how = "runs first" if found.runs else "is kept but not executable, so it does not run"
-    return f"installed {path}; the existing hook {how}, as {before.name}"
+    state = "runs first" if hook.runs else "is kept but not executable, so it does not run"
+    return f"installed {path}; the existing hook {state}, as {before.name}"
 
 
 def _executable(path: Path) -> int:
@@ -349,7 +349,7 @@ def _executable(path: Path) -> int:
     return mode | (mode & 0o444) >> 2
 
 
-def _second_name(path: Path, before: Path) -> None:
+def _keep_as(path: Path, before: Path) -> None:
     try:
         os.link(path, before, follow_symlinks=False)
     except (OSError, NotImplementedError):  # a file system without hard links
@@ -357,22 +357,22 @@ def _second_name(path: Path, before: Path) -> None:
 
 
 def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
-    """Remove our hooks among `names`, and restore what was there before; return a sentence for each.
+    """Remove our hooks among `names` and restore the earlier hooks; return a sentence for each.
 
     Raises Refused, before anything is removed, if one was edited by hand.
     """
-    chosen = [found for found in hooks.found if found.name in names]
-    for found in chosen:
-        if found.state == "changed":
-            raise Refused(f"{found.path} has manual edits; remove your lines first")
-    return [_uninstall(found) for found in chosen if found.state in ("ours", "legacy")]
+    chosen = [hook for hook in hooks.files if hook.name in names]
+    for hook in chosen:
+        if hook.state == "changed":
+            raise Refused(f"{hook.path} has manual edits; remove your lines first")
+    return [_uninstall(hook) for hook in chosen if hook.state in ("ours", "legacy")]
 
 
-def _uninstall(found: HookFile) -> str:
-    path = found.path
-    before = path.with_name(f"{found.name}{BEFORE}")
+def _uninstall(hook: HookFile) -> str:
+    path = hook.path
+    before = path.with_name(f"{hook.name}{BEFORE}")
     try:
-        if found.before:
+        if hook.before:
             before.replace(path)
             return f"restored {path}"
         path.unlink()

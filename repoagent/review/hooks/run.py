@@ -52,9 +52,9 @@ def changes_of(
 
 def _pushed(arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes) -> HookChanges:
     remote = arguments[0] if arguments else "origin"
-    found, notes = pushed_refs(worktree, remote, stdin)
+    refs, notes = pushed_refs(worktree, remote, stdin)
     changes = tuple(
-        _range(worktree, head, one.base, one.head, f"the push of {one.name}", own=True) for one in found
+        _range(worktree, head, ref.base, ref.head, f"the push of {ref.name}", own=True) for ref in refs
     )
     return HookChanges(changes, tuple(notes))
 
@@ -82,20 +82,20 @@ class PushedRef:
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
     """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
 
-    Each line has the local ref, its object, the remote ref and its object. Deleted refs, objects that are not commits
-    and commits that the remote has are skipped. After a rebase only what is new to the remote counts, as far as its
-    branches are known here: nothing is fetched.
+    Each line has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are not
+    commits, and commits that the remote has. After a rebase only commits new to the remote count, as far as its
+    branches are known locally: nothing is fetched.
     """
     pushed: dict[tuple[str, str], PushedRef] = {}
     notes = []
     tips: list[str] | None = None
-    for name, local, theirs in _refs(lines):
-        head = resolve_commit(worktree.top, local)
+    for name, oid, remote_oid in _refs(lines):
+        head = resolve_commit(worktree.top, oid)
         if head is None:
             continue
         if tips is None:
             tips = _remote_tips(worktree, remote)
-        known = resolve_commit(worktree.top, theirs) if theirs.strip("0") else None
+        known = resolve_commit(worktree.top, remote_oid) if remote_oid.strip("0") else None
         bases = [*filter(None, [known]), *tips]
         base = merge_base(worktree.top, head, *bases) if bases else None
         if base is None:
@@ -114,10 +114,10 @@ def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
         parts = line.split(" ")
         if len(parts) != 4 or not is_full_id(parts[1]) or not is_full_id(parts[3]):
             continue
-        local, oid, ref, theirs = parts
+        local, oid, ref, remote_oid = parts
         if oid.strip("0"):
             name = ref if local == "HEAD" else local
-            yield name.removeprefix("refs/heads/").removeprefix("refs/"), oid, theirs
+            yield name.removeprefix("refs/heads/").removeprefix("refs/"), oid, remote_oid
 
 
 def _remote_tips(worktree: WorkTree, remote: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A cache of the claims about each block, by a hash of the question, so that no block is paid for twice."""
+"""Cache the claims about each block by a hash of the question, so that no block is paid for twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout, Warn, ensure
 
-PROMPT = 1  # raise it when the prompt changes so much that cached answers are outdated
+PROMPT = 1  # increment when a change of the prompt makes cached answers obsolete
 VERSION = 1
 KEEP_DAYS = 60
 _DAY = 86_400
@@ -52,8 +52,8 @@ class AnswerCache:
         claims = value.get("claims") if value is not None else None
         if not isinstance(claims, list):
             return None
-        found = [_claim(one, block) for one in claims if isinstance(one, dict)]
-        return [claim for claim in found if claim is not None]
+        parsed = [_claim(item, block) for item in claims if isinstance(item, dict)]
+        return [claim for claim in parsed if claim is not None]
 
     def put(self, block: Block, claims: Sequence[Claim]) -> None:
         """Save the verified claims about this block; only warns if that fails."""
@@ -73,12 +73,12 @@ class AnswerCache:
 def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
     """Remove the answers that are older than `days` days; checks at most once a day."""
     root = reviews_dir(layout) / "answers"
-    looked = root / "looked-through"
+    marker = root / "looked-through"
     now = time.time()
-    if not root.is_dir() or (looked.exists() and 0 <= now - looked.stat().st_mtime < _DAY):
+    if not root.is_dir() or (marker.exists() and 0 <= now - marker.stat().st_mtime < _DAY):
         return
     try:
-        write_whole(looked, b"")
+        write_whole(marker, b"")
     except Refused:  # the folder is read-only
         return
     for path in root.glob("??/*.json"):

@@ -2,8 +2,8 @@
 
 `gather` orders the files, skips those that a model cannot use or must not see, and cuts each into blocks: changed lines
 with their context. `pack` combines blocks into calls, those of a file together. A `FileView` has the lines of both
-sides of a file as they are shown and quoted; `Versions` reads any file in the reviewed version, independent of the
-work tree.
+sides of a file in the form that prompts show and quote; `Versions` reads any file in the reviewed version, independent
+of the work tree.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileView:
-    """The lines of a changed file by number, from 1, without their endings, keys and tokens masked, unprintable
-    characters as U+FFFD.
+    """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, unprintable
+    characters are U+FFFD.
 
-    A side whose text is missing has the lines of the change only. `ending` is the line ending of the new text.
+    A side whose text is missing has only the lines of the change. `ending` is the line ending of the new text.
     """
 
     file: ChangedFile
@@ -62,8 +62,8 @@ class FileView:
     def changed(self, *, old: bool) -> list[int]:
         """The numbers of the added lines, or of the removed ones."""
         if old:
-            return [one.old + n for one in self.hunks for n in range(len(one.removed))]
-        return [one.new + n for one in self.hunks for n in range(len(one.added))]
+            return [hunk.old + n for hunk in self.hunks for n in range(len(hunk.removed))]
+        return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
 
 
 def view_of(change: Change, file: ChangedFile) -> FileView | None:
@@ -73,8 +73,8 @@ def view_of(change: Change, file: ChangedFile) -> FileView | None:
         return None
     data = change.read_new(file)
     before = change.read_old(file)
-    new = _numbered(data) if data is not None else _of_hunks(hunks, old=False)
-    old = _numbered(before) if before is not None else _of_hunks(hunks, old=True)
+    new = _numbered(data) if data is not None else _lines_of_hunks(hunks, old=False)
+    old = _numbered(before) if before is not None else _lines_of_hunks(hunks, old=True)
     return FileView(file, hunks, new, old, data, "\r\n" if _is_crlf(hunks, data) else "\n")
 
 
@@ -94,25 +94,25 @@ def _numbered(data: bytes) -> dict[int, str]:
     return dict(enumerate(lines, 1))
 
 
-def _of_hunks(hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for one in hunks:
-        lines, first = (one.removed, one.old) if old else (one.added, one.new)
+def _lines_of_hunks(hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
+    numbered: dict[int, str] = {}
+    for hunk in hunks:
+        lines, first = (hunk.removed, hunk.old) if old else (hunk.added, hunk.new)
         text = text_of(b"\n".join(line.rstrip(b"\r\n") for line in lines))
-        found |= dict(enumerate(text.split("\n")[: len(lines)], first))
-    return found
+        numbered |= dict(enumerate(text.split("\n")[: len(lines)], first))
+    return numbered
 
 
 def _is_crlf(hunks: tuple[Lines, ...], data: bytes | None) -> bool:
-    added = [line for one in hunks for line in one.added]
+    added = [line for hunk in hunks for line in hunk.added]
     sample = added or (data or b"").splitlines(keepends=True)[:1]
     return bool(sample) and all(line.endswith(b"\r\n") for line in sample)
 
 
-AROUND = 8  # lines of context
-WHOLE = 80  # lines of a definition that is shown completely
+CONTEXT_LINES = 8
+WHOLE_LINES = 80  # of a definition that is shown completely
 MOST_LINES, MOST_CHARACTERS = 300, 24_000  # of one block
-SHOWN = 400  # characters of a line
+LINE_CHARACTERS = 400  # after which a line is cut
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Row:
 
     @property
     def shown(self) -> str:
-        text = self.text if len(self.text) <= SHOWN else self.text[:SHOWN] + " …(cut)"
+        text = self.text if len(self.text) <= LINE_CHARACTERS else self.text[:LINE_CHARACTERS] + " …(cut)"
         return f"{self.number:>6} {self.sign}| {text}".rstrip()
 
 
@@ -174,61 +174,61 @@ def symbols_of(view: FileView) -> list[Symbol]:
 
 def scopes(view: FileView, symbols: Sequence[Symbol]) -> dict[int, str]:
     """The qualified name of the innermost definition around each added line."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for number in view.changed(old=False):
         symbol = _innermost(symbols, number, number)
         if symbol is not None:
-            found[number] = symbol.qualified_name
-    return found
+            names[number] = symbol.qualified_name
+    return names
 
 
 def blocks_of(view: FileView, symbols: Sequence[Symbol]) -> list[Block]:
     """The blocks of a file, in order. Each changed line is in exactly one."""
     stretches: list[list[int]] = []
-    for one in view.hunks:
-        start = one.new if one.added else one.new + 1
-        end = start + max(len(one.added), 1) - 1
-        first, last = _around(view, symbols, start, end)
+    for hunk in view.hunks:
+        start = hunk.new if hunk.added else hunk.new + 1
+        end = start + max(len(hunk.added), 1) - 1
+        first, last = _with_context(view, symbols, start, end)
         if stretches and first <= stretches[-1][1]:
             stretches[-1][0] = min(stretches[-1][0], first)
             stretches[-1][1] = max(stretches[-1][1], last)
         else:
             stretches.append([first, last])
-    found = []
+    blocks = []
     for first, last in stretches:
         rows = _rows(view, first, last)
         for part in _cut(rows, symbols):
             if any(row.sign != " " for row in part):
-                found.append(Block(view, part, _scope(part, symbols)))
-    return found
+                blocks.append(Block(view, part, _scope(part, symbols)))
+    return blocks
 
 
-def _around(view: FileView, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
+def _with_context(view: FileView, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
     last = max(view.new, default=0)
-    holding = _innermost(symbols, start, min(end, last), WHOLE)
-    if holding is not None:  # without context, so that a change there does not change this block
-        return holding.first_line, holding.last_line
-    return max(1, start - AROUND), min(end + AROUND, max(last, 1))
+    enclosing = _innermost(symbols, start, min(end, last), WHOLE_LINES)
+    if enclosing is not None:  # without context, so that a change outside does not change this block
+        return enclosing.first_line, enclosing.last_line
+    return max(1, start - CONTEXT_LINES), min(end + CONTEXT_LINES, max(last, 1))
 
 
 def _innermost(symbols: Sequence[Symbol], start: int, end: int, most: int | None = None) -> Symbol | None:
     """The smallest definition around the lines; with `most`, the largest of at most so many lines."""
-    holding = [one for one in symbols if one.first_line <= start and end <= one.last_line]
+    enclosing = [symbol for symbol in symbols if symbol.first_line <= start and end <= symbol.last_line]
     if most is None:
-        return min(holding, key=lambda one: one.last_line - one.first_line, default=None)
-    small = [one for one in holding if one.last_line - one.first_line < most]
-    return max(small, key=lambda one: one.last_line - one.first_line, default=None)
+        return min(enclosing, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
+    small = [symbol for symbol in enclosing if symbol.last_line - symbol.first_line < most]
+    return max(small, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
 
 
 def _rows(view: FileView, first: int, last: int) -> list[Row]:
     """The lines `first` to `last` of the new text, with the removed ones at their positions."""
     rows: list[Row] = []
     added = set(view.changed(old=False))
-    removed = {one.new if one.added else one.new + 1: one for one in view.hunks if one.removed}
+    removed = {hunk.new if hunk.added else hunk.new + 1: hunk for hunk in view.hunks if hunk.removed}
     to_end = last >= max(view.new, default=0)
     for number in range(first, last + 2):
-        if (one := removed.get(number)) and (number <= last or to_end):
-            rows += [Row("-", one.old + n, view.old.get(one.old + n, "")) for n in range(len(one.removed))]
+        if (hunk := removed.get(number)) and (number <= last or to_end):
+            rows += [Row("-", hunk.old + n, view.old.get(hunk.old + n, "")) for n in range(len(hunk.removed))]
         if number <= last and number in view.new:
             rows.append(Row("+" if number in added else " ", number, view.new[number]))
     return rows
@@ -272,20 +272,20 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
     A file that fits into one part is not split unless much of the part before would stay empty.
     """
     parts: list[list[Block]] = []
-    room = files = 0
+    remaining = files = 0
     for _, group in groupby(blocks, key=lambda block: block.path):
-        mine = list(group)
-        size = _size(mine)
-        if not parts or files >= FILES or (size > room and (size <= budget and room < budget // 2)):
+        file_blocks = list(group)
+        size = _size(file_blocks)
+        if not parts or files >= FILES or (size > remaining and (size <= budget and remaining < budget // 2)):
             parts.append([])
-            room, files = budget, 0
+            remaining, files = budget, 0
         files += 1
-        for block in mine:
-            if block.tokens > room and parts[-1]:
+        for block in file_blocks:
+            if block.tokens > remaining and parts[-1]:
                 parts.append([])
-                room, files = budget, 1
+                remaining, files = budget, 1
             parts[-1].append(block)
-            room -= block.tokens
+            remaining -= block.tokens
     return [tuple(part) for part in parts if part]
 
 
@@ -294,7 +294,7 @@ def _size(blocks: Sequence[Block]) -> int:
 
 
 NAMED = 5
-LONG_LINES = 1_000  # bytes per line on average: not written by hand
+LONG_LINES = 1_000  # average bytes per line of a file not written by hand
 LOCKS = (
     "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb",
     "deno.lock", "poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "cargo.lock", "gemfile.lock", "composer.lock",
@@ -323,7 +323,7 @@ def review_order(path: str) -> tuple[int, str]:
 
 
 def why_skipped(file: ChangedFile, attributes: Attributes, why_not: WhyNot) -> str | None:
-    """Why a file is not shown regardless of its content, as a phrase; None if it may be shown."""
+    """The reason to skip a file regardless of its content, as a phrase; None if there is none."""
     path = file.path
     name = path.rsplit("/", 1)[-1].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
@@ -346,7 +346,7 @@ def why_skipped(file: ChangedFile, attributes: Attributes, why_not: WhyNot) -> s
 
 
 def why_content_skipped(data: bytes) -> str | None:
-    """The same for its content."""
+    """The reason to skip a file because of its content; None if there is none."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
     lines = data.count(b"\n") + 1
@@ -367,15 +367,15 @@ def skipped_phrases(skipped: Iterable[tuple[str, str]]) -> list[str]:
 
 def list_names(names: Sequence[str], most: int = NAMED) -> str:
     """The first `most` names in one line."""
-    shown = [name if name.isprintable() else repr(name) for name in names]
-    if len(shown) > most:
-        return ", ".join(shown[:most]) + f" and {len(shown) - most} more"
-    return ", ".join(shown)
+    printable_names = [name if name.isprintable() else repr(name) for name in names]
+    if len(printable_names) > most:
+        return ", ".join(printable_names[:most]) + f" and {len(printable_names) - most} more"
+    return ", ".join(printable_names)
 
 
 @dataclass
 class Material:
-    """The blocks of a change in the order of review, and phrases for what is not shown."""
+    """The blocks of a change in the order of review, and a phrase for each skipped part."""
 
     blocks: list[Block] = field(default_factory=list)
     views: dict[str, FileView] = field(default_factory=dict)
@@ -388,7 +388,7 @@ class Material:
 
 
 def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
-    """Cut the change into blocks, without what a model cannot use or must not see."""
+    """Cut the change into blocks; skip files that a model cannot use or must not see."""
     material = Material()
     skipped: list[tuple[str, str]] = []
     attributes = attributes_of(worktree.top, change, [file.path for file in change.files])
@@ -397,7 +397,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
         view = None if reason else view_of(change, file)
         if view is not None:
             reason = why_content_skipped(view.data or b"")
-        elif not reason and _has_other_bytes(change, file):
+        elif not reason and _is_changed_binary(change, file):
             reason = "binary"
         if reason:
             skipped.append((file.path, reason))
@@ -410,7 +410,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     return material
 
 
-def _has_other_bytes(change: Change, file: ChangedFile) -> bool:
+def _is_changed_binary(change: Change, file: ChangedFile) -> bool:
     """Whether the content of a file without changed lines changed, not only its mode."""
     if file.status not in ("added", "modified") or (file.old_blob and file.old_blob == file.new_blob):
         return False
@@ -418,21 +418,21 @@ def _has_other_bytes(change: Change, file: ChangedFile) -> bool:
 
 
 def unreviewed(blocks: Sequence[Block]) -> str:
-    """The phrase for blocks for which there was no time, money or model."""
+    """The phrase for blocks that lack of time, money or a model left out."""
     return f"{list_names([block.name for block in blocks])} (by the model: see the note on it)"
 
 
 def levels_of(settings: Settings) -> dict[str, Level]:
-    """The levels of the rules for models that are on."""
-    found = {rule.id: level_of(rule.id, settings) for rule in RULES.values() if rule.source == "model"}
-    return {rule: level for rule, level in found.items() if level is not None}
+    """The levels of the enabled model rules."""
+    levels = {rule.id: level_of(rule.id, settings) for rule in RULES.values() if rule.source == "model"}
+    return {rule: level for rule, level in levels.items() if level is not None}
 
 
 REGULAR = ("100644", "100755")
 
 
 class Versions:
-    """Reads files as they are after the change: from it, or else from the commit, the index or the work tree."""
+    """Read files after the change: from the change, or else from the commit, the index or the work tree."""
 
     def __init__(self, worktree: WorkTree, change: Change) -> None:
         self.worktree = worktree

@@ -127,10 +127,10 @@ def _code(lines: list[str]) -> list[str] | None:
 def _lines(text: str) -> tuple[int, int] | None:
     if not text.strip():
         return 0, 0
-    found = _LINES.fullmatch(text)
-    if found is None:
+    match = _LINES.fullmatch(text)
+    if match is None:
         return None
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     return (first, last) if first <= last else None
 
 
@@ -154,10 +154,10 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-FRAGMENT = 8  # characters of a piece of a line, at least, that are quoted instead of the line
-TELLING = 2  # letters and digits, at least, of a quote, or its line must be right too
+FRAGMENT = 8  # least characters of a quote that is only part of a line
+TELLING = 2  # least letters and digits of a quote; a shorter one needs the right line number too
 
-_SHOWN = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # how a prompt shows a line
+_LINE_PREFIX = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # of a line in a prompt
 
 OTHER_FILE = "its path is not in the change"
 UNTELLING = "its quote is too short to be unique"
@@ -189,7 +189,7 @@ def verify(
     telling = sum(map(str.isalnum, "".join(claim.quote)))
     if not telling:
         return UNTELLING
-    match = _place(claim, view)
+    match = _find_quote(claim, view)
     if isinstance(match, str):
         return match
     if telling < TELLING and not match.overlaps(claim.first, claim.last):
@@ -197,15 +197,15 @@ def verify(
     changed = set(view.changed(old=claim.old))
     side = view.side(old=claim.old)
     inside = [number for number in range(match.first, match.last + 1) if number in changed]
-    place = Location(view.path, inside[0], inside[-1], claim.old)
-    quote = "".join(f"{side[number]}\n" for number in range(place.start, place.end + 1))
-    scope = "" if claim.old else symbol_at.get(place.start, "")
+    location = Location(view.path, inside[0], inside[-1], claim.old)
+    quote = "".join(f"{side[number]}\n" for number in range(location.start, location.end + 1))
+    scope = "" if claim.old else symbol_at.get(location.start, "")
     level = default if claim.level is None else min(claim.level, default)
     return Finding(
         claim.rule,
         level,
         _plain(claim.title),
-        place,
+        location,
         body=_plain(claim.why),
         key="\n".join(filter(None, [scope, *(" ".join(line.split()) for line in quote.split("\n"))])),
         quote=quote,
@@ -222,28 +222,30 @@ def _plain(text: str) -> str:
     return printable(mask(text)).replace("\t", " ")
 
 
-def _place(claim: Claim, view: FileView) -> _Match | str:
+def _find_quote(claim: Claim, view: FileView) -> _Match | str:
     """The match of the quote, or why there is not exactly one."""
     side = view.side(old=claim.old)
     quote = [_same(line) for line in claim.quote]
-    found = _matches(side, quote)
-    if not found and all(map(_SHOWN.match, claim.quote)):
-        found = _matches(side, [_same(_SHOWN.sub("", line, count=1)) for line in claim.quote], whole=True)
-    if not found:
+    matches = _matches(side, quote)
+    if not matches and all(map(_LINE_PREFIX.match, claim.quote)):
+        matches = _matches(
+            side, [_same(_LINE_PREFIX.sub("", line, count=1)) for line in claim.quote], whole=True
+        )
+    if not matches:
         return NOT_THERE
     changed = set(view.changed(old=claim.old))
-    good = [match for match in found if any(n in changed for n in range(match.first, match.last + 1))]
-    if not good:
+    in_change = [match for match in matches if any(n in changed for n in range(match.first, match.last + 1))]
+    if not in_change:
         return NOT_CHANGED
-    meant = [match for match in good if match.overlaps(claim.first, claim.last)]
-    if len(meant) == 1:
-        return meant[0]
-    if meant:  # several in the lines it names: the one that begins there
-        exact = [match for match in meant if match.first == claim.first]
+    overlapping = [match for match in in_change if match.overlaps(claim.first, claim.last)]
+    if len(overlapping) == 1:
+        return overlapping[0]
+    if overlapping:  # several at the claimed lines: take the one that begins there
+        exact = [match for match in overlapping if match.first == claim.first]
         return exact[0] if exact else UNSURE
-    if claim.first and any(match.overlaps(claim.first, claim.last) for match in found):
-        return NOT_CHANGED  # it means an occurrence that the change did not touch
-    return good[0] if len(good) == 1 else UNSURE
+    if claim.first and any(match.overlaps(claim.first, claim.last) for match in matches):
+        return NOT_CHANGED  # the claim means an unchanged occurrence
+    return in_change[0] if len(in_change) == 1 else UNSURE
 
 
 def _same(line: str) -> str:
@@ -261,13 +263,13 @@ def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = Fal
     if not quote:
         return []
     lines = {number: _same(line) for number, line in side.items()}
-    found = [
+    matches = [
         _Match(number, number + len(quote) - 1)
         for number, line in lines.items()
         if line == quote[0] and all(lines.get(number + n) == text for n, text in enumerate(quote))
     ]
-    if found or whole or len(quote) > 1 or len(quote[0]) < FRAGMENT:
-        return found
+    if matches or whole or len(quote) > 1 or len(quote[0]) < FRAGMENT:
+        return matches
     return [_Match(number, number, whole=False) for number, line in lines.items() if quote[0] in line]
 
 
@@ -296,10 +298,10 @@ def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
     quoted = [line for line in quote if line.strip()]
     real = [line for line in lines if line.strip()]
     shifts = set()
-    for said, line in zip(quoted, real, strict=False):
-        if not line.rstrip().endswith(said.rstrip()):
+    for quoted_line, line in zip(quoted, real, strict=False):
+        if not line.rstrip().endswith(quoted_line.rstrip()):
             return None
-        shifts.add(line.rstrip()[: len(line.rstrip()) - len(said.rstrip())])
+        shifts.add(line.rstrip()[: len(line.rstrip()) - len(quoted_line.rstrip())])
     if len(shifts) != 1:
         return None
     (shift,) = shifts
@@ -317,8 +319,8 @@ def _breaks(view: FileView, suggestion: Suggestion) -> bool:
 def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
     """The file with the suggestion applied; None if it lacks these lines, or its encoding cannot represent the text."""
     lines = data.split(b"\n")
-    place = suggestion.location
-    if not 1 <= place.start <= place.end <= len(lines):
+    location = suggestion.location
+    if not 1 <= location.start <= location.end <= len(lines):
         return None
     try:
         data.decode("utf-8")
@@ -329,40 +331,50 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
         text = suggestion.text.encode(encoding)
     except UnicodeEncodeError:
         return None
-    whole = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
-    tail = whole[place.end :]
+    with_endings = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
+    tail = with_endings[location.end :]
     if text and tail == [b""] and not data.endswith(b"\n"):
         text = text.rstrip(b"\r\n")
-    return b"".join([*whole[: place.start - 1], text, *tail])
+    return b"".join([*with_endings[: location.start - 1], text, *tail])
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Remove duplicates: of findings of one rule on overlapping lines keep the more serious or more detailed one."""
-    kept: list[Finding] = []
+    merged: list[Finding] = []
     for finding in findings:
-        for number, other in enumerate(kept):
-            if _is_double(finding, other):
+        for number, other in enumerate(merged):
+            if _is_duplicate(finding, other):
                 better = max(
-                    other, finding, key=lambda one: (one.level, one.suggestion is not None, len(one.body))
+                    other,
+                    finding,
+                    key=lambda candidate: (
+                        candidate.level,
+                        candidate.suggestion is not None,
+                        len(candidate.body),
+                    ),
                 )
-                kept[number] = better
+                merged[number] = better
                 break
         else:
-            kept.append(finding)
-    return _numbered(kept)
+            merged.append(finding)
+    return _numbered(merged)
 
 
-def _is_double(one: Finding, other: Finding) -> bool:
-    here, there = one.location, other.location
-    same = (one.rule, here.path, here.old) == (other.rule, there.path, there.old)
-    return same and here.start <= there.end and there.start <= here.end
+def _is_duplicate(finding: Finding, other: Finding) -> bool:
+    location, other_location = finding.location, other.location
+    same = (finding.rule, location.path, location.old) == (
+        other.rule,
+        other_location.path,
+        other_location.old,
+    )
+    return same and location.start <= other_location.end and other_location.start <= location.end
 
 
 def _numbered(findings: list[Finding]) -> list[Finding]:
     """Make ids unique: the same text may occur twice in one symbol."""
-    seen: dict[str, int] = {}
-    found = []
+    counts: dict[str, int] = {}
+    numbered = []
     for finding in findings:
-        count = seen[finding.id] = seen.get(finding.id, 0) + 1
-        found.append(finding._replace(key=f"{finding.key}\n{count}") if count > 1 else finding)
-    return found
+        count = counts[finding.id] = counts.get(finding.id, 0) + 1
+        numbered.append(finding._replace(key=f"{finding.key}\n{count}") if count > 1 else finding)
+    return numbered

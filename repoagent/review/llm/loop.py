@@ -1,4 +1,4 @@
-"""Ask a model about one chunk, in the agent loop without edits: it looks around and reports findings."""
+"""Ask a model about one chunk in a read-only agent loop: it looks things up and reports findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from repoagent.review.llm.claims import Claim, parse_finding, verify
 from repoagent.review.llm.prompt import REQUEST
 from repoagent.review.llm.session import Clock, ReviewSession
 
-REPLIES = 6  # for one chunk: at most five rounds of looking around
+REPLIES = 6  # for one chunk: at most five rounds of lookups
 REPLY_TOKENS = 8_000
 LAST = "\nThis is your last reply: you cannot look anything up now. Send your findings.\n"
 FINDING = "finding"
@@ -52,7 +52,7 @@ _NOTHING = re.compile(
 
 @dataclass
 class FindingCollector:
-    """Collects the findings in the replies about one chunk."""
+    """Collect the findings in the replies about one chunk."""
 
     views: Mapping[str, FileView]
     levels: Mapping[str, Level]
@@ -64,13 +64,13 @@ class FindingCollector:
     only_words: bool = False
 
     def take(self, action: Action) -> Observation:
-        """Verify a finding; the observation says why it does not count. Final either way."""
+        """Verify a finding; the observation says why it does not count."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
-        found: Finding | str = claim if isinstance(claim, str) else self.check(claim)
-        if isinstance(claim, str) or isinstance(found, str):
-            self.dropped.append(str(found))
-            return Observation(FINDING, f"The finding does not count: {found}.", final=True)
-        self.claims.append((claim, found))
+        result: Finding | str = claim if isinstance(claim, str) else self.check(claim)
+        if isinstance(claim, str) or isinstance(result, str):
+            self.dropped.append(str(result))
+            return Observation(FINDING, f"The finding does not count: {result}.", final=True)
+        self.claims.append((claim, result))
         return Observation(FINDING, "Noted.", final=True)
 
     def check(self, claim: Claim) -> Finding | str:
@@ -88,12 +88,12 @@ class FindingCollector:
         return Observation("objection", text, ok=False)
 
     def settle(self) -> None:
-        """Drop what was sent back and not resent."""
+        """Drop the findings that were sent back and not resent."""
         if not self.claims and not self.dropped:
             self.dropped, self.rejected = self.rejected, []
 
     def insist(self, state: State) -> Observation | None:
-        """For a reply without tags: accept it if it says that nothing was found, else ask once for the form."""
+        """For a reply without tags: accept it if it says that there are no findings, else ask once for the form."""
         if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
             self.settle()
             return None
@@ -110,7 +110,7 @@ class FindingCollector:
 def tools_for(
     session: ReviewSession, versions: Versions, why_not: WhyNot, window: int | None
 ) -> tuple[Tool, ...]:
-    """The read-only tools for looking around."""
+    """The read-only tools of a reviewer."""
     tool_context = ToolContext(
         session.worktree,
         EditRequest("", ()),
@@ -121,8 +121,8 @@ def tools_for(
         read=versions.read,
         at=versions.at,
     )
-    looking = (read_tool, search_tool, outline_tool, neighbors_tool, history_tool, recall_tool)
-    return tuple(masked_tool(tool(tool_context), tool_context) for tool in looking)
+    factories = (read_tool, search_tool, outline_tool, neighbors_tool, history_tool, recall_tool)
+    return tuple(masked_tool(tool(tool_context), tool_context) for tool in factories)
 
 
 def finding_tool(take: Callable[[Action], Observation]) -> Tool:
@@ -137,24 +137,24 @@ class ModelAccess:
     session: ReviewSession
     model_setup: ModelSetup
     clock: Clock
-    most: int  # calls, as counted by the meter
+    max_calls: int  # as counted by the meter
 
     def check(self) -> None:
         """Raise LimitReached when the time or the calls are used up."""
         self.clock.check()
-        if self.model_setup.meter.attempts >= self.most:
+        if self.model_setup.meter.attempts >= self.max_calls:
             raise LimitReached("the limit on calls is reached; raise review.max_calls to continue")
 
 
 def review_chunk(
-    access: ModelAccess, prompt: Prompt, tools: Sequence[Tool], found: FindingCollector, key: str
+    access: ModelAccess, prompt: Prompt, tools: Sequence[Tool], collector: FindingCollector, key: str
 ) -> None:
     """Ask about one chunk until the model finishes. `key` identifies the chunk in a cassette.
 
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.
     """
     model_setup, clock = access.model_setup, access.clock
-    offered = (*tools, finding_tool(found.take))
+    offered = (*tools, finding_tool(collector.take))
 
     def render(state: State) -> tuple[Request, ...]:
         access.check()
@@ -162,9 +162,9 @@ def review_chunk(
         if replies >= REPLIES:
             raise LimitReached(f"the model did not finish within {REPLIES} replies")
         name = json.dumps({"review": key, "turn": replies})
-        most = min(model_setup.max_output_tokens, REPLY_TOKENS)
+        max_output_tokens = min(model_setup.max_output_tokens, REPLY_TOKENS)
         request = prompt.request(
-            state.turns, state.nonce, key=name, max_output_tokens=most,
+            state.turns, state.nonce, key=name, max_output_tokens=max_output_tokens,
             messages_of=partial(messages_of, tools=offered, blocks_of=partial(blocks_of, access.session.layout)),
         )  # fmt: skip
         if replies == REPLIES - 1:
@@ -175,13 +175,13 @@ def review_chunk(
         check_fits(request, model_setup.context_tokens)
         return (request,)
 
-    def kept(request: Request, reply: Reply) -> Mapping[str, str]:
+    def record(request: Request, reply: Reply) -> Mapping[str, str]:
         try:
             return {
                 "sent": keep_sent(access.session.layout, request),
                 **keep_blocks(access.session.layout, reply),
             }
-        except (Refused, Busy) as error:  # the reply is paid for: keep it
+        except (Refused, Busy) as error:  # keep the reply: it is paid for
             access.session.warn(f"could not record the request: {error}")
             return {}
 
@@ -191,12 +191,12 @@ def review_chunk(
         render,
         on_text=clock.check,
         on_wait=clock.wait,
-        on_reply=kept,
+        on_reply=record,
         recall=lambda query: search_memory(access.session.layout, query),
     )
     state = State().with_turn(Turn("user", REQUEST))
-    run(_Timed(agent, clock), offered, state, before_finish=found.object, before_answer=found.insist)
-    if found.only_words:
+    run(_Timed(agent, clock), offered, state, before_finish=collector.object, before_answer=collector.insist)
+    if collector.only_words:
         raise ModelError(
             "the model does not report findings in the required form; try again, or use another --model"
         )

@@ -1,4 +1,4 @@
-"""Build the prompt of one call, ordered from what changes least to what changes most, with foreign text as data."""
+"""Build the prompt of one call: stable parts first, for the provider's cache, and foreign text as data."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ REQUEST = "Review the lines that changed."
 
 
 def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
-    """How to review and how to answer: the same for all calls of all reviews."""
-    kinds = "\n".join(f"- {prompt_text(rule).strip()}" for rule in rules)
-    return "\n".join([prompt_text("review").rstrip(), kinds, "", protocol_text(tools), prompt_text("form")])
+    """How to review and how to answer; the same for all calls of all reviews."""
+    rule_texts = "\n".join(f"- {prompt_text(rule).strip()}" for rule in rules)
+    return "\n".join(
+        [prompt_text("review").rstrip(), rule_texts, "", protocol_text(tools), prompt_text("form")]
+    )
 
 
 def prompt_text(name: str) -> str:
@@ -52,7 +54,7 @@ def repository(
     session: ReviewSession, paths: Sequence[str], why_not: WhyNot
 ) -> tuple[list[Part], tuple[str, ...]]:
     """The context files of the user and the repository, and warnings about them."""
-    found = collect(
+    collected = collect(
         session.worktree.top,
         session.layout.root,
         session.settings.texts("context"),
@@ -61,7 +63,7 @@ def repository(
         user=user_file(os.environ).with_name(USER_FILE),
         budget=session.settings.whole("context_limit"),
     )
-    return context_parts(found), found.warnings
+    return context_parts(collected), collected.warnings
 
 
 def prompt_for(
@@ -79,7 +81,7 @@ def prompt_for(
     paths = list(dict.fromkeys(block.path for block in blocks))
     present = [path for path in paths if os.path.lexists(session.worktree.top / path)]
     opening = [
-        *_overview(change),
+        *_change_parts(change),
         _section("Files that changed along with these files", "neighbors", _neighbors(session, present)),
         _section("Their last commits", "history", _histories(session, present)),
         _section("Notes about these files", "memory", _notes(session, present)),
@@ -94,11 +96,11 @@ def prompt_for(
 
 def _section(title: str, name: str, text: str) -> Part:
     """A section of foreign text as data; an empty one for an empty text."""
-    told = f"{text.strip()}\n"
-    return Part(f"{title}:\n{fence(told, name)}\n\n" if text.strip() else "", name)
+    body = f"{text.strip()}\n"
+    return Part(f"{title}:\n{fence(body, name)}\n\n" if text.strip() else "", name)
 
 
-def _overview(change: Change) -> list[Part]:
+def _change_parts(change: Change) -> list[Part]:
     """The files of the whole change with their status, and its message."""
     lines = [_line(file) for file in change.files[:NAMED]]
     if len(change.files) > NAMED:
@@ -135,15 +137,15 @@ def _neighbors(session: ReviewSession, paths: Sequence[str]) -> str:
 
 
 def _histories(session: ReviewSession, paths: Sequence[str]) -> str:
-    with ExitStack() as running:
-        looks = {
-            path: running.enter_context(
+    with ExitStack() as stack:
+        lookups = {
+            path: stack.enter_context(
                 HistoryLookup(session.worktree, path, COMMITS, summaries=session.layout.summaries)
             )
             for path in paths[:HISTORIES]
         }
-        told = {path: look.block().strip() for path, look in looks.items()}
-    return "\n\n".join(f"{named(path)}:\n{block}" for path, block in told.items() if block)
+        histories = {path: lookup.block().strip() for path, lookup in lookups.items()}
+    return "\n\n".join(f"{named(path)}:\n{block}" for path, block in histories.items() if block)
 
 
 def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
@@ -151,7 +153,7 @@ def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
     if not session.settings.switch("memory.enabled") or not session.layout.memory.is_dir():
         return ""
     older = older_texts(session.worktree)
-    found = []
+    blocks = []
     for path in paths:
         try:
             data = read_source(session.worktree, path).data
@@ -165,13 +167,15 @@ def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
             continue
         if memory is not None and data is not None:
             notes = notes_block(memory, NOTES_TOKENS, data=data, older=older).strip()
-            found += [f"{named(path)}:\n{notes}"] if notes else []
-    return "\n\n".join(found)
+            blocks += [f"{named(path)}:\n{notes}"] if notes else []
+    return "\n\n".join(blocks)
 
 
 def _dismissals(dismissed: Iterable[Verdict]) -> str:
     lines = []
-    for one in list(dismissed)[-DISMISSED:]:
-        why = f" ({' '.join(one.reason.split())[:REASON]})" if one.reason else ""
-        lines.append(printable(f"{one.rule} in {named(one.path)}: {' '.join(one.title.split())}{why}"))
+    for verdict in list(dismissed)[-DISMISSED:]:
+        reason = f" ({' '.join(verdict.reason.split())[:REASON]})" if verdict.reason else ""
+        lines.append(
+            printable(f"{verdict.rule} in {named(verdict.path)}: {' '.join(verdict.title.split())}{reason}")
+        )
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Review a change with a model: reuse the cached answers, and ask about the rest part by part, within limits."""
+"""Review a change with a model: reuse cached answers, and ask about the rest part by part, within limits."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ FAILURES = 2  # in a row, after which the review ends
 
 
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
-    """The findings of a model in `change`; parts that have a cached answer are not asked again.
+    """The findings of a model in `change`; does not ask again about parts with a cached answer.
 
-    Does not raise for lack of a model, a network, time or money: the answer then has the `error`, and says in `unseen`
-    and `notes` what is missing.
+    If there is no model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and
+    `notes` say what is missing.
     """
     levels = levels_of(session.settings)
     if not levels or not change.files:
@@ -78,7 +78,9 @@ def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
         ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
         unseen = (*material.unseen, unreviewed(material.blocks))
-        return ModelAnswer(unseen=unseen, notes=(f"could not ask a model: {_first(error)}",), error=error)
+        return ModelAnswer(
+            unseen=unseen, notes=(f"could not ask a model: {_first_line(error)}",), error=error
+        )
     return _Review(change, session, ready, material, levels, why_not).run()
 
 
@@ -93,21 +95,21 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 
 @dataclass(frozen=True)
 class _PromptContext:
-    """What all prompts of a review have in common."""
+    """The parts that all prompts of a review share."""
 
     change: Change
     session: ReviewSession
     tools: tuple[Tool, ...]
     protocol: str
     context: Sequence[Part]
-    told: Sequence[Verdict]
+    dismissed: Sequence[Verdict]
     warnings: tuple[str, ...]
 
     def prompt(self, part: Sequence[Block]) -> Prompt:
         paths = {block.path for block in part}
-        told = [one for one in self.told if one.path in paths]
+        dismissed = [verdict for verdict in self.dismissed if verdict.path in paths]
         return prompt_for(
-            self.change, self.session, part, protocol=self.protocol, context=self.context, dismissed=told
+            self.change, self.session, part, protocol=self.protocol, context=self.context, dismissed=dismissed
         )
 
 
@@ -120,10 +122,10 @@ def _prompt_context(
     context, warnings = repository(session, material.paths, why_not)
     try:
         known = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
-        told = [one for one in known.values() if one.state == "dismissed"]
+        dismissed = [verdict for verdict in known.values() if verdict.state == "dismissed"]
     except Refused as error:
-        told, warnings = [], (*warnings, f"could not read the dismissals: {error}")
-    return _PromptContext(change, session, tools, protocol, context, told, warnings)
+        dismissed, warnings = [], (*warnings, f"could not read the dismissals: {error}")
+    return _PromptContext(change, session, tools, protocol, context, dismissed, warnings)
 
 
 @dataclass
@@ -155,7 +157,9 @@ class _Review:
         notes = (
             ()
             if self.error is None
-            else (f"the review by {display_name(self.ready.model.spec)} is incomplete: {_first(self.error)}",)
+            else (
+                f"the review by {display_name(self.ready.model.spec)} is incomplete: {_first_line(self.error)}",
+            )
         )
         return ModelAnswer(
             tuple(merge_findings(self.findings)),
@@ -183,7 +187,7 @@ class _Review:
         window = self.ready.context_tokens
         return max(LEAST_TOKENS, most if window is None else min(most, (window - SPARE_TOKENS) // 2))
 
-    def found(self) -> FindingCollector:
+    def collector(self) -> FindingCollector:
         return FindingCollector(self.material.views, self.levels, self.material.scopes)
 
     def use_cached(self, block: Block) -> bool:
@@ -192,9 +196,9 @@ class _Review:
         if claims is None:
             return False
         self.reused += 1
-        found = self.found()
+        collector = self.collector()
         for claim in claims:
-            if claim.rule in self.levels and isinstance(finding := found.check(claim), Finding):
+            if claim.rule in self.levels and isinstance(finding := collector.check(claim), Finding):
                 self.findings.append(finding)
         return True
 
@@ -226,7 +230,7 @@ class _Review:
                 self.error = self.error or error
                 failed += part
                 in_a_row += 1
-                if in_a_row == FAILURES or not _is_about_this(error):
+                if in_a_row == FAILURES or not _concerns_one_part(error):
                     failed += [block for later in parts[number + 1 :] for block in later]
                     break
         if failed:
@@ -234,36 +238,36 @@ class _Review:
 
     def ask_part(self, access: ModelAccess, context: _PromptContext, part: tuple[Block, ...]) -> None:
         """Ask about one part, and cache the answer."""
-        found = self.found()
+        collector = self.collector()
         cache = self.cache
         key = " ".join(block.key("")[:16] for block in part)
         try:
-            review_chunk(access, context.prompt(part), context.tools, found, key)
+            review_chunk(access, context.prompt(part), context.tools, collector, key)
         finally:
-            self.findings += [finding for _, finding in found.claims]
-            self.dropped += found.dropped
+            self.findings += [finding for _, finding in collector.claims]
+            self.dropped += collector.dropped
         for block in part:
-            mine = [claim for claim, finding in found.claims if _holder(part, finding) is block]
-            cache.put(block, mine)
+            block_claims = [claim for claim, finding in collector.claims if _holder(part, finding) is block]
+            cache.put(block, block_claims)
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:
     """The block under which the finding is cached: the one with its lines, else the first of its file."""
-    place = finding.location
-    sign = "-" if place.old else "+"
-    mine = [block for block in part if block.path == place.path]
-    for block in mine:
-        if any(row.number == place.start and row.sign == sign for row in block.rows):
+    location = finding.location
+    sign = "-" if location.old else "+"
+    file_blocks = [block for block in part if block.path == location.path]
+    for block in file_blocks:
+        if any(row.number == location.start and row.sign == sign for row in block.rows):
             return block
-    return (mine or list(part))[0]
+    return (file_blocks or list(part))[0]
 
 
-def _is_about_this(error: RepoagentError) -> bool:
+def _concerns_one_part(error: RepoagentError) -> bool:
     """Whether the error concerns one part only, not the connection to the model."""
     return isinstance(error, ModelError) and not isinstance(error.__cause__, Retryable)
 
 
-def _first(error: RepoagentError) -> str:
-    """The first line of the message, without the list of ways to get a model: a hook has one line for it."""
+def _first_line(error: RepoagentError) -> str:
+    """The first line of the message without the advice on models: a hook has one line for it."""
     lines = str(error).partition(MODEL_ADVICE)[0].strip().splitlines()
     return (lines or ["unknown error"])[0].rstrip(":.")

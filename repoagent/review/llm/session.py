@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 
-def _silent(*_: object) -> None:
+def _ignore(*_: object) -> None:
     """Ignore the message."""
 
 
@@ -39,8 +39,8 @@ class ReviewSession:
     worktree: WorkTree
     layout: Layout
     settings: Settings
-    warn: Callable[[str], None] = _silent
-    progress: Callable[[str], None] = _silent
+    warn: Callable[[str], None] = _ignore
+    progress: Callable[[str], None] = _ignore
     ready: ModelSetup | None = None
     record: Path | None = None
     reply: Path | None = None
@@ -78,19 +78,19 @@ class Clock:
         self.end = time.monotonic() + seconds
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         return self.end - time.monotonic()
 
     def check(self, *_: object) -> None:
         """Raise LimitReached when the time is up."""
-        if self.left <= 0:
+        if self.remaining <= 0:
             raise LimitReached(
                 f"the time limit of {self.seconds:g} s is reached; raise review.max_seconds to continue"
             )
 
     def wait(self, seconds: float, reason: str) -> None:
         """Raise LimitReached if a pause of `seconds` would pass the limit."""
-        if seconds > self.left:
+        if seconds > self.remaining:
             raise LimitReached(
                 f"{reason}; waiting {seconds:.0f} s would exceed review.max_seconds ({self.seconds:g} s)"
             )
@@ -108,7 +108,7 @@ class Clock:
             self.check()
 
         before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, max(self.left, 0.001))
+        signal.setitimer(signal.ITIMER_REAL, max(self.remaining, 0.001))
         try:
             yield
         finally:

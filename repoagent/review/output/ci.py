@@ -21,7 +21,7 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render_github(report: Report, *, change: Change | None = None) -> str:
-    """One command per finding, the most important first, as many as GitHub shows; then how many were left out."""
+    """One command per finding, the most important first, as many as GitHub shows; then the number of the others."""
     levels: Counter[Level] = Counter()
     lines = []
     for finding in sorted(report.findings, key=lambda finding: -finding.level):
@@ -30,10 +30,10 @@ def render_github(report: Report, *, change: Change | None = None) -> str:
             lines.append(_command(finding))
     for level in sorted(levels, reverse=True):
         if levels[level] > MOST:
-            more = count(levels[level] - MOST, f"more {level.word}")
-            lines.append(f"repoagent: {more} not shown here: GitHub shows {MOST} of a kind for a step")
+            omitted = count(levels[level] - MOST, f"more {level.word}")
+            lines.append(f"repoagent: {omitted} not shown here: GitHub shows {MOST} of a kind for a step")
     for sentence in (*report.unseen, *report.notes):
-        # the runner must not take a sentence for a command, in its old or new form
+        # break up command syntax, old and new, so that the runner does not execute a sentence
         harmless = plain_line(sentence).replace("::", ": :").replace("##[", "## [")
         lines.append(f"repoagent: {harmless}")
     return "".join(f"{line}\n" for line in lines)
@@ -48,7 +48,7 @@ def _command(finding: Finding) -> str:
     properties_text = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
     parts = [plain(finding.body).strip() or plain_line(finding.title)]
     if finding.evidence:
-        commits = (f"{each.commit[:10]} {plain_line(each.subject)}" for each in finding.evidence[:5])
+        commits = (f"{commit.commit[:10]} {plain_line(commit.subject)}" for commit in finding.evidence[:5])
         parts.append("\n".join(commits))
     parts.append(f"To dismiss it: repoagent review dismiss {finding.id}")
     message = shorten("\n\n".join(parts), _MESSAGE)

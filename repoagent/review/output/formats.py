@@ -70,7 +70,7 @@ def report_data(report: Report) -> dict[str, object]:
     }
 
 
-_KEPT = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
+_VISIBLE = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
 
 
 def plain(text: str) -> str:
@@ -78,11 +78,13 @@ def plain(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n")
-    return "".join(display_text.visible(one) if _acts(one) else one for one in text)
+    return "".join(
+        display_text.visible(character) if _is_control(character) else character for character in text
+    )
 
 
 def plain_line(text: str) -> str:
-    """The same on one line, with single spaces."""
+    """As `plain`, on one line with single spaces."""
     return " ".join(plain(text).split())
 
 
@@ -91,18 +93,18 @@ def writable(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
-def shorten(text: str, room: int) -> str:
+def shorten(text: str, most: int) -> str:
     """`text` cut to at most `room` characters, with an ellipsis."""
-    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def count(number: int, one: str, several: str = "") -> str:
+def count(number: int, singular: str, plural: str = "") -> str:
     """`1 file`, `2 files`."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def _acts(character: str) -> bool:
-    return character not in _KEPT and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+def _is_control(character: str) -> bool:
+    return character not in _VISIBLE and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def shown(line: bytes) -> str:
@@ -115,26 +117,26 @@ def text_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def lines_of(report: Report, place: Location) -> list[str]:
+def lines_of(report: Report, location: Location) -> list[str]:
     """The lines of the new text at `place`; [] if the text or the lines are missing."""
-    text = report.by_file.get(place.path)
-    if text is None or place.old or place.start < 1:
+    text = report.by_file.get(location.path)
+    if text is None or location.old or location.start < 1:
         return []
-    return [shown(line) for line in split_lines(text)[place.start - 1 : place.end]]
+    return [shown(line) for line in split_lines(text)[location.start - 1 : location.end]]
 
 
 def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, bytes] | None:
     """The new text, and the same with the suggestion applied; None if it does not fit."""
-    place, text = suggestion.location, report.by_file.get(suggestion.location.path)
-    if text is None or place.old or not 1 <= place.start <= place.end:
+    location, text = suggestion.location, report.by_file.get(suggestion.location.path)
+    if text is None or location.old or not 1 <= location.start <= location.end:
         return None
     lines = split_lines(text)
-    if place.end > len(lines):
+    if location.end > len(lines):
         return None
     new = suggestion.text.encode("utf-8", "surrogateescape")
-    if new and not new.endswith(b"\n") and place.end < len(lines):
+    if new and not new.endswith(b"\n") and location.end < len(lines):
         new += b"\n"
-    return text, b"".join(lines[: place.start - 1]) + new + b"".join(lines[place.end :])
+    return text, b"".join(lines[: location.start - 1]) + new + b"".join(lines[location.end :])
 
 
 def added_lines(change: Change | None, path: str) -> frozenset[int]:
@@ -152,7 +154,7 @@ def added_lines(change: Change | None, path: str) -> frozenset[int]:
 
 def region(finding: Finding) -> tuple[int, int] | None:
     """The first and the last line of a finding in the new text; None for the whole file and for removed lines."""
-    place = finding.location
-    if place.old or place.start < 1:
+    location = finding.location
+    if location.old or location.start < 1:
         return None
-    return place.start, max(place.start, place.end)
+    return location.start, max(location.start, location.end)

@@ -26,7 +26,7 @@ from repoagent.review.output.formats import (
     text_lines,
 )
 
-_MARKUP = frozenset("\\`*_[]~|$")  # anywhere; of a link and an image it is the brackets
+_MARKUP = frozenset("\\`*_[]~|$")  # anywhere; the brackets cover links and images
 _BLOCK = re.compile(
     r"[#+\-=/]|(?<=\d)[.)]"
 )  # at the start of a line: headings, lists, rules, commands of GitLab
@@ -69,24 +69,24 @@ def _longest(text: str) -> int:
 def _line(line: str) -> str:
     stripped = line.lstrip(" ")
     start = len(stripped) - len(stripped.lstrip("0123456789"))
-    shown = "".join(_character(stripped, place, first=place == start) for place in range(len(stripped)))
-    return "&nbsp;" * (len(line) - len(stripped)) + shown
+    escaped = "".join(_character(stripped, index, first=index == start) for index in range(len(stripped)))
+    return "&nbsp;" * (len(line) - len(stripped)) + escaped
 
 
-def _character(line: str, place: int, *, first: bool) -> str:
-    one = line[place]
-    marks = one in _MARKUP or (first and _BLOCK.match(line, place))
-    shown = _HTML.get(one) or (f"\\{one}" if marks else one)
-    return shown + _BREAK if _SIGNS.match(line, place) else shown
+def _character(line: str, index: int, *, first: bool) -> str:
+    character = line[index]
+    is_markup = character in _MARKUP or (first and _BLOCK.match(line, index))
+    escaped = _HTML.get(character) or (f"\\{character}" if is_markup else character)
+    return escaped + _BREAK if _SIGNS.match(line, index) else escaped
 
 
-MARKER = "<!-- repoagent-review -->"  # the first line, by which a program finds its own comment again
+MARKER = "<!-- repoagent-review -->"  # the first line, by which a program recognizes its own comment
 LIMIT = 65_000  # bytes; GitHub takes 65,536 characters
 _LEVELS = (Level.ERROR, Level.WARNING, Level.NOTE)
 _BODY = 6_000  # characters of a finding's text
 _CODE = 12  # lines of quoted code
 _COMMITS = 5
-_SENTENCES = 6_000  # bytes of what was not looked at
+_SENTENCES = 6_000  # bytes of notes and unreviewed parts
 
 
 def render(report: Report, *, change: Change | None = None) -> str:
@@ -94,25 +94,25 @@ def render(report: Report, *, change: Change | None = None) -> str:
     changed lines; others are shown as a diff."""
     head = "\n".join([MARKER, *_head(report)]) + "\n"
     tail = "\n".join(["", *_tail(report)]) + "\n"
-    room = LIMIT - len(head.encode()) - len(tail.encode()) - 200
+    remaining = LIMIT - len(head.encode()) - len(tail.encode()) - 200
     blocks: list[str] = []
-    left_out = 0
+    omitted = 0
     for path, findings in _by_file(report.findings).items():
         opening, closing = _opening(path, findings), "\n</details>\n"
-        room_here = room - len((opening + closing).encode())
+        remaining_in_file = remaining - len((opening + closing).encode())
         parts = []
         for finding in findings:
             part = "\n".join(_finding(report, finding, change)) + "\n"
-            if len(part.encode()) > room_here:
-                left_out += 1
+            if len(part.encode()) > remaining_in_file:
+                omitted += 1
                 continue
-            room_here -= len(part.encode())
+            remaining_in_file -= len(part.encode())
             parts.append(part)
         if parts:
             blocks.append(opening + "".join(parts) + closing)
-            room = room_here
-    if left_out:
-        blocks.append(f"\n{count(left_out, 'more finding')} did not fit into this comment.\n")
+            remaining = remaining_in_file
+    if omitted:
+        blocks.append(f"\n{count(omitted, 'more finding')} did not fit into this comment.\n")
     return head + "".join(blocks) + tail
 
 
@@ -121,12 +121,12 @@ def _head(report: Report) -> Iterator[str]:
     yield f"### Review of {as_text(shorten(plain_line(report.title), 200)) or 'the change'}"
     yield ""
     if not report.findings:
-        asked = "" if report.model else "; no model asked"
-        yield f"Nothing was found in {looked_at} ({count(len(report.rules), 'rule')}{asked})."
+        no_model = "" if report.model else "; no model asked"
+        yield f"Nothing was found in {looked_at} ({count(len(report.rules), 'rule')}{no_model})."
         return
     counts = Counter(finding.level for finding in report.findings)
-    told = ", ".join(f"**{count(counts[level], level.word)}**" for level in _LEVELS if counts[level])
-    yield f"{told} in {looked_at}."
+    counted = ", ".join(f"**{count(counts[level], level.word)}**" for level in _LEVELS if counts[level])
+    yield f"{counted} in {looked_at}."
     yield ""
     yield "| level | rule | findings |"
     yield "|---|---|---:|"
@@ -142,38 +142,38 @@ def _opening(path: str, findings: Sequence[Finding]) -> str:
 
 
 def _finding(report: Report, finding: Finding, change: Change | None) -> Iterator[str]:
-    place = region(finding)
+    lines_of_finding = region(finding)
     lines = (
         ""
-        if place is None
-        else f"line {place[0]}"
-        if place[0] == place[1]
-        else f"lines {place[0]}–{place[1]}"
+        if lines_of_finding is None
+        else f"line {lines_of_finding[0]}"
+        if lines_of_finding[0] == lines_of_finding[1]
+        else f"lines {lines_of_finding[0]}–{lines_of_finding[1]}"
     )
     if finding.location.old and finding.location.start:
         lines = f"removed line {finding.location.start}"
-    where = f"{lines}, " if lines else ""
+    prefix = f"{lines}, " if lines else ""
     title = as_text(shorten(plain_line(finding.title), 500)) or "(no title)"
     yield ""
     rule, name = as_code(shorten(plain_line(finding.rule), 60)), as_code(finding.id)
-    yield f"**{finding.level.word}**: {title} ({where}{rule}, {name})"
+    yield f"**{finding.level.word}**: {title} ({prefix}{rule}, {name})"
     if body := plain(finding.body).strip():
         yield ""
         yield as_text(shorten(body, _BODY))
     code = lines_of(report, finding.location) or text_lines(finding.quote)
     suggested = _suggestion(report, finding, change)
     if code and not suggested:
-        more = [f"… {count(len(code) - _CODE, 'more line')}"] if len(code) > _CODE else []
+        rest = [f"… {count(len(code) - _CODE, 'more line')}"] if len(code) > _CODE else []
         yield ""
-        yield fenced("\n".join([*(plain(shorten(line, 300)) for line in code[:_CODE]), *more]))
+        yield fenced("\n".join([*(plain(shorten(line, 300)) for line in code[:_CODE]), *rest]))
     if suggested:
         yield ""
         yield suggested
     if finding.evidence:
         yield ""
-        for one in finding.evidence[:_COMMITS]:
-            subject = as_text(shorten(plain_line(one.subject), 120))
-            yield f"- {as_code(plain_line(one.commit)[:12])} {subject}"
+        for commit in finding.evidence[:_COMMITS]:
+            subject = as_text(shorten(plain_line(commit.subject), 120))
+            yield f"- {as_code(plain_line(commit.commit)[:12])} {subject}"
         if len(finding.evidence) > _COMMITS:
             yield f"- and {count(len(finding.evidence) - _COMMITS, 'more commit')}"
 
@@ -184,32 +184,36 @@ def _suggestion(report: Report, finding: Finding, change: Change | None) -> str:
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None:
         return ""
-    place = suggestion.location
+    location = suggestion.location
     exact = plain(suggestion.text) == suggestion.text and "\r" not in suggestion.text
-    lines = range(place.start, place.end + 1)
-    if exact and place.path == finding.location.path and added_lines(change, place.path).issuperset(lines):
+    lines = range(location.start, location.end + 1)
+    if (
+        exact
+        and location.path == finding.location.path
+        and added_lines(change, location.path).issuperset(lines)
+    ):
         return fenced(suggestion.text.removesuffix("\n"), "suggestion", empty=not suggestion.text)
-    old = [f"-{plain(line)}" for line in lines_of(report, place)]
+    old = [f"-{plain(line)}" for line in lines_of(report, location)]
     new = [f"+{plain(line)}" for line in text_lines(suggestion.text)]
-    where = "" if place.path == finding.location.path else f"In {as_code(plain_line(place.path))}:\n\n"
-    return where + fenced("\n".join(old + new), "diff")
+    prefix = "" if location.path == finding.location.path else f"In {as_code(plain_line(location.path))}:\n\n"
+    return prefix + fenced("\n".join(old + new), "diff")
 
 
 def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    found: dict[str, list[Finding]] = {}
+    by_file: dict[str, list[Finding]] = {}
     for finding in findings:
-        found.setdefault(finding.location.path, []).append(finding)
-    return found
+        by_file.setdefault(finding.location.path, []).append(finding)
+    return by_file
 
 
 def _tail(report: Report) -> Iterator[str]:
     sentences = [*report.unseen, *report.notes]
-    room = _SENTENCES
-    for place, sentence in enumerate(sentences):
+    remaining = _SENTENCES
+    for index, sentence in enumerate(sentences):
         line = f"- {as_text(shorten(plain_line(sentence), 500))}"
-        room -= len(line.encode())
-        if room < 0:
-            yield f"- and {len(sentences) - place} more of this kind"
+        remaining -= len(line.encode())
+        if remaining < 0:
+            yield f"- and {len(sentences) - index} more of this kind"
             break
         yield line
     if sentences:

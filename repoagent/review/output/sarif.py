@@ -20,8 +20,8 @@ from repoagent.review.output.formats import count, plain, plain_line, region, sh
 from repoagent.review.rules import RULES
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-RESULTS = 5_000  # of a run are shown; up to 25,000 would be taken
-BYTES = 10_000_000  # of a file, compressed; what is larger is refused whole
+RESULTS = 5_000  # GitHub shows 5,000 of a run, and accepts up to 25,000
+BYTES = 10_000_000  # compressed; GitHub rejects a larger file
 _MESSAGE = 8_000  # characters
 _JUSTIFICATION = "dismissed or accepted in an earlier review"
 _SOURCES = {
@@ -107,7 +107,7 @@ def _rule(name: str) -> dict[str, object]:
 
 def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, object]:
     title, body = plain_line(finding.title), plain(finding.body).strip()
-    commits = "\n".join(f"{each.commit[:12]} {plain_line(each.subject)}" for each in finding.evidence)
+    commits = "\n".join(f"{commit.commit[:12]} {plain_line(commit.subject)}" for commit in finding.evidence)
     message = "\n\n".join(filter(None, (title, body, commits)))
     location: dict[str, object] = {"artifactLocation": _artifact_location(finding.location.path)}
     if lines := region(finding):
@@ -118,7 +118,7 @@ def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, 
         "message": {"text": shorten(message, _MESSAGE)},
         "locations": [{"physicalLocation": location}],
         "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
-        "properties": {"id": finding.id, "commits": [writable(each.commit) for each in finding.evidence]},
+        "properties": {"id": finding.id, "commits": [writable(commit.commit) for commit in finding.evidence]},
     }
     if finding.confidence is not None:
         result["rank"] = round(100 * min(1.0, max(0.0, finding.confidence)), 1)
@@ -151,5 +151,5 @@ def _fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
 
 
 def _artifact_location(path: str) -> dict[str, object]:
-    """A path as a relative reference (RFC 3986): its bytes, all but the unreserved ones and the slash in percent."""
+    """A path as a relative reference (RFC 3986), with all bytes but unreserved ones and the slash percent-encoded."""
     return {"uri": quote_from_bytes(os.fsencode(path), safe="/"), "uriBaseId": "%SRCROOT%"}

@@ -55,7 +55,7 @@ def put(
 
 
 def states(repo: GitRepo) -> dict[str, str]:
-    return {found.name: found.state for found in inspect_hooks(open_worktree(repo.top)).found}
+    return {hook.name: hook.state for hook in inspect_hooks(open_worktree(repo.top)).files}
 
 
 def picture(folder: Path) -> dict[str, tuple[int, bytes | str, int]]:
