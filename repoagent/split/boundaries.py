@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from repoagent.dataclass import dataclass
 from repoagent.split.pack import Boundary, Candidate
 from repoagent.split.text_boundaries import fill
 from repoagent.syntax.languages import LANGUAGES, grammar, language_of
@@ -110,8 +111,8 @@ def element_role(text: bytes, start: int) -> int:
     """The role of the HTML element or text at `start` among its siblings: a heading is ATTACHED."""
     if not text.startswith(b"<", start):
         return INLINE
-    found = _TAG.match(text, start + 1)
-    name = found[0].lower().decode("ascii", "replace") if found else ""
+    tag = _TAG.match(text, start + 1)
+    name = tag[0].lower().decode("ascii", "replace") if tag else ""
     return ATTACHED if name in _HEADINGS else INLINE if name in _PHRASING else ITEM
 
 
@@ -152,41 +153,23 @@ PARAGRAPH: Final = 15.0  # less after an empty line of a comment
 IN_LEAF: Final = 5.0  # in a comment or a string
 
 
+@dataclass(slots=True)
 class Frame:
     """An opened node, and the state of the walk in it."""
 
-    __slots__ = (
-        "broken",
-        "cost",
-        "half",
-        "index",
-        "lead",
-        "level",
-        "listed",
-        "most",
-        "plain",
-        "role",
-        "seen",
-        "start",
-        "tight",
-    )
-
-    def __init__(self, role: int, level: int, start: int, half: int, broken: bool) -> None:
-        self.role = role
-        self.level = level
-        self.cost = DEEPER * min(level, DEEPEST) + (
-            PART if role == PARTS else 0.0
-        )  # of a cut between its children
-        self.start = start
-        self.half = half  # a part larger than this is opened
-        self.broken = broken
-        self.listed = False  # its first item was met
-        self.plain = False  # nothing but the cost and a blank line counts for its items
-        self.seen = ITEM  # what the last child was
-        self.tight = False  # the run of comments that is open had no blank line before it
-        self.index = 0  # of the candidate before that run
-        self.most = half  # an item larger than this is opened
-        self.lead = start  # where the comments and the like begin that belong to the next item
+    role: int
+    level: int
+    start: int
+    half: int  # a part larger than this is opened
+    most: int  # an item larger than this is opened
+    broken: bool
+    cost: float  # of a cut between its children
+    lead: int  # where the comments and the like begin that belong to the next item
+    listed: bool = False  # its first item was met
+    plain: bool = False  # nothing but the cost and a blank line counts for its items
+    seen: int = ITEM  # what the last child was
+    tight: bool = False  # the run of comments that is open had no blank line before it
+    index: int = 0  # of the candidate before that run
 
     def begun(self) -> None:
         """Its first item was met."""
@@ -194,10 +177,15 @@ class Frame:
         self.plain = self.role == LIST and not self.broken
 
 
-def cost_before(frame: Frame, role: int, start: int, blank: bool, found: list[Candidate]) -> float:
+def _open_frame(role: int, level: int, start: int, half: int, most: int, *, broken: bool) -> Frame:
+    cost = DEEPER * min(level, DEEPEST) + (PART if role == PARTS else 0.0)
+    return Frame(role, level, start, half, most, broken, cost, start)
+
+
+def cost_before(frame: Frame, role: int, start: int, blank: bool, candidates: list[Candidate]) -> float:
     """The cost of a cut before a child of `frame` that begins at `start`, after a blank line if `blank`.
 
-    May raise the cost of the candidate in `found` before a run of comments that ends there.
+    May raise the cost of the candidate in `candidates` before a run of comments that ends there.
     """
     cost = frame.cost if blank else frame.cost + DENSE
     if role == CLOSER:
@@ -211,9 +199,9 @@ def cost_before(frame: Frame, role: int, start: int, blank: bool, found: list[Ca
     if frame.seen == COMMENT:
         if not frame.tight:
             return cost + BANNER
-        if frame.index < len(found):
-            place, price, why = found[frame.index]
-            found[frame.index] = (place, price + TRAILER, why)
+        if frame.index < len(candidates):
+            offset, before, reason = candidates[frame.index]
+            candidates[frame.index] = (offset, before + TRAILER, reason)
     return cost
 
 
@@ -229,33 +217,15 @@ def blank_before(text: bytes, line: int) -> bool:
     return not text[text.rfind(b"\n", 0, line - 1) + 1 : line].strip()
 
 
-_NAMES = {
-    "js": "javascript",
-    "jsx": "javascript",
-    "mjs": "javascript",
-    "node": "javascript",
-    "ts": "typescript",
-    "py": "python",
-    "python3": "python",
-    "pycon": "python",
-    "golang": "go",
-    "rs": "rust",
-    "c++": "cpp",
-    "cc": "cpp",
-    "hpp": "cpp",
-    "h": "c",
-    "sh": "bash",
-    "shell": "bash",
-    "console": "bash",
-    "zsh": "bash",
-    "yml": "yaml",
-    "jsonc": "json",
-    "json5": "json",
-    "svg": "xml",
-    "htm": "html",
-    "vue": "html",
-    "md": "markdown",
-}
+_FENCE_LANGUAGES = {
+    **dict.fromkeys(("js", "jsx", "mjs", "node"), "javascript"),
+    **dict.fromkeys(("py", "python3", "pycon"), "python"),
+    **dict.fromkeys(("c++", "cc", "hpp"), "cpp"),
+    **dict.fromkeys(("sh", "shell", "console", "zsh"), "bash"),
+    **dict.fromkeys(("jsonc", "json5"), "json"),
+    **dict.fromkeys(("htm", "vue"), "html"),
+    "ts": "typescript", "golang": "go", "rs": "rust", "h": "c", "yml": "yaml", "svg": "xml", "md": "markdown",
+}  # fmt: skip
 _TYPE = re.compile(rb"\b(?:type|lang)\s*=\s*[\"']?([\w/+.-]+)", re.IGNORECASE)
 _WHOLE = {"html_block": "html", "minus_metadata": "yaml"}
 
@@ -273,7 +243,9 @@ def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
     head = text[parent.start_byte : node.start_byte][:400]
     if kind == "code_fence_content":
         words = head.strip(b"`~ \t\r\n{.").split()
-        return _named(re.split(rb"[^\w+#-]", words[0])[0]) if words else None
+        name = re.split(rb"[^\w+#-]", words[0])[0].decode("ascii", "replace").lower() if words else ""
+        name = _FENCE_LANGUAGES.get(name, name)
+        return name if name in LANGUAGES else language_of(f"x.{name}", b"") if name else None
     named = _TYPE.search(head)
     if parent.type == "style_element":
         return "css" if named is None or b"css" in named[1] else None
@@ -282,14 +254,6 @@ def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
     if b"json" in named[1] or named[1] == b"importmap":
         return "json"
     return "typescript" if named[1] in (b"ts", b"tsx") else "html" if b"html" in named[1] else None
-
-
-def _named(name: bytes) -> str | None:
-    word = name.decode("ascii", "replace").lower()
-    word = _NAMES.get(word, word)
-    if word in LANGUAGES:
-        return word
-    return language_of(f"x.{word}", b"") if word else None
 
 
 # By the size of what follows: places that are as good are told apart in the same way after an edit elsewhere.
@@ -302,9 +266,13 @@ _EMPTY_COMMENT: Final = re.compile(rb"//+[!/]?|#+|;+|--+")
 
 
 def walk(
-    tree: tree_sitter.Tree, text: bytes, limit: int, found: list[Candidate], inside: tuple[str, int, int, int]
+    tree: tree_sitter.Tree,
+    text: bytes,
+    limit: int,
+    candidates: list[Candidate],
+    inside: tuple[str, int, int, int],
 ) -> None:
-    """Append the candidates in `tree` to `found`, in order and each offset once.
+    """Append the candidates in `tree` to `candidates`, in order and each offset once.
 
     `text` is the whole text. `inside` has the language of the tree, its offset in the text, and the number of lists and
     of languages that contain it. Nodes of at most `limit` bytes are not opened. The time is linear in the children of
@@ -319,10 +287,9 @@ def walk(
     name: Boundary = "embedded" if depth else "node"
     markup = language in _MARKUP
     frames: list[Frame] = []
-    frame = Frame(LIST, level, base, limit, root.type == "ERROR")
+    frame = _open_frame(LIST, level, base, limit, limit, broken=root.type == "ERROR")
     frame.begun()
-    frame.most = limit
-    last = found[-1][0] if found else 0  # no candidate at or before this place
+    last = candidates[-1][0] if candidates else 0  # no candidate at or before this place
     line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the child before
     near, first = line, base == line  # where that child begins, whether it is the first on its line
     far = limit // _LONG
@@ -350,35 +317,25 @@ def walk(
             near = start
         if first and language == "yaml" and role == ITEM and line > last + 1:
             line = _above(text, line, start)
-        if (
-            first
-            and language == "markdown"
-            and node.type == "section"
-            and (above := _anchors(text, line)) < line
-        ):
-            while found and found[-1][0] >= above:  # the anchors were the end of the section before
-                if found.pop()[1] >= DOCUMENTED:
+        is_section = first and language == "markdown" and node.type == "section"
+        if is_section and (above := _anchors(text, line)) < line:
+            while candidates and candidates[-1][0] >= above:  # the anchors were the end of the section before
+                if candidates.pop()[1] >= DOCUMENTED:
                     frame.seen = ATTACHED
-            line, last = above, found[-1][0] if found else 0
+            line, last = above, candidates[-1][0] if candidates else 0
         if role == ELEMENT:
             role = element_role(text, start) if language == "html" else ITEM
-        opened = size > frame.most
-        if (
-            role == ITEM
-            and not opened
-            and frame.seen in (ATTACHED, COMMENT)
-            and start + size - frame.lead >= limit
-        ):
+        opened, most = size > frame.most, frame.most
+        commented = role == ITEM and frame.seen in (ATTACHED, COMMENT)
+        if commented and not opened and start + size - frame.lead >= limit:
             # with its line end it does not fit with its comments, which are not parted from it
             opened = frame.seen == ATTACHED or not blank_before(text, line)
-            most = size // 2 if opened else frame.most
-        else:
-            most = frame.most
+            most = size // 2 if opened else most
         if role == ITEM and first and not opened and frame.plain and frame.seen == ITEM:  # as nearly all are
             if line > last:
                 last = line
                 cost = frame.cost if text[line - 2] == 10 or blank_before(text, line) else frame.cost + DENSE
-                found.append((line, cost + (size * 40503 & 1023) * _JITTER, name))
+                candidates.append((line, cost + (size * 40503 & 1023) * _JITTER, name))
         else:
             if frame.role == PARTS and size > frame.half and role != CONTINUATION:
                 opened = True
@@ -388,7 +345,7 @@ def walk(
             if role != FILLING and (first or beside):
                 at = line if first else start
                 blank = first and blank_before(text, line)
-                cost = cost_before(frame, role, start, blank, found)
+                cost = cost_before(frame, role, start, blank, candidates)
                 if frame.role == PARTS and (opened or role == COMMENT):
                     cost += HEAD
                 if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
@@ -398,22 +355,21 @@ def walk(
                 elif frame.broken:
                     cost += BROKEN + min(start - line, 6) * INDENTED
                 if (
-                    first
-                    and role == ITEM
+                    role == ITEM
+                    and first
                     and text.startswith(b"{", start)
-                    and text[line - 2 : line - 1] == b")"
+                    and text.endswith(b")", 0, line - 1)
                 ):
                     cost += HEAD  # the body of what looks like a statement of its own
-                if role in (COMMENT, ATTACHED) and (
-                    frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT)
-                ):
+                leads = frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT)
+                if role in (COMMENT, ATTACHED) and leads:
                     frame.lead = at
                 if role == COMMENT and (frame.seen != COMMENT or blank):
-                    frame.tight, frame.index = not blank, len(found)
+                    frame.tight, frame.index = not blank, len(candidates)
                 if at > last:
                     last = at
                     why: Boundary = "embedded" if frame.broken else name
-                    found.append((at, cost + (size * 40503 & 1023) * _JITTER, why if first else "byte"))
+                    candidates.append((at, cost + (size * 40503 & 1023) * _JITTER, why if first else "byte"))
                 frame.seen = role
                 if not frame.listed and role in (ITEM, INLINE):
                     frame.begun()
@@ -429,24 +385,20 @@ def walk(
                 if holder != LEAF and cursor.goto_first_child():
                     frames.append(frame)
                     half = size // 4 if holder == PARTS else limit
-                    frame = Frame(holder, frame.level + (holder == LIST), start, half, kind == "ERROR")
-                    frame.most = most
+                    level = frame.level + (holder == LIST)
+                    frame = _open_frame(holder, level, start, half, most, broken=kind == "ERROR")
                     continue
                 if size > limit:
-                    within = (
-                        embedded_language(node, text[base:] if base else text) if depth < _LANGUAGES else None
-                    )
-                    if role == COMMENT:
-                        fill(text, (start, start + size), limit, found, frame.cost + IN_LEAF, comment=True)
+                    span, cost = (start, start + size), frame.cost + IN_LEAF
+                    inner = None
+                    if role != COMMENT and depth < _LANGUAGES:
+                        inner = embedded_language(node, text[base:] if base else text)
+                    tree_inside = parse_bytes(text[start : start + size], inner) if inner else None
+                    if inner is None or tree_inside is None:
+                        fill(text, span, limit, candidates, cost, comment=role == COMMENT)
                     else:
-                        _open_leaf(
-                            text,
-                            (start, start + size),
-                            limit,
-                            found,
-                            (within, frame.level, depth, frame.cost),
-                        )
-                    last = max(last, found[-1][0]) if found else last
+                        walk(tree_inside, text, limit, candidates, (inner, start, frame.level + 1, depth + 1))
+                    last = max(last, candidates[-1][0]) if candidates else last
         while not cursor.goto_next_sibling():
             if not frames:
                 return
@@ -494,23 +446,6 @@ def _above(text: bytes, line: int, start: int) -> int:
     while line and text.startswith(mark, above := text.rfind(b"\n", 0, line - 1) + 1):
         line = above
     return line
-
-
-def _open_leaf(
-    text: bytes,
-    span: tuple[int, int],
-    limit: int,
-    found: list[Candidate],
-    inside: tuple[str | None, int, int, float],
-) -> None:
-    """Append candidates in a leaf: in its embedded language, or by lines."""
-    language, level, depth, cost = inside
-    start, end = span
-    tree = parse_bytes(text[start:end], language) if language else None
-    if tree is None or language is None:
-        fill(text, span, limit, found, cost + IN_LEAF)
-    else:
-        walk(tree, text, limit, found, (language, start, level + 1, depth + 1))
 
 
 _FRONT_MATTER = re.compile(
@@ -567,13 +502,13 @@ LINES = 30_000
 _FEWEST = 20_000
 
 
-def walk_slices(text: bytes, limit: int, found: list[Candidate]) -> bool:
-    """Append the candidates in YAML of more than `LINES` lines to `found`; False if parsing takes too long."""
+def walk_slices(text: bytes, limit: int, candidates: list[Candidate]) -> bool:
+    """Append the candidates in YAML of more than `LINES` lines to `candidates`; False if parsing takes too long."""
     for start, end in _slices(text):
         tree = parse_bytes(text[start:end], "yaml")
         if tree is None:
             return False
-        walk(tree, text, limit, found, ("yaml", start, 0, 0))
+        walk(tree, text, limit, candidates, ("yaml", start, 0, 0))
     return True
 
 

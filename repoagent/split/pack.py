@@ -44,19 +44,18 @@ class Segment:
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols whose first line begins in the segment, in order of the text."""
-        found = self.outline()
-        first = bisect_left(found, self.first_line + self.inside_line, key=_first_line)
-        return tuple(found[first : bisect_right(found, self.last_line, lo=first, key=_first_line)])
+        symbols = self.outline()
+        first = bisect_left(symbols, self.first_line + self.inside_line, key=_first_line)
+        return tuple(symbols[first : bisect_right(symbols, self.last_line, lo=first, key=_first_line)])
 
     @property
     def scope(self) -> tuple[str, ...]:
         """The names of what begins earlier and holds the first line, outermost first: headings, classes, functions."""
-        found = self.outline()
+        symbols = self.outline()
+        earlier = symbols[: bisect_left(symbols, self.first_line + self.inside_line, key=_first_line)]
         names: list[str] = []
         depth = None
-        for symbol in reversed(
-            found[: bisect_left(found, self.first_line + self.inside_line, key=_first_line)]
-        ):
+        for symbol in reversed(earlier):
             if depth is not None and symbol.depth >= depth:
                 continue
             depth = symbol.depth

@@ -1,6 +1,6 @@
 """Split a file into segments: parse it, walk the tree for candidates, pack.
 
-`unit_starts` finds where the outermost units begin: definitions, sections, keys, elements.
+`_unit_starts` finds where the outermost units begin: definitions, sections, keys, elements.
 """
 
 from __future__ import annotations
@@ -26,66 +26,22 @@ from repoagent.split.boundaries import (
 from repoagent.split.pack import FAIR, TARGET_BYTES, Boundary, Candidate, Segment, pack, prune
 from repoagent.split.text_boundaries import fill
 from repoagent.syntax.languages import language_of
-from repoagent.syntax.parser import parse_bytes
+from repoagent.syntax.parser import UTF8_MARK, parse_bytes
 
 if TYPE_CHECKING:
     import tree_sitter
 
     from repoagent.syntax.symbol import Symbol
 
-_DATA = frozenset({"json", "yaml", "xml", "html", "css", "markdown", "toml"})
-_FUNCTION = re.compile(r"function|method|constructor|lambda|closure|fn_|^(if|for|while|do|try|switch|case)_")
-_MOST = 0.7  # a node that is so much of a file contains its units: the only class, the root element
-_DEEPEST = 40
-
-
-def unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
-    """The byte offsets at which the outermost units begin, including their comments, in order.
-
-    Neighbors of one or two lines of code (imports, assignments) count as one unit.
-    """
-    root = tree.root_node
-    size = _holder_size(root, language)
-    found: list[Candidate] = []
-    walk(tree, text, size - 1, found, (language, 0, 0, 0))
-    if not found:
-        return []
-    most = min(cost for _, cost, _ in found) + 1.0
-    places = [place for place, cost, why in found if cost < most and why != "byte"]
-    if language in _DATA:
-        return places
-    small = [
-        text[place:after].strip().count(b"\n") <= 1 for place, after in pairwise([0, *places, len(text)])
-    ]
-    return [place for number, place in enumerate(places) if not (small[number] and small[number + 1])]
-
-
-def _holder_size(root: tree_sitter.Node, language: str) -> int:
-    """The size of the innermost list that makes up most of the file."""
-    roles = child_roles(language)
-    node, size = root, root.end_byte - root.start_byte
-    for _ in range(_DEEPEST):
-        inner = max(
-            (child for child in node.children if roles.get(child.kind_id, ITEM) != TOKEN),
-            key=lambda child: child.end_byte - child.start_byte,
-            default=None,
-        )
-        if inner is None or _FUNCTION.search(inner.type) or holder_role(inner.type) == LEAF:
-            break
-        if inner.end_byte - inner.start_byte < _MOST * size:
-            break
-        node = inner
-        if holder_role(node.type) == LIST:
-            size = node.end_byte - node.start_byte
-    return size
-
-
 PARSED_BYTES = 32 << 20  # a larger file is not parsed, but split by its lines
 _SLICE = 4 << 20
 _POOR = 9.0  # added to the cost of a cut that the tree does not offer
 _PARAGRAPH = 1.0  # a paragraph in text that is not inside of something costs less
-_MARK = b"\xef\xbb\xbf"
 _HIGH = bytes(range(128)) + b"_" * 128  # a letter, so that a name stays a name
+_DATA = frozenset({"json", "yaml", "xml", "html", "css", "markdown", "toml"})
+_FUNCTION = re.compile(r"function|method|constructor|lambda|closure|fn_|^(if|for|while|do|try|switch|case)_")
+_MOST = 0.7  # a node that is so much of a file contains its units: the only class, the root element
+_DEEPEST = 40
 
 
 def segments(
@@ -109,36 +65,44 @@ def segments(
     text = _parsable(data)
     if language is None:
         language = language_of(path, data)
-    places = frozenset(kept)
+    earlier = frozenset(kept)
     tree: tree_sitter.Tree | None = None
     candidates: list[Candidate] = []
     starts: list[int] = []
     if len(text) > target or natural:
         parsed = parsed_text(text, language)
-        sliced = (
-            language == "yaml" and len(data) <= PARSED_BYTES and parsed.count(b"\n") > LINES and not natural
-        )
-        if language and len(data) <= PARSED_BYTES and not sliced:
+        by_tree = language is not None and len(data) <= PARSED_BYTES
+        sliced = by_tree and language == "yaml" and not natural and parsed.count(b"\n") > LINES
+        if by_tree and language is not None and not sliced:
             tree = parse_bytes(parsed, language)
         if sliced and walk_slices(parsed, target, candidates):
             candidates = _closed(candidates, text, target)
         elif tree is not None and language is not None:
             walk(tree, text, target, candidates, (language, 0, 0, 0))
-            if places and tree.root_node.has_error:
-                candidates = _with_kept(candidates, places, text)
+            if earlier and tree.root_node.has_error:
+                candidates = _with_earlier(candidates, earlier, text)
             candidates = _closed(candidates, text, target)
-            starts = unit_starts(tree, text, language) if natural else []
-            if parsed is not data or data.startswith(_MARK):
+            starts = _unit_starts(tree, text, language) if natural else []
+            if parsed is not data or data.startswith(UTF8_MARK):
                 tree = None  # its offsets are not those of the outline
         else:
-            candidates = []
-            _fill_all(text, target, candidates)
+            candidates = _line_candidates(text, target)
             starts = [place for place, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
     if natural:
-        cuts = _packed_apart(candidates, [0, *starts, len(text)], target, places)
+        cuts = _packed_apart(candidates, [0, *starts, len(text)], target, earlier)
     else:
-        cuts = pack(candidates, 0, len(text), target, places)
-    return _segments(text, cuts, places, (target, _outline(path, data, language, tree)))
+        cuts = pack(candidates, 0, len(text), target, earlier)
+    outline = _outline(path, data, language, tree)
+    edges = [0, *(place for place, _, _ in cuts), len(text)]
+    reasons: list[Boundary] = ["start", *("kept" if place in earlier else why for place, _, why in cuts)]
+    result: list[Segment] = []
+    line, inside = 1, False
+    for (start, end), why in zip(pairwise(edges), reasons, strict=True):
+        breaks, whole = text.count(b"\n", start, end), text[end - 1 : end] == b"\n"
+        last = line + breaks - whole
+        result.append(Segment(start, end, line, last, why, end - start > target, inside, outline))
+        line, inside = line + breaks, not whole
+    return tuple(result)
 
 
 def _parsable(data: bytes) -> bytes:
@@ -153,25 +117,64 @@ def _parsable(data: bytes) -> bytes:
     return text.replace(b"\r", b"\n") if b"\r" in text and b"\n" not in text else text
 
 
-def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
-    """Append candidates by lines, slice by slice to save memory."""
+def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
+    """The byte offsets at which the outermost units begin, including their comments, in order.
+
+    Neighbors of one or two lines of code (imports, assignments) count as one unit.
+    """
+    candidates: list[Candidate] = []
+    walk(tree, text, _innermost_list(tree.root_node, language) - 1, candidates, (language, 0, 0, 0))
+    if not candidates:
+        return []
+    most = min(cost for _, cost, _ in candidates) + 1.0
+    starts = [place for place, cost, why in candidates if cost < most and why != "byte"]
+    if language in _DATA:
+        return starts
+    small = [text[start:end].strip().count(b"\n") <= 1 for start, end in pairwise([0, *starts, len(text)])]
+    return [start for number, start in enumerate(starts) if not (small[number] and small[number + 1])]
+
+
+def _innermost_list(root: tree_sitter.Node, language: str) -> int:
+    """The size of the innermost list that makes up most of the file."""
+    roles = child_roles(language)
+    node, size = root, root.end_byte - root.start_byte
+    for _ in range(_DEEPEST):
+        inner = max(
+            (child for child in node.children if roles.get(child.kind_id, ITEM) != TOKEN),
+            key=lambda child: child.end_byte - child.start_byte,
+            default=None,
+        )
+        if inner is None or _FUNCTION.search(inner.type) or holder_role(inner.type) == LEAF:
+            break
+        if inner.end_byte - inner.start_byte < _MOST * size:
+            break
+        node = inner
+        if holder_role(node.type) == LIST:
+            size = node.end_byte - node.start_byte
+    return size
+
+
+def _line_candidates(text: bytes, limit: int) -> list[Candidate]:
+    """Candidates by lines, slice by slice to save memory."""
+    candidates: list[Candidate] = []
     start = 0
     while start < len(text):
         end = min(start + _SLICE, len(text))
         if end < len(text):
             end = text.rfind(b"\n", start, end) + 1 or text.find(b"\n", end) + 1 or len(text)
-        found: list[Candidate] = []
-        fill(text, (start, end), limit, found)
+        some: list[Candidate] = []
+        fill(text, (start, end), limit, some)
         if start:
-            found.insert(0, (start, _POOR, "line"))
-        candidates.extend(found if len(text) <= _SLICE else prune(found, start, end, limit))
+            some.insert(0, (start, _POOR, "line"))
+        candidates.extend(some if len(text) <= _SLICE else prune(some, start, end, limit))
         start = end
+    return candidates
 
 
-def _with_kept(candidates: list[Candidate], kept: Collection[int], text: bytes) -> list[Candidate]:
+def _with_earlier(candidates: list[Candidate], earlier: Collection[int], text: bytes) -> list[Candidate]:
     """Add the cuts of an earlier split at line starts: after a syntax error they are better than the tree."""
     by_place = {candidate[0]: candidate for candidate in candidates}
-    for place in kept:
+    for place in earlier:
         if 0 < place < len(text) and text[place - 1] == 10 and text[place] not in b"\r\n":
             _, cost, why = by_place.get(place, (place, FAIR, "line"))
             by_place[place] = (place, min(cost, FAIR), why)
@@ -181,23 +184,20 @@ def _with_kept(candidates: list[Candidate], kept: Collection[int], text: bytes) 
 def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candidate]:
     """Add candidates wherever two neighbors are farther apart than a segment may be long."""
     places = [0, *(candidate[0] for candidate in candidates), len(text)]
-    gaps = [n for n in range(len(places) - 1) if places[n + 1] - places[n] > limit]
-    if not gaps:
-        return candidates
-    found: list[Candidate] = []
+    closed: list[Candidate] = []
     done = 0
-    for n in gaps:
-        found.extend(candidates[done:n])
-        done = n
-        more: list[Candidate] = []
-        fill(text, (places[n], places[n + 1]), limit, more, _POOR)
-        found.extend(candidate for candidate in more if places[n] < candidate[0] < places[n + 1])
-    found.extend(candidates[done:])
-    return found
+    for number, (start, end) in enumerate(pairwise(places)):
+        if end - start > limit:
+            closed.extend(candidates[done:number])
+            done = number
+            more: list[Candidate] = []
+            fill(text, (start, end), limit, more, _POOR)
+            closed.extend(candidate for candidate in more if start < candidate[0] < end)
+    return [*closed, *candidates[done:]]
 
 
 def _packed_apart(
-    candidates: Sequence[Candidate], bounds: Sequence[int], limit: int, kept: Collection[int]
+    candidates: Sequence[Candidate], bounds: Sequence[int], limit: int, earlier: Collection[int]
 ) -> list[Candidate]:
     """A cut at each of `bounds` except the ends, and the necessary ones between them."""
     cuts: list[Candidate] = []
@@ -211,30 +211,8 @@ def _packed_apart(
         begin = number
         while number < len(candidates) and candidates[number][0] < last:
             number += 1
-        cuts.extend(pack(candidates[begin:number], first, last, limit, kept))
+        cuts.extend(pack(candidates[begin:number], first, last, limit, earlier))
     return cuts
-
-
-def _segments(
-    text: bytes,
-    cuts: Sequence[Candidate],
-    kept: Collection[int],
-    how: tuple[int, Callable[[], Sequence[Symbol]]],
-) -> tuple[Segment, ...]:
-    target, outline = how
-    places = [0, *(place for place, _, _ in cuts), len(text)]
-    reasons: list[Boundary] = ["start", *("kept" if place in kept else why for place, _, why in cuts)]
-    found: list[Segment] = []
-    line, inside = 1, False
-    for n, why in enumerate(reasons):
-        breaks = text.count(b"\n", places[n], places[n + 1])
-        whole = text[places[n + 1] - 1 : places[n + 1]] == b"\n"
-        over = places[n + 1] - places[n] > target
-        found.append(
-            Segment(places[n], places[n + 1], line, line + breaks - whole, why, over, inside, outline)
-        )
-        line, inside = line + breaks, not whole
-    return tuple(found)
 
 
 def _outline(
@@ -244,12 +222,12 @@ def _outline(
     trees = [tree] if tree is not None else []
 
     @cache
-    def found() -> Sequence[Symbol]:
+    def symbols() -> Sequence[Symbol]:
         from repoagent.syntax.outline import read_outline, symbols_of
 
         if trees and language is not None:
             return symbols_of(trees.pop(), data, language)
-        read = read_outline(path, data, language)
-        return read[0] if read is not None else ()
+        result = read_outline(path, data, language)
+        return result[0] if result is not None else ()
 
-    return found
+    return symbols

@@ -59,30 +59,30 @@ def fill(
     text: bytes,
     span: tuple[int, int],
     limit: int,
-    found: list[Candidate],
+    candidates: list[Candidate],
     cost: float = 0.0,
     *,
     comment: bool = False,
 ) -> None:
-    """Append the candidates within `span` of `text`, its ends excluded, to `found`, in order and each once.
+    """Append the candidates within `span` of `text`, its ends excluded, to `candidates`, in order and each once.
 
     `cost` is added to the cost of each. In a `comment`, lines of comment marks only and `<p>` also end paragraphs. The
     time is linear.
     """
     start, end = span
-    last = max(start, found[-1][0] if found else 0)
+    last = max(start, candidates[-1][0] if candidates else 0)
     lines = _lines(text, start, end, limit, comment=comment)
     for line in lines:
         holder = line.holder
         if holder is not None:
             line.inside = min(holder.inside + (holder.end - holder.place <= limit), 2)
         if line.place > last:
-            found.append((line.place, cost + line.cost + _INSIDE * line.inside, line.why))
+            candidates.append((line.place, cost + line.cost + _INSIDE * line.inside, line.why))
 
 
 def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
     """The paragraphs, and the lines of large ones."""
-    found: list[_Line] = []
+    lines: list[_Line] = []
     holders: list[_Line] = []
     levels: dict[bytes, int] = {}
     place = done = text.rfind(b"\n", 0, start) + 1
@@ -129,10 +129,10 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
         while holders and holders[-1].rank >= rank:
             holders.pop().end = done
         holder = holders[-1] if holders else None
-        if holder is not None and found[-1] is holder and holder.rank >= _BLOCK and rank < _INNER:
+        if holder is not None and lines[-1] is holder and holder.rank >= _BLOCK and rank < _INNER:
             price += _HEAD
         line = _Line(place, rank, price + (crc32(content) & 1023) * _JITTER, why, holder)
-        found.append(line)
+        lines.append(line)
         holders.append(line)
         if blank and after - place <= step:  # a small paragraph is one thing
             gap = _GAP.search(text, after - 1, min(place + whole, end))
@@ -146,7 +146,7 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
         place = done = after
     for line in holders:
         line.end = done
-    return found
+    return lines
 
 
 def _pointing(text: bytes, place: int, end: int) -> tuple[int, int, bytes]:

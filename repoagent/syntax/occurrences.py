@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS
-from repoagent.syntax.definitions import RULES
 from repoagent.syntax.documents import PAGES, is_plain_text
 from repoagent.syntax.languages import guess_language, is_binary, language_of
 from repoagent.syntax.outline import SHEETS, symbols_of
 from repoagent.syntax.parser import parse_bytes, source_text
+from repoagent.syntax.rules import RULES
 from repoagent.syntax.symbol import Symbol
 
 if TYPE_CHECKING:

@@ -51,25 +51,25 @@ def join(edits: SegmentEdits, present: bytes) -> MergeResult:
 ONE, TWO, THREE = (b"".join(b"%d.%d\n" % (n, line) for line in range(1, 6)) for n in (1, 2, 3))
 
 
-def test_a_source_as_it_was_is_joined_end_to_end() -> None:
+def test_an_unchanged_source_is_the_concatenation_of_its_segments() -> None:
     joined = join(parts(b"a\0", b"b\r", b"\xff", s2=b"B"), b"a\0b\r\xff")
     assert joined.data == b"a\0B\xff" and joined.how == {"s2": "applied"}
 
 
-def test_edits_and_changes_of_the_source_in_other_segments_are_both_there() -> None:
+def test_edits_merge_with_source_changes_in_other_segments() -> None:
     edited = parts(ONE, TWO, THREE, s2=TWO.replace(b"2.3", b"two"))
     joined = join(edited, ONE.replace(b"1.1\n", b"new\n1.1\n") + TWO + THREE.replace(b"3.5\n", b""))
     assert joined.data == b"new\n" + ONE + TWO.replace(b"2.3", b"two") + THREE.replace(b"3.5\n", b"")
     assert joined.how == {"s2": "applied"}
 
 
-def test_in_the_same_segment_they_are_merged() -> None:
+def test_edits_merge_with_source_changes_in_the_same_segment() -> None:
     joined = join(parts(ONE, TWO, s2=TWO.replace(b"2.1", b"two")), ONE + TWO.replace(b"2.4", b"four"))
     assert joined.data == ONE + TWO.replace(b"2.1", b"two").replace(b"2.4", b"four")
     assert joined.how == {"s2": "merged"}
 
 
-def test_on_the_same_lines_they_conflict_and_both_lines_are_named() -> None:
+def test_changes_of_the_same_lines_conflict_and_name_the_lines_of_both() -> None:
     edited = parts(
         ONE, TWO, THREE, s2=b"x\n" + TWO.replace(b"2.3", b"two"), s3=THREE.replace(b"3.1", b"three")
     )
@@ -116,7 +116,7 @@ def test_a_change_across_a_boundary_is_merged_with_both_neighbours() -> None:
 
 
 @pytest.mark.parametrize("also", [b"2.2\n", b"3.5\n"])
-def test_an_edit_that_is_in_the_source_already_is_not_made_twice(also: bytes) -> None:
+def test_an_edit_already_in_the_source_is_not_applied_twice(also: bytes) -> None:
     edited = parts(ONE, TWO, THREE, s1=ONE.replace(b"1.5\n", b"1.5 changed\n"))
     present = ONE.replace(b"1.5\n", b"1.5 changed\n") + (TWO + THREE).replace(also, b"other\n")
     joined = join(edited, present)
@@ -130,14 +130,14 @@ def test_half_of_an_edit_in_the_source_is_not_the_edit() -> None:
     assert joined.conflicts or joined.data == b"y\n}\n}\n"
 
 
-def test_a_repeated_line_put_in_at_a_boundary_is_not_put_in_twice() -> None:
+def test_a_repeated_line_inserted_at_a_boundary_is_not_inserted_twice() -> None:
     edited = parts(b"x\na\na\n", b"a\na\ny\n", s1=b"x\na\na\na\n")
     present = b"x\n" + 5 * b"a\n" + b"z\n"  # the same, and y changed
     joined = join(edited, present)
     assert joined.conflicts or joined.data == present
 
 
-def test_a_line_that_two_segments_share_is_carried_where_it_is_unchanged() -> None:
+def test_an_edit_of_a_line_shared_by_two_segments_applies_if_the_line_is_unchanged() -> None:
     edited = parts(b"f(1)\n},", b" {\ng(2)\n", s2=b" {\ng(3)\n")
     assert join(edited, b"// new\nf(1)\n}, {\ng(2)\n").data == b"// new\nf(1)\n}, {\ng(3)\n"
     changed = join(edited, b"f(1)\n}, [\ng(2)\n")
@@ -145,7 +145,7 @@ def test_a_line_that_two_segments_share_is_carried_where_it_is_unchanged() -> No
 
 
 @pytest.mark.parametrize(("was", "now"), [(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r", b"\r")])
-def test_a_source_with_other_line_endings_by_now_keeps_them(was: bytes, now: bytes) -> None:
+def test_a_source_whose_line_endings_changed_keeps_them(was: bytes, now: bytes) -> None:
     def lines(data: bytes, ending: bytes) -> bytes:
         return data.replace(b"\n", ending)
 
@@ -165,7 +165,7 @@ def edited_parts(texts: list[bytes], edits: list[bytes]) -> SegmentEdits:
 @pytest.mark.soak
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_random_edits_beside_random_changes_are_both_there(data: st.DataObject) -> None:
+def test_random_edits_merge_with_random_changes(data: st.DataObject) -> None:
     """Each segment is changed by one side at most, and not at its edges: the result is known without any merge."""
     texts = [b"".join(b"<%d %d>\n" % (n, k) for k in range(5)) for n in range(data.draw(st.integers(2, 6)))]
     ours, present, wanted = [], [], []

@@ -43,7 +43,7 @@ def saved(
         (b"\xef\xbb\xbfa\nb\n", b"a\nc\n", b"\xef\xbb\xbfa\nc\n", "restored the byte-order mark"),
     ],
 )
-def test_put_right(before: bytes, after: bytes, wanted: bytes, note: str) -> None:
+def test_restored(before: bytes, after: bytes, wanted: bytes, note: str) -> None:
     found = saved(before, after)
     assert found.data == wanted
     assert len(found.notes) == 1 and found.notes[0].startswith("002.c: ") and note in found.notes[0]
@@ -62,7 +62,7 @@ def test_put_right(before: bytes, after: bytes, wanted: bytes, note: str) -> Non
         (b"<<<<<<< of a text about git\n", b"<<<<<<< of a text about git\nmore\n"),
     ],
 )
-def test_left_as_it_is(before: bytes, after: bytes) -> None:
+def test_unchanged(before: bytes, after: bytes) -> None:
     assert saved(before, after) == NormalizedSegment(after)
 
 
@@ -75,9 +75,7 @@ def test_left_as_it_is(before: bytes, after: bytes) -> None:
         (b"a\nb\n\n\n", b"a\n", b"a\n"),
     ],
 )
-def test_blank_lines_that_a_formatter_took_from_the_end_are_put_back(
-    before: bytes, after: bytes, wanted: bytes
-) -> None:
+def test_blank_lines_removed_by_a_formatter_are_restored(before: bytes, after: bytes, wanted: bytes) -> None:
     assert saved(before, after).data == wanted
     facts = source_facts(before, "utf-8")
     assert normalize_segment("002.c", before, after, facts, last=True) == NormalizedSegment(after)
@@ -130,9 +128,7 @@ EDITORS: dict[str, Callable[[bytes], bytes]] = {
     st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
     st.lists(st.sampled_from(sorted(EDITORS)), unique=True),
 )
-def test_what_was_meant_comes_through_whatever_the_editor_does(
-    old: list[str], new: list[str], habits: list[str]
-) -> None:
+def test_edits_survive_the_habits_of_editors(old: list[str], new: list[str], habits: list[str]) -> None:
     before, meant = ("".join(f"{line}\n" for line in [*lines, "end"]).encode() for lines in (old, new))
     data = meant
     for habit in sorted(habits):

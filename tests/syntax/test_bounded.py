@@ -54,7 +54,7 @@ def test_text_that_nests_too_deeply_does_not_end_the_process() -> None:
             assert parsed == str(int(n) < 254), case
 
 
-def test_what_nests_too_deeply_has_no_outline_and_no_opinion() -> None:
+def test_text_that_nests_too_deeply_has_no_outline_and_no_errors() -> None:
     deep = b"".join(b" " * i + b"a:\n" for i in range(254))
     with pytest.raises(UsageError, match="nests too deeply"):
         parse(deep, "yaml")

@@ -80,7 +80,7 @@ END_OF_CPP = b"std::string name("
         ("a.cu", END_OF_CPP, b"__global__ void k(int *x) { x[0] = 1; }\nvoid go() { k<<<1, 2>>>(nullptr); }\n"),
     ],
 )  # fmt: skip
-def test_what_a_macro_explains_is_not_refused(path: str, at: bytes, added: bytes) -> None:
+def test_code_that_a_macro_explains_is_accepted(path: str, at: bytes, added: bytes) -> None:
     before = C if path == "a.c" else CPP
     place = before.index(at) + (len(at) if at == b"public:\n" else 0)
     after = before[:place] + added + before[place:]
@@ -103,7 +103,7 @@ MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
 
 @pytest.mark.parametrize("before", [C, MACROS], ids=["plain", "with macros"])
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (b"\t\ttotal += p->value;\n\t}\n", b"\t\ttotal += p->value;\n", "missing"),
         (b"p = p->next) {", b"p = p->next {", "missing|not closed"),
@@ -120,12 +120,12 @@ MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
         (b"\tif (total", b"#ifdef X\n\tif (l) {\n#else\n\tif (p)\n#endif\n\t\tp = l;\n\t}\n\tif (total", "different brackets"),
     ],
 )  # fmt: skip
-def test_what_no_macro_explains_is_refused(before: bytes, old: bytes, new: bytes, said: str) -> None:
+def test_code_that_no_macro_explains_is_refused(before: bytes, old: bytes, new: bytes, message: str) -> None:
     assert before.count(old) == 1
     sentence = parses_worse("a.c", before, before.replace(old, new))
     assert sentence is not None
     assert sentence.startswith("a.c would no longer parse as c: ")
-    assert any(words in sentence for words in said.split("|")), sentence
+    assert any(words in sentence for words in message.split("|")), sentence
 
 
 def test_the_end_cut_off_is_refused() -> None:
@@ -135,7 +135,7 @@ def test_the_end_cut_off_is_refused() -> None:
         assert parses_worse(path, None, cut) is not None
 
 
-def test_what_a_macro_may_explain_is_doubted() -> None:
+def test_code_that_a_macro_may_explain_is_doubted() -> None:
     after = C.replace(IN_C, b"\tlist_for_each(p, l) {\n\t}\n" + IN_C)
     assert parse_doubt("a.c", C, after) == (
         "a.c may not parse as c, unless a macro explains it: a `;` is missing on line 16"

@@ -30,19 +30,11 @@ def only(): ...
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("A.run", 2),
-        ("A::run", 2),
-        ("B#run()", 13),
-        ("only", 19),
-        ("only(a, b)", 19),
-        ("Inner.deep", 16),
-        ("deep", 16),
-        ("A.size:6", 5),
-        ("size:9", 8),
-        ("run:13", 13),
+        ("A.run", 2), ("A::run", 2), ("B#run()", 13), ("only", 19), ("only(a, b)", 19), ("Inner.deep", 16), ("deep", 16),
+        ("A.size:6", 5), ("size:9", 8), ("run:13", 13),
     ],
-)
-def test_found(name: str, line: int) -> None:
+)  # fmt: skip
+def test_find_symbols(name: str, line: int) -> None:
     assert find_symbols("a.py", TEXT, name)[0].first_line == line
 
 
@@ -50,7 +42,7 @@ def _lines(data: bytes, name: str) -> list[tuple[int, int]]:
     return [(symbol.first_line, symbol.last_line) for symbol in find_symbols("a.py", data, name)]
 
 
-def test_short_definitions_of_one_name_are_all_meant() -> None:
+def test_short_definitions_of_one_name_are_all_returned() -> None:
     assert _lines(TEXT, "run") == [(2, 3), (13, 13)]
     assert _lines(TEXT, "A.size") == [(5, 6), (8, 9)]
     assert _lines(b"class f:\n    def f(self): ...\n\n\ndef f(): ...\n", "f") == [(1, 2), (5, 5)]
@@ -80,15 +72,8 @@ def test_unknown_lists_the_nearest() -> None:
 
 def test_a_name_that_differs_by_case_or_underscores() -> None:
     text = b"class Box:\n    def _put(self): ...\n\n\ndef _put_all(): ...\n\n\ndef take(): ...\ndef Take(): ...\n"
-    near = {
-        name: nearly_named("a.py", text, name) for name in ("box._put", "PUT_ALL(x)", "Box::__put", "put")
-    }
-    assert near == {
-        "box._put": "Box._put",
-        "PUT_ALL(x)": "_put_all",
-        "Box::__put": "Box._put",
-        "put": "Box._put",
-    }
+    expected = {"box._put": "Box._put", "PUT_ALL(x)": "_put_all", "Box::__put": "Box._put", "put": "Box._put"}
+    assert {name: nearly_named("a.py", text, name) for name in expected} == expected
     for name in ("TAKE", "ut_all", "_", "", "other"):
         assert nearly_named("a.py", text, name) == ""
 
@@ -113,32 +98,20 @@ def test_names_that_look_like_separators() -> None:
 
 
 def test_definitions_leave_locals_out() -> None:
-    assert definitions("a.py", TEXT) == (
-        "A",
-        "A.run",
-        "A.size",
-        "B",
-        "B.run",
-        "B.Inner",
-        "B.Inner.deep",
-        "only",
-    )
+    assert " ".join(definitions("a.py", TEXT)) == "A A.run A.size B B.run B.Inner B.Inner.deep only"
     assert definitions("a.json", b'{"a": 1}') == ()
 
 
 def test_lost_definitions() -> None:
-    assert lost_definitions("a.py", TEXT, TEXT) == ()
-    assert lost_definitions("a.py", TEXT, TEXT.replace(b"def only", b"def other")) == ("only",)
-    assert lost_definitions("a.py", TEXT, TEXT.replace(b"def local", b"def other")) == ()
-    assert lost_definitions("a.py", TEXT, TEXT[: TEXT.index(b"class B")]) == (
-        "B",
-        "B.run",
-        "B.Inner",
-        "B.Inner.deep",
-        "only",
-    )
+    def lost(after: bytes) -> str:
+        return " ".join(lost_definitions("a.py", TEXT, after))
+
+    assert lost(TEXT) == ""
+    assert lost(TEXT.replace(b"def only", b"def other")) == "only"
+    assert lost(TEXT.replace(b"def local", b"def other")) == ""
+    assert lost(TEXT[: TEXT.index(b"class B")]) == "B B.run B.Inner B.Inner.deep only"
     one_accessor = TEXT.replace(b"\n    @size.setter\n    def size(self, value): ...\n", b"")
     assert one_accessor != TEXT
-    assert lost_definitions("a.py", TEXT, one_accessor) == ()
+    assert lost(one_accessor) == ""
     assert lost_definitions("a.unknown", TEXT, b"") == ()
     assert lost_definitions("a.h", b"int f(int);\n", b"\n") == ("f",)

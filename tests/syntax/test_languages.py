@@ -47,7 +47,7 @@ def test_language_of(path: str, data: bytes, language: str | None) -> None:
         ("README", b"", None),
     ],
 )
-def test_written_in_says_it_without_a_grammar_too(path: str, data: bytes, language: str | None) -> None:
+def test_guess_language_needs_no_grammar(path: str, data: bytes, language: str | None) -> None:
     assert guess_language(path, data) == language
 
 

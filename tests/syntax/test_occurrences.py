@@ -104,11 +104,11 @@ ROLES = {
 
 
 @pytest.mark.parametrize("path", ROLES)
-def test_each_place_of_a_name_has_its_role(path: str) -> None:
+def test_roles(path: str) -> None:
     text, expected = ROLES[path]
     seen = occurrences(path, text.encode(), ["load"])
     assert seen.parsed
-    assert ", ".join(f"{one.line} {one.role}" for one in seen.found) == expected
+    assert ", ".join(f"{occurrence.line} {occurrence.role}" for occurrence in seen.found) == expected
 
 
 def test_a_qualified_name_tells_its_import() -> None:
@@ -116,10 +116,10 @@ def test_a_qualified_name_tells_its_import() -> None:
     assert "utils" in one.through
 
 
-def test_words_where_there_is_no_grammar() -> None:
+def test_words_without_a_grammar() -> None:
     seen = occurrences("a.unknown", b"load # load\n'load' reload load_it load-it\n", ["load"])
     assert not seen.parsed
-    assert [(one.line, one.role) for one in seen.found] == [
+    assert [(occurrence.line, occurrence.role) for occurrence in seen.found] == [
         (1, "text"),
         (1, "text"),
         (2, "text"),
@@ -127,7 +127,7 @@ def test_words_where_there_is_no_grammar() -> None:
     ]
 
 
-def test_a_plain_word_of_a_document_is_no_name() -> None:
+def test_plain_words_of_documents_are_not_names() -> None:
     text = b"We load what\nyou `load`, x.load, load() or load_it.\n"
     for path in ("README.md", "a.rst", "a.txt", "a.yml"):
         assert [one.line for one in occurrences(path, text, ["load"]).found] == [2, 2, 2]

@@ -33,7 +33,7 @@ importlib.util.find_spec = lambda name, package=None: None if name.startswith(hi
 """
 
 
-def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_do() -> None:
+def test_without_the_extra() -> None:
     code = WITHOUT + (
         "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
         "from repoagent.syntax.languages import guess_language\n"
@@ -140,7 +140,7 @@ def test_golden(path: str, text: str, expected: str) -> None:
 
 
 @LIBRARY
-def test_what_the_library_lacks_is_said() -> None:
+def test_a_grammar_missing_from_the_library() -> None:
     if find_spec("tree_sitter_language_pack") is None:
         with pytest.raises(UsageError, match="nim is not installed; tree-sitter-languages lacks it"):
             grammar("nim")
@@ -149,7 +149,7 @@ def test_what_the_library_lacks_is_said() -> None:
                 grammar("swift")
 
 
-def test_of_two_grammars_the_one_that_understands_more_of_a_file_is_used(
+def test_of_two_grammars_the_better_tree_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from repoagent.syntax import parser

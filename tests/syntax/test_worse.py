@@ -37,13 +37,13 @@ def test_a_file_in_chunks_is_the_same_tree() -> None:
     assert error_count("a.py", data[:-30] + b"(\n") == error_count("a.py", b"x = (\n") == 1
 
 
-def test_a_huge_file_has_no_opinion() -> None:
+def test_a_huge_file_is_not_checked() -> None:
     assert error_count("a.json", b"[" * (5 << 20)) is None
     assert parses_worse("a.json", b"[]", b"[" * (5 << 20)) is None
 
 
 @pytest.mark.soak
-def test_junk_does_not_hold_the_check_up() -> None:
+def test_junk_does_not_delay_the_check() -> None:
     started = time.monotonic()
     assert error_count("a.cpp", b"{([" * 1_000_000) is None
     assert time.monotonic() - started < 10
@@ -55,7 +55,7 @@ def test_parse_needs_a_grammar() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "before", "after", "said"),
+    ("path", "before", "after", "message"),
     [
         ("a.py", PYTHON, PYTHON.replace(b"f(x)", b"f(x"), "line 1"),
         ("a.py", PYTHON, PYTHON.replace(b"g():", b"g()"), "line 5"),
@@ -71,12 +71,12 @@ def test_parse_needs_a_grammar() -> None:
         ("u.py", "x = 1\n".encode("utf-16"), "x = (1\n".encode("utf-16"), "line 1"),
     ],
 )  # fmt: skip
-def test_worse(path: str, before: bytes | None, after: bytes, said: str) -> None:
+def test_worse(path: str, before: bytes | None, after: bytes, message: str) -> None:
     sentence = parses_worse(path, before, after)
     assert sentence is not None
     assert sentence.startswith(f"{path} would no longer parse as ")
     assert sentence.endswith(".")
-    assert said in sentence
+    assert message in sentence
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_workflow_expressions_are_still_checked() -> None:
     assert parses_worse("ci.yaml", b"a: ${{ x }}\n", b"a: ${{ x }}\nb: [\n") is not None
 
 
-def test_what_the_interpreter_takes_is_not_refused() -> None:
+def test_code_that_the_interpreter_accepts_is_not_refused() -> None:
     after = b"x = 1\nprint(f'{x!r:{'>'}{10}}')\nmatch x:\n    case {'a': [1, *_]} | None if x: pass\n"
     assert parses_worse("a.py", b"x = 1\n", after) is None
 
 
-def test_the_sentence_is_clean_text() -> None:
+def test_messages_are_printable() -> None:
     sentence = parses_worse("a.c", b"int a;\n", b"int a;\n\x1b[31m \xff " + b"@@ $$ " * 50 + b"\n")
     assert sentence is not None
     assert sentence.isprintable()

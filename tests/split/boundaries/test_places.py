@@ -10,49 +10,50 @@ from repoagent.split.splitter import segments
 def first_lines(path: str, text: str, target: int, **more: object) -> list[str]:
     data = text.encode()
     found = segments(path, data, target=target, natural=bool(more.get("natural")))
-    assert not any(one.oversize for one in found)
-    return [data[one.start :].split(b"\n", 1)[0].decode() for one in found[1:]]
+    assert not any(segment.oversize for segment in found)
+    return [data[segment.start :].split(b"\n", 1)[0].decode() for segment in found[1:]]
 
 
 def repeated(unit: str, count: int = 12) -> str:
     return "".join(unit.replace("@", str(n)) for n in range(count))
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "target", "begins"),
-    [
-        ("a.py", repeated("# about f@\n@wraps(x)\ndef f@(a):\n    if a:\n        return 1\n    return 2\n\n\n").replace("@wraps", "@wraps"), 200, "# about f"),
-        ("a.py", "class A:\n" + repeated("    # of it\n    def f@(a):\n        b = a\n\n        return b\n\n"), 200, "    # of it"),
-        ("a.js", repeated("/**\n * Doc of @.\n */\nexport function f@(a) {\n  if (a) {\n    return 1;\n  } else {\n    return 2;\n  }\n}\n\n"), 250, "/**"),
-        ("a.ts", "class A {\n" + repeated("  /** Doc. */\n  @deco()\n  m@(): void {\n    go();\n  }\n\n").replace("0deco", "@deco") + "}\n", 180, "  /** Doc. */"),
-        ("a.java", "class A {\n" + repeated("    // what\n    @Override\n    int f@() {\n        return 1;\n    }\n\n") + "}\n", 180, "    // what"),
-        ("a.go", "package a\n\n" + repeated("// F@ does.\nfunc F@() int {\n\treturn 1\n}\n\n"), 150, "// F"),
-        ("a.rs", repeated("/// Doc.\n#[inline]\nfn f@() -> u8 {\n    1\n}\n\n"), 150, "/// Doc."),
-        ("a.c", repeated("/* Doc of @. */\n#ifdef X@\nint f@(void)\n{\n    return 1;\n}\n#endif\n\n"), 200, "/* Doc of "),
-        ("a.cpp", "namespace a {\n" + repeated("// of f@\nint f@()\n{\n    return 1;\n}\n\n") + "}\n", 150, "// of f"),
-        ("a.json", "{\n" + ",\n".join(f'  "k{n}": {{\n    "a": 1,\n    "b": [2]\n  }}' for n in range(20)) + "\n}\n", 150, '  "k'),
-        ("a.yaml", repeated("# about k@\nk@:\n  a: 1\n  b:\n    - 2\n"), 150, "# about k"),
-        ("a.xml", "<r>\n" + repeated("  <!-- e@ -->\n  <e>\n    <f/>\n  </e>\n") + "</r>\n", 180, "  <!-- e"),
-        ("a.md", repeated("## Part @\n\nWords.\n\n```\n# no heading\n\n\n```\n\n"), 150, "## Part"),
-        ("a.md", repeated("Part @\n------\n\nWords.\n\n### Below\n\nMore words.\n\n"), 150, "Part "),
-        ("a.html", "<body>\n" + repeated("<h2>Part @</h2>\n<p>One\n<p>Two\n<ul>\n<li>a\n<li>b\n</ul>\n") + "</body>\n", 200, "<h2>"),
-        ("a.css", repeated("/* of @ */\n.a@ {\n  color: red;\n  margin: 0;\n}\n\n"), 150, "/* of "),
-        ("a.sh", repeated("# says @\nf@() {\n    if a; then\n        b\n    else\n        c\n    fi\n}\n\n"), 200, "# says "),
-        ("a.rst", repeated("Part @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 150, "Part "),
-        ("a.rst", repeated(".. _part@:\n\n.. index:: a\n   single: b\n\nPart @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 180, ".. _part"),
-        ("a.rst", repeated(".. currentmodule:: a\n\nPart @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 150, ".. currentmodule"),
-        ("a.rst", repeated(".. _figure@:\n\n.. figure:: a.png\n\n   Words of it.\n\n"), 120, ".. _figure"),
-        ("a.md", repeated("# Part @\n\nWords.\n\n## In @\n\nMore.\n\n<a name='x@'></a>\n<a id='y@'></a>\n\n## Next @\n\nMore words.\n\n", 30), 70, ("# Part", "## In", "<a name")),
-        ("a.md", repeated("`Part` @,\nin two lines\n---\n\nWords.\n\n### Below\n\nMore words.\n\n"), 150, "`Part"),
-        ("a.html", "<body>\n" + repeated("<h2>Part @</h2>\n<ul>\n<li>a\n<li>b\n<li>c\n<li>d\n<li>e\n<li>f\n</ul>\n") + "</body>\n", 60, ("<h2>", "<li>")),
-        ("a.html", "<table>\n<tr>\n" + repeated("<th>Term @</th>\n<td>What it means.</td>\n") + "</tr>\n</table>\n", 120, "<th>"),
-        ("a.json", "[\n" + repeated("{\n\"b\": [\n{\"c\": 1},\n{\"c\": 2},\n{\"c\": 3}\n]\n}\n,{\n\"d\": 1,\n\"e\": 2,\n\"f\": 3\n}\n,")[:-1] + "]\n", 50, (",{", "{\"c\"")),
-        ("a.java", "/**\n" + repeated(" * Words of paragraph @,\n * more of them.\n * <p>More.\n * <pre>\n * a\n *\n * b\n * </pre>\n *\n") + " */\nclass A {}\n", 180, (" * Words", " * <p>")),
-        ("a.go", repeated("// Words of paragraph @,\n// more of them.\n//\n") + "func a() {\n}\n", 120, "// Words"),
-        ("a.txt", repeated("A paragraph of a few words @,\nthat has two lines.\n\n"), 150, "A paragraph"),
-        ("a.unknown", repeated("sub f@ {\n    one;\n\n    two;\n}\n\n"), 150, "sub f"),
-    ],
-)  # fmt: skip
+# path, text, target, what segments begin with
+UNITS: list[tuple[str, str, int, str | tuple[str, ...]]] = [
+    ("a.py", repeated("# about f@\n@wraps(x)\ndef f@(a):\n    if a:\n        return 1\n    return 2\n\n\n").replace("@wraps", "@wraps"), 200, "# about f"),
+    ("a.py", "class A:\n" + repeated("    # of it\n    def f@(a):\n        b = a\n\n        return b\n\n"), 200, "    # of it"),
+    ("a.js", repeated("/**\n * Doc of @.\n */\nexport function f@(a) {\n  if (a) {\n    return 1;\n  } else {\n    return 2;\n  }\n}\n\n"), 250, "/**"),
+    ("a.ts", "class A {\n" + repeated("  /** Doc. */\n  @deco()\n  m@(): void {\n    go();\n  }\n\n").replace("0deco", "@deco") + "}\n", 180, "  /** Doc. */"),
+    ("a.java", "class A {\n" + repeated("    // what\n    @Override\n    int f@() {\n        return 1;\n    }\n\n") + "}\n", 180, "    // what"),
+    ("a.go", "package a\n\n" + repeated("// F@ does.\nfunc F@() int {\n\treturn 1\n}\n\n"), 150, "// F"),
+    ("a.rs", repeated("/// Doc.\n#[inline]\nfn f@() -> u8 {\n    1\n}\n\n"), 150, "/// Doc."),
+    ("a.c", repeated("/* Doc of @. */\n#ifdef X@\nint f@(void)\n{\n    return 1;\n}\n#endif\n\n"), 200, "/* Doc of "),
+    ("a.cpp", "namespace a {\n" + repeated("// of f@\nint f@()\n{\n    return 1;\n}\n\n") + "}\n", 150, "// of f"),
+    ("a.json", "{\n" + ",\n".join(f'  "k{n}": {{\n    "a": 1,\n    "b": [2]\n  }}' for n in range(20)) + "\n}\n", 150, '  "k'),
+    ("a.yaml", repeated("# about k@\nk@:\n  a: 1\n  b:\n    - 2\n"), 150, "# about k"),
+    ("a.xml", "<r>\n" + repeated("  <!-- e@ -->\n  <e>\n    <f/>\n  </e>\n") + "</r>\n", 180, "  <!-- e"),
+    ("a.md", repeated("## Part @\n\nWords.\n\n```\n# no heading\n\n\n```\n\n"), 150, "## Part"),
+    ("a.md", repeated("Part @\n------\n\nWords.\n\n### Below\n\nMore words.\n\n"), 150, "Part "),
+    ("a.html", "<body>\n" + repeated("<h2>Part @</h2>\n<p>One\n<p>Two\n<ul>\n<li>a\n<li>b\n</ul>\n") + "</body>\n", 200, "<h2>"),
+    ("a.css", repeated("/* of @ */\n.a@ {\n  color: red;\n  margin: 0;\n}\n\n"), 150, "/* of "),
+    ("a.sh", repeated("# says @\nf@() {\n    if a; then\n        b\n    else\n        c\n    fi\n}\n\n"), 200, "# says "),
+    ("a.rst", repeated("Part @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 150, "Part "),
+    ("a.rst", repeated(".. _part@:\n\n.. index:: a\n   single: b\n\nPart @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 180, ".. _part"),
+    ("a.rst", repeated(".. currentmodule:: a\n\nPart @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 150, ".. currentmodule"),
+    ("a.rst", repeated(".. _figure@:\n\n.. figure:: a.png\n\n   Words of it.\n\n"), 120, ".. _figure"),
+    ("a.md", repeated("# Part @\n\nWords.\n\n## In @\n\nMore.\n\n<a name='x@'></a>\n<a id='y@'></a>\n\n## Next @\n\nMore words.\n\n", 30), 70, ("# Part", "## In", "<a name")),
+    ("a.md", repeated("`Part` @,\nin two lines\n---\n\nWords.\n\n### Below\n\nMore words.\n\n"), 150, "`Part"),
+    ("a.html", "<body>\n" + repeated("<h2>Part @</h2>\n<ul>\n<li>a\n<li>b\n<li>c\n<li>d\n<li>e\n<li>f\n</ul>\n") + "</body>\n", 60, ("<h2>", "<li>")),
+    ("a.html", "<table>\n<tr>\n" + repeated("<th>Term @</th>\n<td>What it means.</td>\n") + "</tr>\n</table>\n", 120, "<th>"),
+    ("a.json", "[\n" + repeated("{\n\"b\": [\n{\"c\": 1},\n{\"c\": 2},\n{\"c\": 3}\n]\n}\n,{\n\"d\": 1,\n\"e\": 2,\n\"f\": 3\n}\n,")[:-1] + "]\n", 50, (",{", "{\"c\"")),
+    ("a.java", "/**\n" + repeated(" * Words of paragraph @,\n * more of them.\n * <p>More.\n * <pre>\n * a\n *\n * b\n * </pre>\n *\n") + " */\nclass A {}\n", 180, (" * Words", " * <p>")),
+    ("a.go", repeated("// Words of paragraph @,\n// more of them.\n//\n") + "func a() {\n}\n", 120, "// Words"),
+    ("a.txt", repeated("A paragraph of a few words @,\nthat has two lines.\n\n"), 150, "A paragraph"),
+    ("a.unknown", repeated("sub f@ {\n    one;\n\n    two;\n}\n\n"), 150, "sub f"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "text", "target", "begins"), UNITS)
 def test_a_unit_is_whole_and_has_its_comments(
     path: str, text: str, target: int, begins: str | tuple[str, ...]
 ) -> None:
@@ -93,16 +94,16 @@ def test_a_script_in_html_larger_than_a_segment_is_opened() -> None:
     script = repeated("// f@\nfunction f@(a) {\n  return a;\n}\n\n", 20)
     data = f"<html><head>\n<script>\n{script}</script>\n</head>\n<body><p>x</p></body></html>\n".encode()
     found = segments("a.html", data, target=300)
-    inner = [one for one in found[1:] if one.boundary == "embedded"]
+    inner = [segment for segment in found[1:] if segment.boundary == "embedded"]
     assert len(inner) >= 2
-    assert all(data[one.start :].startswith(b"// f") for one in inner)
+    assert all(data[segment.start :].startswith(b"// f") for segment in inner)
 
 
 def test_a_fence_in_markdown_larger_than_a_segment_is_opened() -> None:
     code = repeated("def f@(a):\n    b = a\n    return b\n\n\n", 20)
     data = f"# Title\n\nWords.\n\n```python\n{code}```\n\nMore.\n".encode()
     found = segments("a.md", data, target=300)
-    assert all(data[one.start :].startswith((b"def f", b"More")) for one in found[1:])
+    assert all(data[segment.start :].startswith((b"def f", b"More")) for segment in found[1:])
 
 
 def test_natural_gives_every_unit_a_segment() -> None:
@@ -128,21 +129,21 @@ def test_natural_opens_a_unit_that_is_too_large() -> None:
     assert len(found) > 2
 
 
-def test_items_that_follow_each_other_on_one_line_are_told_apart() -> None:
+def test_items_that_follow_each_other_on_one_line_are_separated() -> None:
     text = (
         "x = {\n" + "},".join(f"{n}: function () {{\n  a({n});\n\n  b({n});\n" for n in range(30)) + "}};\n"
     )
     data = text.encode()
     found = segments("a.js", data, target=300)
-    assert all(data[one.start - 2 : one.start] == b"}," for one in found[1:])
+    assert all(data[segment.start - 2 : segment.start] == b"}," for segment in found[1:])
 
 
 @pytest.mark.parametrize("path", ["a.c", "a.cpp", "a.py", "a.js", "a.html", "a.go"])
-def test_what_ends_in_the_middle_of_something(path: str) -> None:
+def test_incomplete_code_loses_no_byte(path: str) -> None:
     for end in ("f(", "int f(void)\n", "<p", "{", "if (a)\n", "x ="):
         data = ("int a;\n" * 40 + end).encode()
         found = segments(path, data, target=100)
-        assert b"".join(data[one.start : one.end] for one in found) == data
+        assert b"".join(data[segment.start : segment.end] for segment in found) == data
 
 
 @pytest.mark.soak

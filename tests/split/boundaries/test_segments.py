@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 from repoagent.errors import UsageError
 from repoagent.split.pack import Segment
 from repoagent.split.splitter import segments
-from tests.split.boundaries.samples import SAMPLES
+from tests.split.boundaries.test_places import UNITS
 
 _ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "gbk"]
 
 
 def check(data: bytes, target: int, found: tuple[Segment, ...]) -> None:
-    assert b"".join(data[one.start : one.end] for one in found) == data
-    assert [one.start for one in found] == [0, *(one.end for one in found)][:-1]
-    assert all(one.end > one.start for one in found)
-    for one in found:
-        assert one.oversize == (one.end - one.start > target)
-    assert [one.boundary for one in found[:1]] == ["start"] * bool(data)
-    for one, after in pairwise(found):
-        assert after.first_line == one.last_line + (not after.inside_line)
+    assert b"".join(data[segment.start : segment.end] for segment in found) == data
+    assert [segment.start for segment in found] == [0, *(segment.end for segment in found)][:-1]
+    assert all(segment.end > segment.start for segment in found)
+    for segment in found:
+        assert segment.oversize == (segment.end - segment.start > target)
+    assert [segment.boundary for segment in found[:1]] == ["start"] * bool(data)
+    for segment, after in pairwise(found):
+        assert after.first_line == segment.last_line + (not after.inside_line)
 
 
 def check_lines(data: bytes, found: tuple[Segment, ...]) -> None:
     """Line numbers, for bytes with line feeds."""
-    for one in found:
-        assert one.first_line == data.count(b"\n", 0, one.start) + 1
-        assert one.last_line == data.count(b"\n", 0, one.end - 1) + 1
-        assert one.inside_line == (one.start > 0 and data[one.start - 1 : one.start] != b"\n")
+    for segment in found:
+        assert segment.first_line == data.count(b"\n", 0, segment.start) + 1
+        assert segment.last_line == data.count(b"\n", 0, segment.end - 1) + 1
+        assert segment.inside_line == (segment.start > 0 and data[segment.start - 1 : segment.start] != b"\n")
 
 
 def test_nothing_has_no_segments() -> None:
@@ -64,23 +64,25 @@ def test_a_language_without_a_grammar_is_refused() -> None:
 def test_any_bytes(data: bytes, target: int, path: str, natural: bool) -> None:
     found = segments(path, data, target=target, natural=natural)
     check(data, target, found)
-    again = segments(path, data, target=target, natural=natural, kept=[one.start for one in found[1:]])
+    again = segments(
+        path, data, target=target, natural=natural, kept=[segment.start for segment in found[1:]]
+    )
     check(data, target, again)
     if b"\n" in data:
         check_lines(data, found)
 
 
-@given(st.sampled_from(sorted(SAMPLES)), st.integers(0, 2**32), st.integers(30, 900))
+@given(st.sampled_from(UNITS), st.integers(0, 2**32), st.integers(30, 900))
 @settings(max_examples=60, deadline=None)
-def test_damaged_code(name: str, seed: int, target: int) -> None:
+def test_damaged_code(unit: tuple[str, str, int, object], seed: int, target: int) -> None:
     chance = random.Random(seed)
-    data = bytearray(SAMPLES[name] * 2)
+    path, data = unit[0], bytearray(unit[1].encode())
     for _ in range(chance.randrange(8)):
         at = chance.randrange(len(data))
         data[at : at + chance.randrange(30)] = chance.choice(
             [b"", b"}", b'"', b"{(", b"\n\n", b"\xff", b"\r\n", b"  "]
         )
-    found = segments(name, bytes(data), target=target)
+    found = segments(path, bytes(data), target=target)
     check(bytes(data), target, found)
     check_lines(bytes(data), found)
 
@@ -97,19 +99,19 @@ def test_no_character_and_no_line_end_is_cut(encoding: str, line_end: str) -> No
         found = segments("a.py", data, target=target)
         check(data, target, found)
         mark = 0
-        for one in found:
-            part = data[one.start : one.end]
+        for segment in found:
+            part = data[segment.start : segment.end]
             if encoding != "gbk":
                 part.decode(encoding.removesuffix("-sig"))
-            assert not (part.endswith(b"\r") and data[one.end : one.end + 1] == b"\n")
-            mark = one.end
+            assert not (part.endswith(b"\r") and data[segment.end : segment.end + 1] == b"\n")
+            mark = segment.end
         assert mark == len(data)
 
 
 def test_old_mac_lines_count() -> None:
     data = b"\r".join(b"x%d = %d" % (n, n) for n in range(200)) + b"\r"
     found = segments("a.py", data, target=400)
-    assert all(data[one.start - 1 : one.start] == b"\r" for one in found[1:])
+    assert all(data[segment.start - 1 : segment.start] == b"\r" for segment in found[1:])
     assert found[-1].last_line == 200
 
 
@@ -132,8 +134,8 @@ def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool, end
     around = b"/**/\n" * 300 + line + b"\n" + b"/**/\n" * 300
     found = segments(path, around, target=1000, natural=natural)
     check(around, 1000, found)
-    assert sum(one.oversize for one in found) == 1
-    assert not any(one.inside_line for one in found)
+    assert sum(segment.oversize for segment in found) == 1
+    assert not any(segment.inside_line for segment in found)
 
 
 def test_a_line_of_many_megabytes_is_not_cut_where_a_slice_ends() -> None:
@@ -195,6 +197,9 @@ def test_huge() -> None:
 def test_symbols_and_scope_are_those_of_the_outline() -> None:
     code = b"class A:\n" + b"".join(b"    def m%d(self):\n        return %d\n\n" % (n, n) for n in range(40))
     found = segments("a.py", code, target=600)
-    assert [symbol.name for one in found for symbol in one.symbols] == ["A", *(f"m{n}" for n in range(40))]
+    assert [symbol.name for segment in found for symbol in segment.symbols] == [
+        "A",
+        *(f"m{n}" for n in range(40)),
+    ]
     assert found[0].scope == ()
-    assert {one.scope for one in found[1:]} == {("A",)}
+    assert {segment.scope for segment in found[1:]} == {("A",)}

@@ -23,7 +23,7 @@ def source(seed: int = 1) -> bytes:
 
 
 def cuts_of(data: bytes, kept: list[int] | None = None, target: int = 4096) -> list[int]:
-    return [one.start for one in segments("a.py", data, target=target, kept=kept or ())][1:]
+    return [segment.start for segment in segments("a.py", data, target=target, kept=kept or ())][1:]
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -33,7 +33,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 def test_segments_are_well_filled() -> None:
     data = source()
-    sizes = [one.end - one.start for one in segments("a.py", data, target=4096)]
+    sizes = [segment.end - segment.start for segment in segments("a.py", data, target=4096)]
     assert sum(sizes) / len(sizes) / 4096 > 0.85
     assert all(size > 4096 / 8 for size in sizes)
 
@@ -57,14 +57,14 @@ def test_an_edit_changes_few_segments() -> None:
     assert refreshed / 25 <= 1.3
 
 
-def test_kept_cuts_stay_and_say_so() -> None:
+def test_kept_cuts_stay_and_are_marked() -> None:
     data = source()
     places = [data.index(b"# About f%d." % n) for n in (9, 15, 22, 30)]
     found = segments("a.py", data, target=4096, kept=places)
-    assert {one.start for one in found if one.boundary == "kept"} == set(places)
+    assert {segment.start for segment in found if segment.boundary == "kept"} == set(places)
 
 
-def test_a_kept_cut_that_is_inside_of_a_unit_now_is_dropped() -> None:
+def test_a_kept_cut_inside_a_unit_is_dropped() -> None:
     data = source()
     inside = data.index(b"    return a", 3000)
     assert inside not in cuts_of(data, [inside])
@@ -81,7 +81,9 @@ def test_a_segment_that_grew_too_large_is_cut_again_and_only_it() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 60)), max_size=60), st.integers(1, 200))
-def test_packed_never_exceeds_the_limit_where_it_need_not(steps: list[tuple[int, float]], limit: int) -> None:
+def test_segments_exceed_the_limit_only_where_there_is_no_candidate(
+    steps: list[tuple[int, float]], limit: int
+) -> None:
     candidates: list[Candidate] = []
     place = 0
     for step, cost in steps:

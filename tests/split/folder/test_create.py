@@ -29,7 +29,7 @@ def text(top: Path, data: bytes = SOURCE, name: str = "a.py") -> SourceText:
     return SourceText(str(top / name), data)
 
 
-def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").write_text("x")
     with pytest.raises(Refused, match="is not empty and not a split"):
@@ -41,7 +41,7 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path) -> None
         create(text(tmp_path), SplitOptions(), tmp_path / "no" / "such")
 
 
-def test_the_split_of_another_file_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_the_split_of_another_file_is_refused(tmp_path: Path) -> None:
     made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
     with pytest.raises(Refused, match=r"contains the split of .*a\.py"):
         create(text(tmp_path, name="b.py"), SplitOptions(), tmp_path / "out")
@@ -50,24 +50,26 @@ def test_the_split_of_another_file_is_left_alone(tmp_path: Path) -> None:
 
 def test_edited_segments_are_not_overwritten(tmp_path: Path) -> None:
     made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
-    for one in made.segments:
-        (made.folder / one.file).write_bytes(b"mine\n")
+    for segment in made.segments:
+        (made.folder / segment.file).write_bytes(b"mine\n")
     with pytest.raises(Refused, match=r"has edits that are not merged \(001\.py, 002\.py, .*\)"):
         create(text(tmp_path, b"x = 1\n"), SplitOptions(), tmp_path / "out")
     assert read_index(tmp_path / "out") == made
-    assert all((made.folder / one.file).read_bytes() == b"mine\n" for one in made.segments)
+    assert all((made.folder / segment.file).read_bytes() == b"mine\n" for segment in made.segments)
 
 
-def test_a_split_of_the_same_file_is_replaced_with_nothing_left_of_it(tmp_path: Path) -> None:
+def test_a_split_of_the_same_file_is_replaced(tmp_path: Path) -> None:
     first = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
     second = create(text(tmp_path, SOURCE[:200]), SplitOptions(target=100), tmp_path / "out")
     assert len(second.segments) < len(first.segments)
-    names = {one.file for one in second.segments}
+    names = {segment.file for segment in second.segments}
     assert {path.name for path in second.folder.iterdir()} == {*names, "base", "index.json", ".lock"}
-    assert b"".join((second.folder / one.file).read_bytes() for one in second.segments) == SOURCE[:200]
+    assert (
+        b"".join((second.folder / segment.file).read_bytes() for segment in second.segments) == SOURCE[:200]
+    )
 
 
-def test_no_git_directory_is_written_into(repo: GitRepo) -> None:
+def test_a_git_directory_is_refused(repo: GitRepo) -> None:
     source = find_text("src/app.py", repo.top)
     for place in (repo.top / ".git" / "parts", repo.top / ".git" / "hooks"):
         with pytest.raises(UsageError, match="is in a git directory"):
@@ -132,7 +134,7 @@ def default_folder_made(source: SourceText) -> Path:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     source = text(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(Refused, match="could not open the folder"):
@@ -157,7 +159,7 @@ def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
         slug(path)
         for path in (".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300)
     }
-    assert len(odd) == 7 and all("/" not in one and not one.startswith(".") for one in odd)
+    assert len(odd) == 7 and all("/" not in name and not name.startswith(".") for name in odd)
     with pytest.raises(UsageError, match="use -o to name"):
         default_folder(SourceText("/tmp/x.py", b""))
     with pytest.raises(UsageError, match="use -o to name"):
@@ -192,7 +194,7 @@ def test_wide_characters_are_refused(encoding: str, language: str | None) -> Non
 @pytest.mark.parametrize(
     "data", [b"", b"a", b"\xef\xbb\xbfa\n", b"caf\xe9\n", b"a\0b\n", b"one\0two\nthree\n", b"\xfe"]
 )
-def test_what_is_not_wide_is_not_refused(data: bytes) -> None:
+def test_other_texts_are_accepted(data: bytes) -> None:
     check_text(SourceText("a.py", data), SplitOptions(language="text"))
 
 
@@ -207,11 +209,11 @@ def test_what_is_not_wide_is_not_refused(data: bytes) -> None:
     st.sampled_from(["a.py", "a.json", "a.txt", "odd \udcff.c++", ""]),
     st.booleans(),
 )
-def test_an_index_is_read_back_as_it_was_made(data: bytes, path: str, natural: bool) -> None:
+def test_an_index_survives_a_round_trip(data: bytes, path: str, natural: bool) -> None:
     index = new_index(
         SourceText(path, data), SplitOptions(64, natural, "text" if not path else None), Path("/x")
     )
-    assert b"".join(data[one.start : one.end] for one in index.segments) == data
+    assert b"".join(data[segment.start : segment.end] for segment in index.segments) == data
     dumped = dumps({"version": VERSION, **index.to_dict()})
     assert parse_index(Path("/x/index.json"), dumped) == index
 
@@ -230,7 +232,7 @@ def test_new_names_sort_between_their_neighbours(gaps: list[int], count: int) ->
         names = filled
 
 
-def test_many_new_names_in_one_place_stay_short() -> None:
+def test_many_new_names_between_two_stay_short() -> None:
     names: list[str | None] = ["001.py", *[None] * 2000, "002.py"]
     filled = fill_names(names, ".py")
     assert filled == sorted(set(filled)) and max(map(len, filled)) < 12

@@ -88,7 +88,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("pending",), {"001.py": "zz"}), "an invalid SHA-256"),
     ],
 )
-def test_what_is_wrong_with_an_index_is_said(folder: Path, change: Change, sentence: str) -> None:
+def test_an_invalid_index_is_refused_with_its_error(folder: Path, change: Change, sentence: str) -> None:
     path = folder / "index.json"
     content = json.loads(path.read_bytes())
     change(content)
@@ -103,19 +103,19 @@ def test_what_is_wrong_with_an_index_is_said(folder: Path, change: Change, sente
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"version": 1', b"[" * 100_000])
-def test_what_is_no_json_is_said(folder: Path, data: bytes) -> None:
+def test_an_index_that_is_not_json_is_refused(folder: Path, data: bytes) -> None:
     (folder / "index.json").write_bytes(data)
     with pytest.raises(RepoagentError, match="not JSON with a version"):
         read_index(folder / "index.json")
 
 
-def test_an_index_in_a_repository_can_not_name_a_file_elsewhere(repo: GitRepo, tmp_path: Path) -> None:
+def test_an_index_in_a_repository_cannot_name_an_outside_file(repo: GitRepo, tmp_path: Path) -> None:
     made = create(SourceText(str(tmp_path / "a.py"), SOURCE), SplitOptions(), repo.top / "parts")
     with pytest.raises(RepoagentError, match="has the absolute path"):
         read_index(made.folder)
 
 
-def test_files_that_are_missing_or_no_files_are_named(folder: Path, tmp_path: Path) -> None:
+def test_missing_and_irregular_files_are_named(folder: Path, tmp_path: Path) -> None:
     first = folder / "001.py"
     kept = first.read_bytes()
     first.unlink()
@@ -133,7 +133,7 @@ def test_files_that_are_missing_or_no_files_are_named(folder: Path, tmp_path: Pa
         read_index(tmp_path)
 
 
-def test_a_base_that_is_not_what_was_split_is_refused(folder: Path) -> None:
+def test_a_changed_base_is_refused(folder: Path) -> None:
     index = read_index(folder)
     assert base_bytes(index) == SOURCE
     (folder / "base").write_bytes(SOURCE.replace(b"f1", b"g1"))
@@ -144,10 +144,10 @@ def test_a_base_that_is_not_what_was_split_is_refused(folder: Path) -> None:
         refresh(folder, folder)
 
 
-def test_edited_segments_are_told_by_their_bytes(folder: Path) -> None:
+def test_edited_segments_are_detected_by_their_bytes(folder: Path) -> None:
     index = read_index(folder / "index.json")
     assert index == read_index(folder) and edited_segments(index) == []
-    assert b"".join((folder / one.file).read_bytes() for one in index.segments) == SOURCE
+    assert b"".join((folder / segment.file).read_bytes() for segment in index.segments) == SOURCE
     second = index.segments[1]
     (folder / second.file).write_bytes(b"mine\n")
     assert edited_segments(index) == [second]

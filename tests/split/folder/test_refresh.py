@@ -47,7 +47,7 @@ def split(tmp_path: Path) -> Index:
 def make(top: Path, source: bytes) -> Index:
     (top / "x.py").write_bytes(source)
     index = create(SourceText(str(top / "x.py"), source), SplitOptions(target=220), top / "out")
-    assert [one.file for one in index.segments][:1] == (["001.py"] if source else [])
+    assert [segment.file for segment in index.segments][:1] == (["001.py"] if source else [])
     return index
 
 
@@ -62,27 +62,33 @@ def check(folder: Path, source: bytes) -> Index:
     """The split reads as one of `source`, with nothing left over in its folder."""
     index = read_index(folder)
     assert base_bytes(index) == source
-    mine = {one.file for one in edited_segments(index)}
-    for one in index.segments:
-        if one.file not in mine:
+    mine = {segment.file for segment in edited_segments(index)}
+    for segment in index.segments:
+        if segment.file not in mine:
             assert (
-                (folder / one.file).read_bytes() == source[one.start : one.end] == segment_bytes(index, one)
+                (folder / segment.file).read_bytes()
+                == source[segment.start : segment.end]
+                == segment_bytes(index, segment)
             )
-        if one.based_on:
-            assert one.file in mine and segment_base(index, one) != source[one.start : one.end]
-    names = [one.file for one in index.segments]
+        if segment.based_on:
+            assert (
+                segment.file in mine and segment_base(index, segment) != source[segment.start : segment.end]
+            )
+    names = [segment.file for segment in index.segments]
     assert names == sorted(names)
-    bases = {one.kept_base for one in index.segments if one.based_on}
+    bases = {segment.kept_base for segment in index.segments if segment.based_on}
     assert {path.name for path in folder.iterdir()} == {*names, *bases, "index.json", "base", ".lock"}
     assert not index.pending
     return index
 
 
 def test_the_sample_has_a_function_in_each_segment(split: Index) -> None:
-    assert [SOURCE[one.start : one.end] for one in split.segments] == [function(name) for name in "abcdefgh"]
+    assert [SOURCE[segment.start : segment.end] for segment in split.segments] == [
+        function(name) for name in "abcdefgh"
+    ]
 
 
-def test_a_source_that_is_gone_or_was_standard_input_is_said(split: Index, tmp_path: Path) -> None:
+def test_a_missing_source_and_standard_input_are_refused(split: Index, tmp_path: Path) -> None:
     Path(split.source.path).unlink()
     with pytest.raises(UsageError, match="no such file"):
         refresh(split.folder, tmp_path)
@@ -112,7 +118,7 @@ def test_names_stay_where_functions_come_and_go(split: Index) -> None:
     done = again(
         split, SOURCE.replace(function("c"), b"").replace(function("e"), function("e") + function("new"))
     )
-    texts = {(split.folder / one.file).read_bytes(): one.file for one in done.index.segments}
+    texts = {(split.folder / segment.file).read_bytes(): segment.file for segment in done.index.segments}
     for name, file in (("b", "002.py"), ("d", "004.py"), ("e", "005.py"), ("f", "006.py"), ("h", "008.py")):
         assert texts[function(name)] == file
     assert "005.py" < texts[function("new")] < "006.py"
@@ -125,44 +131,44 @@ def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same
     done = again(split, b"import os\n\n\n" + SOURCE.replace(b"f_1", b"g_1").replace(function("c"), b""))
     assert (done.edited, done.to_merge) == (("004.py",), ())
     assert (split.folder / "004.py").read_bytes() == mine
-    (one,) = edited_segments(done.index)
-    assert segment_base(done.index, one) == function("d")
+    (segment,) = edited_segments(done.index)
+    assert segment_base(done.index, segment) == function("d")
 
 
-def test_an_edited_segment_whose_source_changed_too_keeps_what_it_was_edited_from(split: Index) -> None:
+def test_an_edited_segment_whose_source_changed_keeps_its_base(split: Index) -> None:
     mine = function("d").replace(b"d_3 = 3", b"d_3 = 'mine'")
     (split.folder / "004.py").write_bytes(mine)
     for value in (b"one", b"two"):
         done = again(split, SOURCE.replace(b"d_6 = 6", b"d_6 = " + value))
         assert (done.edited, done.to_merge, done.written) == (("004.py",), ("004.py",), ())
-        (one,) = edited_segments(read_index(split.folder))
-        assert segment_base(done.index, one) == function("d")
-        assert segment_bytes(done.index, one) == mine
-        assert base_bytes(done.index)[one.start : one.end] == function("d").replace(
+        (segment,) = edited_segments(read_index(split.folder))
+        assert segment_base(done.index, segment) == function("d")
+        assert segment_bytes(done.index, segment) == mine
+        assert base_bytes(done.index)[segment.start : segment.end] == function("d").replace(
             b"d_6 = 6", b"d_6 = " + value
         )
     back = again(split, SOURCE)
     assert (back.edited, back.to_merge) == (("004.py",), ())
 
 
-def test_an_edited_segment_whose_source_is_gone_stays(split: Index) -> None:
+def test_an_edited_segment_without_source_stays(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     done = again(split, SOURCE.replace(function("d"), b""))
     assert done.to_merge == ("004.py",)
-    (one,) = edited_segments(done.index)
-    assert one.start == one.end and segment_base(done.index, one) == function("d")
+    (segment,) = edited_segments(done.index)
+    assert segment.start == segment.end and segment_base(done.index, segment) == function("d")
     assert again(split, b"").edited == ("004.py",)
     assert (split.folder / "004.py").read_bytes() == b"mine\n"
 
 
-def test_two_edited_neighbors_whose_sources_are_gone_both_stay(split: Index) -> None:
+def test_two_edited_neighbors_without_source_both_stay(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     (split.folder / "005.py").write_bytes(b"mine too\n")
     done = again(split, SOURCE.replace(function("d") + function("e"), b""))
     assert done.to_merge == done.edited == ("004.py", "005.py")
 
 
-def test_a_segment_that_is_as_it_was_again_and_whose_source_is_gone_goes(split: Index) -> None:
+def test_a_reverted_segment_without_source_is_removed(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     source = SOURCE.replace(function("d"), b"")
     again(split, source)
@@ -186,7 +192,7 @@ def test_a_segment_that_is_as_it_was_again_and_whose_source_is_gone_goes(split: 
         ),
     ],
 )
-def test_an_edit_that_the_source_has_by_now_is_merged(
+def test_an_edit_in_the_source_counts_as_merged(
     split: Index, files: dict[str, bytes], source: bytes, more: bytes
 ) -> None:
     for name, data in files.items():
@@ -195,14 +201,14 @@ def test_an_edit_that_the_source_has_by_now_is_merged(
     assert done.edited == () and set(done.merged) == set(files)
 
 
-def test_a_cut_off_end_that_was_not_merged_is_no_merge(split: Index) -> None:
+def test_a_truncated_segment_does_not_count_as_merged(split: Index) -> None:
     (split.folder / "004.py").write_bytes(function("d")[:-20])
     done = again(split, SOURCE + b"x = 1\n")
     assert done.edited == ("004.py",) and done.merged == ()
     assert (split.folder / "004.py").read_bytes() == function("d")[:-20]
 
 
-def test_a_segment_file_that_is_missing_is_made_again(split: Index) -> None:
+def test_a_missing_segment_file_is_written_again(split: Index) -> None:
     (split.folder / "004.py").unlink()
     done = again(split, SOURCE)
     assert done.written == ("004.py",)
@@ -217,7 +223,7 @@ def test_a_file_in_the_way_of_a_new_segment_is_refused(split: Index) -> None:
     check(split.folder, SOURCE)
 
 
-def test_other_ways_of_splitting_keep_what_is_edited(split: Index) -> None:
+def test_other_options_keep_edited_segments(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     done = refresh(split.folder, split.folder, other=OptionChanges(target=100_000))
     assert done.edited == ("004.py",) and len(done.index.segments) <= 4
@@ -225,9 +231,7 @@ def test_other_ways_of_splitting_keep_what_is_edited(split: Index) -> None:
     assert segment_base(done.index, edited_segments(done.index)[0]) == function("d")
 
 
-def test_what_is_saved_in_the_moment_of_the_swap_is_put_back(
-    split: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_during_the_swap_is_restored(split: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[str] = []
 
     def save_first(here: int, one: str, other: str) -> bool:
@@ -286,10 +290,10 @@ def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_p
         base = base_bytes(index)
         assert base in (SOURCE, after)
         seen.add((base == after, bool(index.pending)))
-        assert [one.file for one in edited_segments(index)] == ["002.py"]
-        for one in index.segments:
-            if one.file != "002.py":
-                assert segment_bytes(index, one) == base[one.start : one.end]
+        assert [segment.file for segment in edited_segments(index)] == ["002.py"]
+        for segment in index.segments:
+            if segment.file != "002.py":
+                assert segment_bytes(index, segment) == base[segment.start : segment.end]
         done = refresh(split.folder, split.folder)
         assert done.to_merge == ("002.py",)
         check(split.folder, after)
@@ -319,19 +323,19 @@ def changed(draw: st.DrawFn, data: bytes) -> bytes:
 @pytest.mark.soak
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_nothing_that_was_edited_is_ever_lost(data: st.DataObject) -> None:
+def test_no_edit_is_lost(data: st.DataObject) -> None:
     source = data.draw(TEXTS)
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         top = Path(name)
         (top / "x.py").write_bytes(source)
         index = create(SourceText(str(top / "x.py"), source), SplitOptions(target=64), top / "out")
         for _ in range(data.draw(st.integers(1, 3))):
-            for one in data.draw(
+            for segment in data.draw(
                 st.lists(st.sampled_from(index.segments), max_size=3) if index.segments else st.just([])
             ):
-                path = index.folder / one.file
+                path = index.folder / segment.file
                 path.write_bytes(data.draw(changed(path.read_bytes())))
-            mine = {one.file: segment_bytes(index, one) for one in edited_segments(index)}
+            mine = {segment.file: segment_bytes(index, segment) for segment in edited_segments(index)}
             source = data.draw(st.one_of(changed(source), st.just(_landed(index)), changed(_landed(index))))
             done = again(index, source)
             index = done.index
@@ -340,12 +344,17 @@ def test_nothing_that_was_edited_is_ever_lost(data: st.DataObject) -> None:
                     assert text in source
                 else:
                     assert (index.folder / file).read_bytes() == text
-            assert {*done.edited} == {one.file for one in edited_segments(index)} == {*mine} - {*done.merged}
+            assert (
+                {*done.edited}
+                == {segment.file for segment in edited_segments(index)}
+                == {*mine} - {*done.merged}
+            )
 
 
 def _landed(index: Index) -> bytes:
     """The source with all edits in it that need no merge."""
     base = base_bytes(index)
     return b"".join(
-        base[one.start : one.end] if one.based_on else segment_bytes(index, one) for one in index.segments
+        base[segment.start : segment.end] if segment.based_on else segment_bytes(index, segment)
+        for segment in index.segments
     )
