@@ -20,7 +20,7 @@ class NoSuchFile(UsageError):
     """The sentence names the files of similar names, and the remedy.
 
     path: the missing file; reason: what else is known of it; near: existing files, the most similar first; match: the
-    one file whose path ends in what was written (`api.py` for `src/pkg/api.py`), None where there is none or several.
+    only file whose path ends in what was written (`api.py` for `src/pkg/api.py`), None where there is none or several.
     All paths are absolute.
     """
 
@@ -36,13 +36,13 @@ class NoSuchFile(UsageError):
     ) -> None:
         self.path, self.reason, self.remedy, self.near, self.match = path, reason, remedy, tuple(near), match
         super().__init__(
-            self.worded(lambda one: os.path.relpath(one, top) if one.is_relative_to(top) else str(one))
+            self.worded(lambda path: os.path.relpath(path, top) if path.is_relative_to(top) else str(path))
         )
 
-    def worded(self, named: Callable[[Path], str]) -> str:
-        """The sentence, with each path as `named` writes it."""
-        sentence = f"no such file: {named(self.path)}{self.reason and f', {self.reason}'}"
-        *others, last = [shlex.quote(named(path)) for path in self.near] or [""]
+    def worded(self, name: Callable[[Path], str]) -> str:
+        """The sentence, with each path as `name` writes it."""
+        sentence = f"no such file: {name(self.path)}{self.reason and f', {self.reason}'}"
+        *others, last = [shlex.quote(name(path)) for path in self.near] or [""]
         if last:
             sentence += f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
         if self.remedy:
@@ -61,33 +61,27 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
     path = Path(os.path.normpath(Path(os.path.realpath(folder), name)))
     try:
         top = open_worktree(folder).top
-        listed = git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listing = git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     except (RepoagentError, OSError):
         return NoSuchFile(path, folder, reason=reason, remedy=remedy)
     if not path.is_relative_to(top):
         return NoSuchFile(path, top, reason=reason, remedy=remedy)
-    paths = list(dict.fromkeys(os.fsdecode(entry) for entry in listed.split(b"\0") if entry))
+    paths = list(dict.fromkeys(os.fsdecode(entry) for entry in listing.split(b"\0") if entry))
     missing = os.fspath(path.relative_to(top))
     if missing in paths:
-        restore = f"`git restore {shlex.quote(os.path.relpath(path))}` restores it"
-        return NoSuchFile(
-            path, top, reason="which git still tracks", remedy=f"{restore}{remedy and f'; {remedy}'}"
-        )
+        restore = f"`git restore {shlex.quote(os.path.relpath(path))}` restores it{remedy and f'; {remedy}'}"
+        return NoSuchFile(path, top, reason="which git still tracks", remedy=restore)
     written = os.path.relpath(path, Path.cwd())
     if written.startswith(".."):
         written = missing
-    match = _ending_in(written, paths)
-    near = [match] if match else similar(written, paths)
-    there = [top / one for one in near if os.path.lexists(top / one)]
-    unique = there[0] if match and there else None
-    return NoSuchFile(path, top, reason=reason, remedy=remedy, near=there, match=unique)
-
-
-def _ending_in(written: str, paths: Sequence[str]) -> str | None:
-    """The path that was written from the top, else the only one that ends in it."""
-    ending = f"/{written}"
-    matches = [path for path in paths if path.endswith(ending) or path == written]
-    return matches[0] if len(matches) == 1 else written if written in matches else None
+    # the path that was written from the top, else the only one that ends in it
+    matches = [path for path in paths if path.endswith(f"/{written}") or path == written]
+    match = matches[0] if len(matches) == 1 else written if written in matches else None
+    near = [
+        top / path for path in ([match] if match else similar(written, paths)) if os.path.lexists(top / path)
+    ]
+    only = near[0] if match and near else None
+    return NoSuchFile(path, top, reason=reason, remedy=remedy, near=near, match=only)
 
 
 def similar(written: str, paths: Sequence[str]) -> list[str]:

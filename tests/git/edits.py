@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from repoagent.git.files import FileChange, look
+from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import CommitResult, Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import WorkTree, open_worktree
@@ -62,6 +64,14 @@ def keep(repo: GitRepo, *changes: FileChange) -> None:
     with Transaction(worktree(repo), changes, Options(no_commit=True)) as transaction:
         transaction.write()
         transaction.keep()
+
+
+def recovered(repo: GitRepo) -> list[str]:
+    """What `recover` says when git and its hook, which outlive a process that was killed, have ended too."""
+    deadline = time.monotonic() + 20
+    while not (notes := recover(worktree(repo))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return notes
 
 
 def refused(

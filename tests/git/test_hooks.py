@@ -242,5 +242,5 @@ def test_real_pre_commit_that_fails(pre_commit: GitRepo) -> None:
     repo.write("README.md", "mine\n")
     before = visible(repo)
     with pytest.raises(HookFailed, match="never"):
-        edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+        edit(repo, shout(repo, 2))
     assert visible(repo) == before

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Exit
-from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, staged, worktree
+from tests.git.edits import committed, edit, lines, recovered, shout, staged
 from tests.git.only import nothing_left, only, seen, unchanged
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 
 
 @pytest.mark.parametrize("name", ["pre-commit", "post-commit"])
@@ -28,7 +27,7 @@ def test_that_commit_themselves(messy: GitRepo, name: str) -> None:
         'test -n "$INSIDE" && exit\nINSIDE=1; export INSIDE\necho 2 > VERSION\ngit add VERSION\ngit commit -qm theirs\n',
     )
     before, parent = seen(messy, "a.txt", "VERSION"), messy.head()
-    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="ours")
+    result = edit(messy, shout(messy, 2), message="ours")
     subjects = messy.git("log", "--format=%s", f"{parent}..HEAD").split()
     assert subjects == (["theirs", "ours"] if name == "post-commit" else ["theirs"])
     assert result.parent == parent and "hook" in " ".join(result.notes)
@@ -47,7 +46,7 @@ def test_that_amend(messy: GitRepo) -> None:
     )
     parent = messy.head()
     before = seen(messy, "a.txt")
-    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    result = edit(messy, shout(messy, 2))
     assert (result.commit, result.parent) == (messy.head(), parent)
     assert messy.git("log", "-1", "--format=%B") == "amended\n\nSeen: yes\n\n"
     assert messy.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\ta.txt\n"
@@ -65,7 +64,7 @@ def test_that_push_what_is_put_right_then(messy: GitRepo, tmp_path: Path) -> Non
         "LINE 2",
     ) if False else None
     messy.hook("pre-commit", "git add -u\n")
-    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    result = edit(messy, shout(messy, 2))
     assert result.taken_out
     pushed = messy.git("rev-parse", "there/main").strip()
     assert pushed != result.commit == messy.head()
@@ -78,7 +77,7 @@ def test_that_rewrite_the_message(messy: GitRepo) -> None:
         "commit-msg",
         'sed -i "s/the edit/The edit/" "$1"; git interpret-trailers --in-place --trailer Change-Id:1 "$1"\n',
     )
-    edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="the edit\n\nRepoagent-Edit: 1")
+    edit(messy, shout(messy, 2), message="the edit\n\nRepoagent-Edit: 1")
     assert messy.git("log", "-1", "--format=%B").startswith("The edit\n")
     assert "Change-Id: 1" in messy.git("log", "-1", "--format=%B")
     assert "# not a comment\n---\nTicket: 1" in messy.git("log", "-1", "--format=%B")
@@ -89,7 +88,7 @@ def test_that_empties_the_message(messy: GitRepo, name: str) -> None:
     messy.hook(name, ': > "$1"\n')
     before = seen(messy)
     with pytest.raises(HookFailed, match="empty commit message"):
-        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+        edit(messy, shout(messy, 2))
     unchanged(messy, before)
 
 
@@ -97,7 +96,7 @@ def test_that_empties_the_message(messy: GitRepo, name: str) -> None:
 def test_veto_of_a_reference(messy: GitRepo, state: str) -> None:
     messy.hook("reference-transaction", f'test "$1" != {state}\n')
     before = seen(messy)
-    edited = change(messy, "a.txt", "line 2", "LINE 2")
+    edited = shout(messy, 2)
     if state == "prepared":
         with pytest.raises(HookFailed, match="hook") as raised:
             edit(messy, edited)
@@ -127,7 +126,7 @@ def test_veto_of_the_second_reference_update(
     (tmp_path / "x").touch()
     before, head = seen(messy), messy.head()
     with pytest.raises(HookFailed, match=r"README\.md(?s:.)*no-rewriting") as raised:
-        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), branch=branch)
+        edit(messy, shout(messy, 2), branch=branch)
     assert raised.value.by_git and raised.value.exit_code == Exit.CHECK_FAILED
     assert messy.head() == head and "new" not in messy.git("branch")
     unchanged(messy, before)
@@ -142,10 +141,10 @@ def test_veto_of_the_second_reference_update_after_a_crash(messy: GitRepo, tmp_p
     before, head = seen(messy), messy.head()
     child = os.fork()
     if child == 0:
-        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+        edit(messy, shout(messy, 2))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL and messy.head() != head
-    (said,) = recover(worktree(messy))
+    (said,) = recovered(messy)
     assert "rolled back" in said and "README.md" in said
     assert messy.head() == head
     unchanged(messy, before)
@@ -167,7 +166,7 @@ def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
         'test -n "$INSIDE" && exit\nINSIDE=1; export INSIDE\necho 2 > VERSION\ngit add VERSION\ngit commit -qm theirs\n',
     )
     before = seen(messy, "a.txt", "README.md", "VERSION")
-    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="ours")
+    result = edit(messy, shout(messy, 2), message="ours")
     assert messy.git("log", "-2", "--format=%s").split() == ["theirs", "ours"]
     assert result.commit == messy.git("rev-parse", "HEAD^").strip() and result.taken_out == ()
     assert (
@@ -191,7 +190,7 @@ def test_that_stage_something_after_the_commit(repo: GitRepo, stages: str) -> No
     repo.write("untracked.txt", "mine\n")
     repo.hook("post-commit", f"{stages}\n")
     before = seen(repo, "a.txt")
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     unchanged(repo, before, "a.txt")
     nothing_left(repo)
 
@@ -199,5 +198,5 @@ def test_that_stage_something_after_the_commit(repo: GitRepo, stages: str) -> No
 def test_that_the_index_is_as_fresh_as_git_leaves_it(repo: GitRepo) -> None:
     """git need not read a file again to see that nothing has changed, not even the one that was edited."""
     repo.commit("more", **{"b.txt": LINES})
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     assert repo.git("diff-files", "--name-only") == "" == repo.git("diff-index", "--cached", "HEAD")

@@ -11,12 +11,12 @@ from repoagent.errors import Refused
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, staged, worktree
+from tests.git.edits import change, committed, edit, lines, shout, staged, worktree
 from tests.git.only import nothing_left, only, seen, unchanged
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 
 
 FAILING = ["pre-commit", "prepare-commit-msg", "commit-msg"]
@@ -42,7 +42,7 @@ def test_that_fail(messy: GitRepo, name: str, script: str) -> None:
     messy.hook(name, script)
     before, head = seen(messy), messy.head()
     with pytest.raises(HookFailed):
-        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+        edit(messy, shout(messy, 2))
     unchanged(messy, before)
     assert messy.head() == head
     nothing_left(messy)
@@ -63,7 +63,7 @@ def test_without_its_interpreter(messy: GitRepo) -> None:
     messy.hook("pre-commit", "").write_text("#!/nowhere/python\n")
     before = seen(messy)
     with pytest.raises(HookFailed, match=r"pre-commit.*No such file|cannot (run|exec)"):
-        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+        edit(messy, shout(messy, 2))
     unchanged(messy, before)
 
 
@@ -102,7 +102,7 @@ TOUCHING = [
 def test_that_touch_the_users_work(messy: GitRepo, script: str) -> None:
     messy.hook("pre-commit", script)
     before, file = seen(messy, "a.txt"), messy.read("a.txt")
-    edited = change(messy, "a.txt", "line 2", "LINE 2")
+    edited = shout(messy, 2)
     if "reset -q --hard HEAD" in script:  # that takes the edit out of what is committed
         with pytest.raises(HookFailed):
             edit(messy, edited)
@@ -143,14 +143,14 @@ def test_formatter_that_does_not_add_again(repo: GitRepo) -> None:
 
 def test_that_delete_the_file(repo: GitRepo) -> None:
     repo.hook("pre-commit", "git rm -qf a.txt\n")
-    result = edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    result = edit(repo, shout(repo, 2))
     assert repo.git("diff", "--name-status", "HEAD^", "HEAD") == "D\ta.txt\n" and "a.txt" in result.folded
     assert repo.status() == "" and not (repo.top / "a.txt").exists()
 
 
 def test_that_delete_the_file_with_the_users_work_in_it(messy: GitRepo) -> None:
     messy.hook("pre-commit", "git rm -qf --cached a.txt; rm a.txt\n")
-    edited = change(messy, "a.txt", "line 2", "LINE 2")
+    edited = shout(messy, 2)
     result = edit(messy, edited)
     assert messy.git("diff", "--name-status", "HEAD^", "HEAD") == "D\ta.txt\n" and "a.txt" in result.folded
     assert messy.read("a.txt") == edited.after and result.restored == ("a.txt",)
@@ -160,7 +160,7 @@ def test_that_delete_the_file_with_the_users_work_in_it(messy: GitRepo) -> None:
 def test_that_make_a_file(messy: GitRepo) -> None:
     messy.hook("pre-commit", "wc -l < a.txt > COUNT; echo x > build.log; git add COUNT\n")
     before = seen(messy, "a.txt", "COUNT", "build.log")
-    edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    edit(messy, shout(messy, 2))
     assert messy.git("diff", "--name-status", "HEAD^", "HEAD") == "A\tCOUNT\nM\ta.txt\n"
     assert messy.status().endswith("?? build.log\n?? src/app.py\n?? untracked.txt\n")
     (messy.top / "build.log").unlink()
@@ -196,7 +196,7 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
     repo.write("src/app.py", "mine too\n")
     before, head = seen(repo, "a.txt"), repo.head()
     repo.hook("pre-commit", f"{script}exit {code}\n")
-    edited = change(repo, "a.txt", "line 2", "LINE 2")
+    edited = shout(repo, 2)
     try:
         edit(repo, edited)
     except (HookFailed, UnfinishedTransaction, Refused) as error:
@@ -219,7 +219,7 @@ def test_that_write_over_the_users_work(repo: GitRepo, script: str) -> None:
     """It may be a save of the user's, so it stays; what was there is kept, and named."""
     repo.write("README.md", "mine\n")
     repo.hook("pre-commit", script)
-    (note,) = edit(repo, change(repo, "a.txt", "line 2", "LINE 2")).notes
+    (note,) = edit(repo, shout(repo, 2)).notes
     assert repo.read("README.md") != b"mine\n" and note.startswith("README.md changed")
     assert Path(note.rpartition(" ")[2]).read_bytes() == b"mine\n"
 
@@ -227,7 +227,7 @@ def test_that_write_over_the_users_work(repo: GitRepo, script: str) -> None:
 def test_that_put_a_link_in_the_place_of_the_file_and_fail(repo: GitRepo) -> None:
     repo.hook("pre-commit", "rm a.txt; ln -s README.md a.txt; exit 1\n")
     with pytest.raises(HookFailed, match=r"a\.txt changed") as caught:
-        edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+        edit(repo, shout(repo, 2))
     assert (repo.top / "a.txt").is_symlink()
     kept = next(word for word in str(caught.value).split() if "/old-0" in word).rstrip(".;")
     assert Path(kept).read_text() == LINES

@@ -16,12 +16,12 @@ from repoagent.git.files import blob_hash
 from repoagent.git.transaction.finish import recover
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script
-from tests.git.edits import change, committed, edit, journals, staged, worktree
+from tests.git.edits import change, committed, edit, journals, lines, staged, worktree
 from tests.git.only import nothing_left, seen, unchanged
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 WAIT_SECONDS = 30.0
 
 

@@ -11,10 +11,10 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import undo
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit, new_file, worktree
+from tests.git.edits import change, edit, keep, lines, new_file, shout, worktree
 from tests.git.snapshot import changed, snapshot, untimed
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 OWN = {"file a.txt", "index a.txt", "status a.txt"}
 IN_PROGRESS = {
     # what begins it, what it is called, what goes on with it, and the subject of the last commit then
@@ -61,13 +61,11 @@ def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRep
     begin, name, go_on, subject = IN_PROGRESS[operation]
     fork.git(*begin, ok=False)
     before = snapshot(fork)
-    the_edit = change(fork, "a.txt", "line 5", "LINE 5")
+    the_edit = shout(fork, 5)
     with pytest.raises(Refused, match=rf"{name}.*--no-commit"):
         edit(fork, the_edit)
     assert changed(before, snapshot(fork)) == set()
-    with Transaction(worktree(fork), [the_edit], Options(no_commit=True)) as transaction:
-        transaction.write()
-        transaction.keep()
+    keep(fork, the_edit)
     assert changed(before, snapshot(fork)) == {"file a.txt", "status a.txt"}
     undo(worktree(fork))
     assert changed(untimed(before), untimed(snapshot(fork))) == set()
@@ -86,7 +84,7 @@ def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRep
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", ["merge", "rebase", "am"])
 def test_undo_of_a_commit_waits_for_an_operation(fork: GitRepo, operation: str) -> None:
-    edit(fork, change(fork, "a.txt", "line 5", "LINE 5"))
+    edit(fork, shout(fork, 5))
     fork.git(*IN_PROGRESS[operation][0], ok=False)
     before = snapshot(fork)
     with pytest.raises(Refused, match=f"an? {operation} is in progress") as caught:
@@ -101,7 +99,7 @@ def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> No
     waiting = fork.top / ".git/MERGE_MSG"
     assert waiting.exists()
     before = snapshot(fork)
-    edit(fork, change(fork, "a.txt", "line 5", "LINE 5"))
+    edit(fork, shout(fork, 5))
     assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
     fork.git("commit", "-q", "--no-edit")
     assert fork.git("log", "--format=%s", "-2") == "side 2\nedit\n" and fork.status() == ""
@@ -112,7 +110,7 @@ def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> No
 def test_bisect(fork: GitRepo, detach: bool) -> None:
     fork.git("bisect", "start", *(["HEAD", "HEAD~2"] if detach else []))
     before = snapshot(fork)
-    made = edit(fork, change(fork, "a.txt", "line 5", "LINE 5"))
+    made = edit(fork, shout(fork, 5))
     assert ("a bisect is in progress" in " ".join(made.notes)) and (made.branch is None) == detach
     where = "HEAD" if detach else "ref refs/heads/main"
     assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", where}
@@ -124,7 +122,7 @@ def test_bisect(fork: GitRepo, detach: bool) -> None:
 def test_detached_head(fork: GitRepo) -> None:
     fork.git("checkout", "-q", "--detach", "HEAD~1")
     before = snapshot(fork)
-    made = edit(fork, change(fork, "a.txt", "line 5", "LINE 5"))
+    made = edit(fork, shout(fork, 5))
     assert "HEAD is detached" in " ".join(made.notes) and fork.head() == made.commit
     assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", "HEAD"}
     undo(worktree(fork))
@@ -158,7 +156,7 @@ def test_a_replaced_head_is_what_git_shows_of_it(repo: GitRepo) -> None:
     other = repo.git("commit-tree", "-m", "replacement", "HEAD^{tree}").strip()
     repo.git("replace", repo.head(), other)
     before = snapshot(repo)
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
     assert repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD") == "a.txt\n"
     undo(worktree(repo))

@@ -13,12 +13,21 @@ from pathlib import Path
 import pytest
 
 from repoagent.git.transaction.finish import recover
-from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, journals, visible, worktree
+from tests.git.edits import (
+    committed,
+    edit,
+    journals,
+    keep,
+    lines,
+    recovered,
+    shout,
+    visible,
+    worktree,
+)
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 ROOT = Path(__file__).parents[2]
 
 
@@ -67,7 +76,7 @@ def test_killed_while_taking_out_what_a_hook_swept_in(template: GitRepo) -> None
 
 @pytest.mark.soak
 def test_killed_while_undoing(template: GitRepo) -> None:
-    edit(template, change(template, "a.txt", "line 2", "LINE 2"))
+    edit(template, shout(template, 2))
     prepare(template)
     template.git("reset", "-q", "--soft", "HEAD^")
     killed_at_every_step(template, "undo", 11)
@@ -75,11 +84,7 @@ def test_killed_while_undoing(template: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_killed_while_taking_out_of_the_index_what_was_never_committed(template: GitRepo) -> None:
-    with Transaction(
-        worktree(template), [change(template, "a.txt", "line 2", "LINE 2")], Options(no_commit=True)
-    ) as edited:
-        edited.write()
-        edited.keep()
+    keep(template, shout(template, 2))
     template.git("add", "a.txt")
     killed_at_every_step(template, "undo", 1)
 
@@ -91,7 +96,7 @@ def test_killed_while_taking_out_of_the_index_what_was_never_committed(template:
 )
 def test_killed_at_each_single_step(template: GitRepo, action: str, hook: str) -> None:
     if action == "undo":
-        edit(template, change(template, "a.txt", "line 2", "LINE 2"))
+        edit(template, shout(template, 2))
     prepare(template)
     if action == "undo":
         template.git("reset", "-q", "--soft", "HEAD^")
@@ -118,22 +123,14 @@ def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
     )
 
 
-def recovered(repo: GitRepo) -> list[str]:
-    """What `recover` says once git and its hook, which outlive the process that was killed, have ended too."""
-    deadline = time.monotonic() + 20
-    while not (said := recover(worktree(repo))) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return said
-
-
 def test_nothing_to_recover(repo: GitRepo) -> None:
     assert recover(worktree(repo)) == []
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     assert recover(worktree(repo)) == []
 
 
 def test_a_living_owner_is_left_alone(repo: GitRepo) -> None:
-    with Transaction(worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")]) as transaction:
+    with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
         transaction.write()
         done = subprocess.run(
             [sys.executable, "-c", RECOVER, str(repo.top)],
@@ -282,7 +279,7 @@ def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitR
 def test_killed_while_the_branch_moves_and_somebody_commits(repo: GitRepo, moved: bool, on_top: int) -> None:
     """An undo that had moved the branch, and whose lock was gone, is complete though HEAD has moved on."""
     before = repo.head()
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     child = subprocess.Popen(
         [sys.executable, "-c", MOVING.format(at="archive" if moved else "git"), str(repo.top)], cwd=ROOT
     )

@@ -17,15 +17,11 @@ from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import undo
 from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit, journals, worktree
+from tests.git.edits import edit, journals, keep, shout, worktree
 
 
 def without_a_commit(repo: GitRepo) -> None:
-    with Transaction(
-        worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")], Options(no_commit=True)
-    ) as it:
-        it.write()
-        it.keep()
+    keep(repo, shout(repo, 5))
 
 
 def is_there_and_known(repo: GitRepo) -> None:
@@ -69,7 +65,7 @@ def test_the_lock_of_a_new_branch_that_a_killed_git_has_left(repo: GitRepo) -> N
     """Nobody could ever make a branch of that name again."""
     child = os.fork()
     if child == 0:
-        the_change = change(repo, "a.txt", "line 5", "LINE 5")
+        the_change = shout(repo, 5)
         with Transaction(worktree(repo), [the_change], Options(branch="topic")) as it:
             it.write()
             repo.write(".git/refs/heads/topic.lock", f"{repo.head()}\n")
@@ -100,7 +96,7 @@ def test_a_switch_to_a_new_branch_that_fails_half_way(
 ) -> None:
     monkeypatch.setattr(commit, "switch_to_new", half_a_switch(repo, code))
     with pytest.raises(GitError):
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), branch="topic")
+        edit(repo, shout(repo, 5), branch="topic")
     assert bool(repo.git("branch", "--list", "topic")) is stays
     assert not (repo.top / ".git/HEAD.lock").exists()
     assert repo.git("branch", "--show-current") == "main\n"
@@ -130,7 +126,7 @@ def test_killed_beside_a_new_branch(repo: GitRepo, how: str) -> None:
             os._exit(9)
 
         vars(commit)["switch_to_new"] = killed
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), branch="topic")
+        edit(repo, shout(repo, 5), branch="topic")
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     theirs = how.startswith("their")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import GitRepo
-from tests.git.edits import staged
+from tests.git.edits import lines, staged
 from tests.git.only import only
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 
 SETTINGS = [
     {"index.version": "4"},

@@ -11,12 +11,12 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange, read_source
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, new_file, worktree
+from tests.git.edits import change, committed, edit, lines, new_file, worktree
 from tests.git.only import nothing_left, only, seen, unchanged
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 CRLF = LINES.replace("\n", "\r\n")
 
 ROT13 = "tr A-Za-z N-ZA-Mn-za-m"

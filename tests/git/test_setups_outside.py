@@ -14,7 +14,7 @@ import pytest
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, MODEL, Done, Script, diff
-from tests.git.edits import change, edit
+from tests.git.edits import edit, shout
 from tests.git.only import nothing_left, only, seen, unchanged
 
 pytestmark = pytest.mark.soak
@@ -204,7 +204,7 @@ def test_signed_with_gpg(repo: GitRepo, gpg: str, git: Run) -> None:
     only(repo, "a.txt", "line 2", "LINE 2")
     assert repo.git("log", "-1", "--format=%G?") in ("G\n", "U\n")
     repo.hook("pre-commit", "git add -u\n")  # then it has to be made, and signed, again
-    result = edit(repo, change(repo, "a.txt", "line 4", "LINE 4"))
+    result = edit(repo, shout(repo, 4))
     assert result.taken_out == ("README.md",)
     repo.git("verify-commit", "HEAD")
     repo.git("config", "gpg.program", "false")
@@ -228,7 +228,7 @@ def test_signature_that_fails_only_the_second_time(repo: GitRepo, gpg: str, tmp_
     repo.write("README.md", "mine\n")
     before, head = seen(repo), repo.head()
     with pytest.raises(HookFailed, match=r"README\.md"):
-        edit(repo, change(repo, "a.txt", "line 4", "LINE 4"))
+        edit(repo, shout(repo, 4))
     assert repo.head() == head
     unchanged(repo, before)
     nothing_left(repo)

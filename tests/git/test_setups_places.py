@@ -15,12 +15,12 @@ from repoagent.errors import Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, new_file, worktree
+from tests.git.edits import committed, edit, lines, new_file, shout, worktree
 from tests.git.only import nothing_left, only, seen
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 
 
 def clone(repo: GitRepo, to: Path, *options: str) -> GitRepo:
@@ -52,7 +52,7 @@ def test_replaced_blob(repo: GitRepo) -> None:
     repo.git("replace", repo.git("rev-parse", "HEAD:a.txt").strip(), new)
     (repo.top / "a.txt").unlink()
     repo.git("checkout", "-q", "--", "a.txt")
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\ta.txt\n"
     assert repo.read("a.txt").decode() == LINES.replace("line 2", "LINE 2").replace("line 9", "other 9")
 
@@ -133,7 +133,7 @@ def test_fsmonitor_hook_that_says_nothing_changed(repo: GitRepo, tmp_path: Path)
     repo.git("update-index", "--fsmonitor")
     repo.status()
     repo.write("a.txt", LINES.replace("line 9", "mine 9"))
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     assert committed(repo, "a.txt") == LINES.replace("line 2", "LINE 2")
 
 
@@ -252,7 +252,7 @@ def test_shallow_and_partial_clones_fetch_nothing(
     before = new.git("cat-file", "--batch-all-objects", "--batch-check", "--unordered")
     trace = tmp_path / "trace"
     monkeypatch.setenv("GIT_TRACE", str(trace))
-    edit(new, change(new, "a.txt", "line 2", "LINE 2"))
+    edit(new, shout(new, 2))
     monkeypatch.delenv("GIT_TRACE")
     assert "fetch" not in trace.read_text() and "upload-pack" not in trace.read_text()
     assert new.git("diff", "HEAD^", "HEAD", "--numstat") == "1\t1\ta.txt\n"

@@ -12,11 +12,9 @@ import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import FileChange
-from repoagent.git.transaction.results import Options
-from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import edit, worktree
+from tests.git.edits import edit, keep, worktree
 from tests.git.snapshot import changed, snapshot, untimed
 from tests.git.states import PATH, text
 
@@ -191,9 +189,7 @@ def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str
 
 def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, ...]]) -> None:
     """The two ways out that the refusal names do what they say."""
-    with Transaction(worktree(repo), [change], Options(no_commit=True)) as transaction:
-        transaction.write()
-        transaction.keep()
+    keep(repo, change)
     allowed = {f"{kind} {path}" for path in (PATH, NEW_PATH) for kind in ("file", "status")}
     assert changed(before, snapshot(repo)) <= allowed | {"folder moved", "folder sub"}
     undo(worktree(repo))

@@ -16,12 +16,12 @@ from repoagent.git.undo import undo
 from repoagent.git.undo_log import is_shared
 from repoagent.git.worktree import WorkTree
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit, journals, worktree
+from tests.git.edits import edit, journals, lines, shout, worktree
 from tests.git.snapshot import changed, snapshot, untimed
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 OWN = {"file a.txt", "index a.txt", "status a.txt"}
 
 MEDDLING_HOOKS = {
@@ -72,7 +72,7 @@ def test_a_hook_that_commits_loses_neither_its_commit_nor_ours(repo: GitRepo, ho
     repo.hook(hook, script)
     before, start = snapshot(repo), repo.head()
     made: CommitResult | None = None
-    the_edit = change(repo, "a.txt", "line 2", "LINE 2")
+    the_edit = shout(repo, 2)
     if done:
         made = edit(repo, the_edit)
     else:
@@ -102,7 +102,7 @@ def test_a_hook_that_commits_what_was_to_be_committed(repo: GitRepo) -> None:
     """Then git itself fails, but HEAD has the change: it is done, and undo knows."""
     repo.hook("pre-commit", "git commit -q --no-verify -m theirs")
     before = snapshot(repo)
-    made = edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    made = edit(repo, shout(repo, 2))
     assert repo.head() == made.commit and repo.git("log", "-1", "--format=%s") == "theirs\n"
     assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
     undo(worktree(repo))
@@ -112,12 +112,12 @@ def test_a_hook_that_commits_what_was_to_be_committed(repo: GitRepo) -> None:
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock"])
 @pytest.mark.parametrize("how", ["edit", "undo"])
 def test_a_lock_of_somebody_else(repo: GitRepo, lock: str, how: str) -> None:
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     (repo.top / ".git" / lock).touch()
     before = snapshot(repo)
     with pytest.raises((Busy, HookFailed), match=r"lock") as caught:
         if how == "edit":
-            edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+            edit(repo, shout(repo, 5))
         else:
             undo(worktree(repo))
     assert isinstance(caught.value, Busy) or how == "edit"
@@ -130,7 +130,7 @@ def test_a_commit_between_undo_and_its_move_is_kept(repo: GitRepo, monkeypatch: 
     """Somebody commits after undo has looked at HEAD: that commit must not go with the edit."""
     from repoagent.git import undo as module
 
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
 
     def slowly(place: WorkTree, commit: str) -> bool:
         answer = is_shared(place, commit)
@@ -150,7 +150,7 @@ from tests.conftest import GitRepo
 from tests.git.edits import change, edit
 repo = GitRepo(pathlib.Path({top!r}))
 (repo.top / ".git" / "pid").write_text(str(os.getpid()))
-edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+edit(repo, shout(repo, 2))
 """
 
 
@@ -176,7 +176,7 @@ def test_head_that_moves_before_the_commit(repo: GitRepo, moved: str, at_once: b
     other = repo.git("commit-tree", "-p", "HEAD", "-m", "theirs", "HEAD^{tree}").strip()
     with (
         pytest.raises(Busy, match="another program moved HEAD during the edit: run the edit again"),
-        Transaction(worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")]) as transaction,
+        Transaction(worktree(repo), [shout(repo, 5)]) as transaction,
     ):
         transaction.write()
         if moved == "commit":

@@ -12,7 +12,7 @@ from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit, visible, worktree
+from tests.git.edits import edit, shout, visible, worktree
 
 SCISSORS = "# ------------------------ >8 ------------------------"
 BODY = f"""Explain the format
@@ -59,7 +59,7 @@ def message(repo: GitRepo, commit: str = "HEAD") -> str:
 def one(repo: GitRepo, text: str | bytes, **options: object) -> str:
     with Transaction(
         worktree(repo),
-        [change(repo, "a.txt", "line 5", "LINE 5")],
+        [shout(repo, 5)],
         Options(**options),  # type: ignore[arg-type]
     ) as transaction:
         transaction.write()
@@ -153,7 +153,7 @@ def test_fixup(repo: GitRepo, verbose: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("subject", ["Größe 漢字", "Größe"])
 def test_a_revert_is_encoded_as_configured(repo: GitRepo, subject: str) -> None:
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message=subject)
+    edit(repo, shout(repo, 5), message=subject)
     repo.git("branch", "other")
     repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
     undo(worktree(repo))
@@ -165,7 +165,7 @@ def test_a_revert_is_encoded_as_configured(repo: GitRepo, subject: str) -> None:
 
 def test_redo_keeps_the_message_that_the_commit_had_in_the_end(repo: GitRepo) -> None:
     repo.hook("commit-msg", 'echo "Change-Id: I0" >> "$1"\n')
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="edit\n\nRepoagent-Edit: 0a1b2c")
+    edit(repo, shout(repo, 5), message="edit\n\nRepoagent-Edit: 0a1b2c")
     said = message(repo)
     undo(worktree(repo))
     (repo.top / ".git/hooks/commit-msg").unlink()
@@ -190,8 +190,8 @@ def test_a_fixup_of_any_length(repo: GitRepo, text: str) -> None:
 
 
 def test_a_fixup_is_encoded_as_configured(repo: GitRepo) -> None:
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="Größe")
+    edit(repo, shout(repo, 5), message="Größe")
     repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
     repo.git("config", "i18n.logOutputEncoding", "UTF-16")
-    edit(repo, change(repo, "a.txt", "line 6", "LINE 6"), message="Maß", fixup="HEAD")
+    edit(repo, shout(repo, 6), message="Maß", fixup="HEAD")
     assert repo.git("log", "-1", "--format=%B", "--encoding=UTF-8") == "fixup! Größe\n\nMaß\n\n"

@@ -11,7 +11,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import FileChange
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, new_file, worktree
+from tests.git.edits import change, committed, edit, new_file, shout, worktree
 from tests.git.snapshot import changed, snapshot, untimed
 from tests.git.states import PATH
 
@@ -122,7 +122,7 @@ def test_what_git_has_yet_to_look_at_stays_seen(repo: GitRepo) -> None:
     for path in (file, repo.top / ".git/index"):
         os.utime(path, ns=(then, then))
     assert repo.git("--no-optional-locks", "status", "--porcelain", "README.md") == "MM README.md\n"
-    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    edit(repo, shout(repo, 2))
     assert repo.status() == "MM README.md\n"
     undo(worktree(repo))
     assert repo.status() == "MM README.md\n"

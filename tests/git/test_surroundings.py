@@ -11,7 +11,7 @@ from repoagent.errors import Refused
 from repoagent.git.undo import undo
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
-from tests.git.edits import change, committed, edit, worktree
+from tests.git.edits import committed, edit, shout, worktree
 
 __all__ = ["run", "script"]  # fixtures
 
@@ -73,7 +73,7 @@ def test_garbage_is_collected_where_git_commit_would(
     due(repo, f"touch {tmp_path}/collected")
     for key, value in settings.items():
         repo.git("config", key, value)
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     assert (tmp_path / "collected").exists() == collected
 
 
@@ -82,7 +82,7 @@ def test_what_ends_a_collection_of_garbage_leaves_no_lock(repo: GitRepo, configu
     due(repo, f"kill -INT {os.getpid()}; sleep 2")
     if configured:
         repo.git("config", "maintenance.gc.enabled", "true")
-    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    edit(repo, shout(repo, 5))
     assert "LINE 5" in committed(repo, "a.txt")
     assert not [*(repo.top / ".git").rglob("*.lock")]
 
@@ -92,11 +92,11 @@ def test_a_branch_that_is_a_link_to_another_is_followed(repo: GitRepo) -> None:
     repo.git("symbolic-ref", "refs/heads/link", "refs/heads/real")
     repo.git("symbolic-ref", "HEAD", "refs/heads/link")
     before = repo.head()
-    made = edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    made = edit(repo, shout(repo, 5))
     assert (made.branch, repo.git("rev-parse", "real").strip()) == ("real", made.commit)
     assert undo(worktree(repo)).moved and repo.head() == before
     with pytest.raises(Refused, match="link is a link to the branch real: `git switch real` first"):
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), branch="new")
+        edit(repo, shout(repo, 5), branch="new")
     assert repo.read(".git/HEAD") == b"ref: refs/heads/link\n"
 
 
@@ -107,7 +107,7 @@ def test_a_head_that_is_no_branch_is_refused_before_hooks_and_models(
     repo.git("update-ref", "refs/other/x", "HEAD")
     repo.git("symbolic-ref", "HEAD", "refs/other/x")
     with pytest.raises(Refused, match="HEAD is on refs/other/x, which is not a branch: switch to a branch"):
-        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+        edit(repo, shout(repo, 5))
     done = run("edit", "a.txt", "x", "--yes")
     assert done.code == 3 and "refs/other/x, which is not a branch" in done.err
     assert not (tmp_path / "hooked").exists()

@@ -10,11 +10,11 @@ import pytest
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import committed, worktree
+from tests.git.edits import committed, lines, worktree
 from tests.git.line_two import ID, edit_line_2
 from tests.git.snapshot import changed, snapshot, untimed
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 Act = Callable[[GitRepo], object]
 
 
@@ -77,18 +77,13 @@ def test_an_edit_of_another_branch_is_refused_by_its_name(repo: GitRepo) -> None
     assert changed(before, snapshot(repo)) == set()
 
 
-@pytest.mark.parametrize("how", ["branch", "tag", "detached below", "other branch below"])
-def test_who_else_has_the_commit_keeps_it(repo: GitRepo, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("options", [["--detach"], ["-b", "other"]], ids=" ".join)
+def test_a_work_tree_on_top_of_the_commit_keeps_it(repo: GitRepo, tmp_path: Path, options: list[str]) -> None:
     edit_line_2(repo)
     made = repo.head()
-    if how in ("branch", "tag"):
-        repo.git(how, "kept")
-    else:
-        linked = GitRepo(tmp_path / "linked")
-        repo.git(
-            "worktree", "add", "-q", *(["--detach"] if "detached" in how else ["-b", "kept"]), str(linked.top)
-        )
-        linked.git("commit", "-q", "--allow-empty", "-m", "on it")
+    linked = GitRepo(tmp_path / "linked")
+    repo.git("worktree", "add", "-q", *options, str(linked.top))
+    linked.git("commit", "-q", "--allow-empty", "-m", "on it")
     assert not undo(worktree(repo)).moved and repo.git("rev-parse", "HEAD^").strip() == made
 
 

@@ -15,20 +15,20 @@ from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, new_file, staged, worktree
+from tests.git.edits import change, committed, edit, lines, new_file, shout, staged, worktree
 from tests.git.line_two import ID, edit_line_2, replace
 from tests.git.snapshot import changed, snapshot, untimed
 
 pytestmark = pytest.mark.soak
 
-LINES = "".join(f"line {n}\n" for n in range(1, 11))
+LINES = lines()
 Act = Callable[[GitRepo], object]
 
 
 def other_edits(repo: GitRepo) -> list[FileChange]:
     app = repo.read("src/app.py")
     return [
-        change(repo, "a.txt", "line 5", "LINE 5"),
+        shout(repo, 5),
         new_file("made/new.txt", b"new\n"),
         FileChange("README.md", None, repo.read("README.md"), None, "100644", None),
         FileChange("src/app.py", "lib/main.py", app, app + b"# more\n", "100644", "100755"),

@@ -241,9 +241,9 @@ def _after(
 
 def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry | None:
     """What the work tree holds in the end: what the change has left, or what somebody has made of it since."""
-    if versions.in_place is None or path not in versions.in_place.found:
+    if versions.in_place is None or path not in versions.in_place.current:
         return after
-    content = versions.in_place.found[path]
+    content = versions.in_place.current[path]
     stored = versions.blob(path, content)
     if content is None or stored is None:
         return None
@@ -281,7 +281,7 @@ def _notes(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[str]:
         yield "HEAD is detached: no branch will have the commit"
     dirty = [path for path in planned if path.has_other_work]
     if in_place is not None:  # what was staged of the change itself is not other work
-        dirty = [path for path in dirty if path.path not in in_place.found]
+        dirty = [path for path in dirty if path.path not in in_place.current]
         if versions.include_dirty:
             dirty = [path for path in dirty if path.head != path.base]
         else:
@@ -291,7 +291,7 @@ def _notes(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[str]:
         yield f"the commit includes the other uncommitted work in {names}"
     elif names:
         yield f"other uncommitted work in {names} stays uncommitted"
-    for name in in_place.found if in_place is not None else ():
+    for name in in_place.current if in_place is not None else ():
         path = next(path for path in planned if path.path == name)
         if path.commit == path.work:
             yield f"the commit includes your own changes to {name}"

@@ -144,11 +144,10 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A change that the work tree holds already. `found` is what is at the paths that do not hold what their change has
-    left there, for somebody has worked on them since (None: no file): it stays as it is, and uncommitted. Only at the
-    paths `whole` it is committed as it is."""
+    """A change that the work tree holds already. `current` is what is at the paths that somebody has changed since
+    (None: no file): it stays as it is, and uncommitted. Only at the paths `whole` it is committed as it is."""
 
-    found: Mapping[str, Content | None] = field(default_factory=dict)
+    current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()
 
 

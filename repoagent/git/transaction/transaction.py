@@ -116,7 +116,7 @@ class BaseTransaction(ABC):
         steps = (
             steps_of(changes, edit_id)
             if in_place is None
-            else steps_in_place(changes, in_place.found, edit_id)
+            else steps_in_place(changes, in_place.current, edit_id)
         )
         self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place is not None)
 
@@ -391,8 +391,8 @@ class Transaction(BaseTransaction):
             changes.append(change if content is None else replace(change, after=content.data))
         in_place = self._in_place
         if in_place is not None:
-            found = {step.path: step.new for step in steps if not same(step.new, step.done)}
-            in_place = replace(in_place, found=found)
+            current = {step.path: step.new for step in steps if not same(step.new, step.done)}
+            in_place = replace(in_place, current=current)
         self._status = status = self._read_status()
         try:
             plan = make_plan(
