@@ -66,6 +66,13 @@ def keep(repo: GitRepo, *changes: FileChange) -> None:
         transaction.keep()
 
 
+def wait_for(path: Path) -> None:
+    """Wait until another process has made the file."""
+    deadline = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def recovered(repo: GitRepo) -> list[str]:
     """What `recover` says when git and its hook, which outlive a process that was killed, have ended too."""
     deadline = time.monotonic() + 20

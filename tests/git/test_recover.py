@@ -24,6 +24,7 @@ from tests.git.edits import (
     recovered,
     shout,
     visible,
+    wait_for,
     worktree,
 )
 
@@ -110,7 +111,7 @@ def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
         "import os, sys, time\n"
         "from pathlib import Path\n"
         "from tests.conftest import GitRepo\n"
-        "from tests.git.edits import change, worktree\n"
+        "from tests.git.edits import wait_for, change, worktree\n"
         "from repoagent.git.transaction.transaction import Transaction\n"
         f"repo = GitRepo(Path({str(repo.top)!r}))\n"
         "with Transaction(worktree(repo), [change(repo, 'a.txt', 'line 5', 'LINE 5')]) as transaction:\n"
@@ -153,8 +154,7 @@ print(recover(open_worktree(Path(sys.argv[1]))))
 
 
 def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
-    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
-    child.communicate()
+    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
     repo.write("a.txt", "saved since\n")
     (said,) = recover(worktree(repo))
     assert "a.txt changed" in said
@@ -168,8 +168,7 @@ def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
 
 def test_a_file_torn_in_place_is_put_back(repo: GitRepo) -> None:
     os.link(repo.top / "a.txt", repo.top / "b.txt")
-    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
-    child.communicate()
+    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
     half = LINES.replace("line 5", "LINE 5").encode()[:30] + LINES.encode()[30:]
     (repo.top / "a.txt").write_bytes(half)
     recover(worktree(repo))
@@ -178,8 +177,7 @@ def test_a_file_torn_in_place_is_put_back(repo: GitRepo) -> None:
 
 def test_somebody_removed_the_lock_and_went_on(repo: GitRepo) -> None:
     repo.hook("post-commit", "kill -9 $(cat pid)\n")
-    child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
-    child.communicate()
+    run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))").communicate()
     (repo.top / ".git/hooks/post-commit").unlink()
     (repo.top / ".git/index.lock").unlink()
     repo.write("README.md", "mine\n")
@@ -193,8 +191,7 @@ def test_somebody_removed_the_lock_and_went_on(repo: GitRepo) -> None:
 
 
 def test_somebody_else_holds_the_lock_now(repo: GitRepo) -> None:
-    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
-    child.communicate()
+    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
     lock = repo.top / ".git/index.lock"
     lock.unlink()
     lock.write_bytes(b"another git")
@@ -224,9 +221,7 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
     child = run_in_child(
         repo, "(repo.top / '.git/started').touch(); time.sleep(5)" if where == "body" else "pass"
     )
-    deadline = time.monotonic() + 20
-    while not (repo.top / ".git/started").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(repo.top / ".git/started")
     for _ in range(1 + where.count("twice")):
         child.send_signal(signal.SIGINT)
         time.sleep(0.01)
@@ -239,9 +234,7 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
 def test_interrupted_after_the_commit(repo: GitRepo) -> None:
     repo.hook("post-commit", "touch .git/started; sleep 1\n")
     child = run_in_child(repo, "pass")
-    deadline = time.monotonic() + 20
-    while not (repo.top / ".git/started").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(repo.top / ".git/started")
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=30)
     assert b"KeyboardInterrupt" in errors
@@ -250,8 +243,7 @@ def test_interrupted_after_the_commit(repo: GitRepo) -> None:
 
 
 def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
-    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
-    child.communicate()
+    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
     (folder,) = (repo.top / ".git/repoagent/journal").iterdir()
     (folder / "journal.json").write_text("{")
     (said,) = recover(worktree(repo))
@@ -263,8 +255,7 @@ def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitR
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "mine too\n")
     repo.hook("pre-commit", "git checkout -q -- README.md src/app.py; kill -9 $(cat pid)\nexit 1\n")
-    child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
-    child.communicate()
+    run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))").communicate()
     repo.write("src/app.py", "saved hours later\n")
     (said,) = recovered(repo)
     assert "src/app.py changed" in said

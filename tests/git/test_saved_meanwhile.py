@@ -8,38 +8,40 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange
-from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed, InPlace
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import committed, edit, journals, lines, new_file, shout, worktree
+from tests.git.edits import committed, edit, journals, lines, new_file, recovered, shout, wait_for, worktree
 
 LINES = lines()
 EDITED = LINES.replace("line 5", "LINE 5")
 SAVED = LINES.replace("line 9", "saved 9")
 WAIT = "touch .git/began; until test -e .git/go; do sleep 0.02; done\n"
-SECONDS = 20.0
+
+
+def while_a_hook_waits(
+    repo: GitRepo, save: Callable[[], object], then: str = ""
+) -> AbstractContextManager[None]:
+    """The hook waits for `save`, and then runs `then`."""
+    repo.hook("pre-commit", f"test -e .git/go && {{ {then or ':'}\n}}\n" + WAIT + then)
+    return saving(repo, save)
 
 
 @contextmanager
-def while_a_hook_waits(repo: GitRepo, save: Callable[[], object], then: str = "") -> Iterator[None]:
-    """The hook waits for `save`, and then runs `then`."""
-    repo.hook("pre-commit", f"test -e .git/go && {{ {then or ':'}\n}}\n" + WAIT + then)
+def saving(repo: GitRepo, save: Callable[[], object]) -> Iterator[None]:
+    """Save while a hook runs WAIT."""
 
     def act() -> None:
-        deadline = time.monotonic() + SECONDS
-        while not (repo.top / ".git/began").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(repo.top / ".git/began")
         save()
         (repo.top / ".git/go").touch()
 
@@ -215,7 +217,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from tests.conftest import GitRepo
-from tests.git.edits import edit, shout
+from tests.git.edits import wait_for, recovered, edit, shout
 repo = GitRepo(Path(sys.argv[1]))
 edit(repo, shout(repo, 5))
 """
@@ -232,15 +234,13 @@ def test_a_save_before_an_interrupt_or_a_kill_stays(repo: GitRepo, ending: signa
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + SECONDS
-    while not (repo.top / ".git/began").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(repo.top / ".git/began")
     repo.write("a.txt", EDITED.replace("line 9", "saved 9"))
     repo.write("README.md", "second\n")
     os.killpg(child.pid, ending)  # as a terminal does it
     said = child.communicate()[1]
-    while journals(repo) != [] and time.monotonic() < deadline:
-        said += "".join(recover(worktree(repo)))
+    if journals(repo):
+        said += "".join(recovered(repo))
     assert repo.read("a.txt").decode() == SAVED and repo.read("README.md") == b"second\n"
     assert sorted(kept(said)) == ["first\n", LINES], said
 
@@ -252,16 +252,9 @@ def test_undo_leaves_what_was_saved_after_a_hook_had_staged_its_work(repo: GitRe
     repo.hook("pre-commit", f"{hook}\n{WAIT}")
     name = "made.txt" if "made" in hook else "a.txt"
 
-    def save() -> None:
-        while not (repo.top / ".git/began").exists():
-            time.sleep(0.01)
-        repo.write(name, repo.read(name).replace(b"line 9", b"saved 9") + b"saved\n")
-        (repo.top / ".git/go").touch()
-
-    saver = threading.Thread(target=save)
-    saver.start()
-    edit(repo, shout(repo, 5))
-    saver.join()
+    save = lambda: repo.write(name, repo.read(name).replace(b"line 9", b"saved 9") + b"saved\n")  # noqa: E731
+    with saving(repo, save):
+        edit(repo, shout(repo, 5))
     assert b"saved" not in committed(repo, name).encode() and b"saved" in repo.read(name)
     if name == "made.txt":
         with pytest.raises(Refused, match=r"made\.txt"):
