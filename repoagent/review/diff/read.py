@@ -173,7 +173,9 @@ def read_change(
     all_as_text = sides.kind in ("range", "commit") and any(
         file.path.rpartition("/")[2] == ".gitattributes" for file in all_files
     )
-    texts = Texts(worktree.top, arguments, listed, cwd=cwd, pathspecs=selector.pathspecs, shown=all_as_text)
+    texts = Texts(
+        worktree.top, arguments, listed, cwd=cwd, pathspecs=selector.pathspecs, all_as_text=all_as_text
+    )
     paths, all_paths = (
         {path for file in side_files for path in (file.path, file.old_path)}
         for side_files in (files, all_files)
