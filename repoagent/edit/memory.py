@@ -41,80 +41,74 @@ from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
 
 MOST = 5  # notes that a model may add with one edit
-_ASKED = 120  # characters of the request in a note
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A note to add, and its author (as `memory.Note.source`)."""
-
-    text: str
-    source: str
+_QUOTED = 120  # characters of the request in a note
 
 
 def model_notes(
     notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]
-) -> Iterator[Lesson]:
-    """The model's notes about `path`; `contents` has all changed files."""
+) -> Iterator[tuple[str, str]]:
+    """The model's notes about `path`, each with its source; `contents` has all changed files."""
     for note in notes[:MOST]:
         if path in files_of_note(note, contents) or path not in contents:
-            yield Lesson(shorten_note(note), model)
+            yield shorten_note(note), model
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those that it code_names, else those with most of the code that it code_names,
-    else all."""
-    called = {path for path in contents if PurePosixPath(path).name in note}
-    if called:
-        return called
+    """The files that a note is about: those that it names, else those with most of the code that it names, else
+    all."""
+    named = {path for path in contents if PurePosixPath(path).name in note}
+    if named:
+        return named
     count = len(code_names(note))
-    lacking = {path: len(missing_names(note, data)) for path, data in contents.items()}
-    least = min(lacking.values(), default=count)
-    return {path for path, number in lacking.items() if number == least or count == 0}
+    missing = {path: len(missing_names(note, data)) for path, data in contents.items()}
+    least = min(missing.values(), default=count)
+    return {path for path, number in missing.items() if number == least or count == 0}
 
 
-def lessons(request: str, turns: Sequence[Turn], state: str, answer: str, model: str) -> Iterator[Lesson]:
-    """Notes on what happened on the way to `state` (as in `EditRecord`); `answer` as in `Story`."""
-    asked = f'"{cut(request, _ASKED)}"'
+def lessons(
+    request: str, turns: Sequence[Turn], state: str, answer: str, model: str
+) -> Iterator[tuple[str, str]]:
+    """Notes, each with its source, on what happened on the way to `state` (as in `EditRecord`); `answer` as in
+    `Story`."""
+    quote = f'"{cut(request, _QUOTED)}"'
     changed = state in ("committed", "written")
     reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
     for reason in reasons:
         after = "; later accepted another version" if changed else ""
-        yield Lesson(shorten_note(f"rejected a proposed change: {reason} (request: {asked}{after})"), USER)
+        yield shorten_note(f"rejected a proposed change: {reason} (request: {quote}{after})"), USER
     failures = [failure for turn in turns if (failure := failure_of(turn))]
+    text, source = "", PROGRAM
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
-        yield Lesson(
-            shorten_note(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
-        )
+        text = f"tried and failed its check, nothing was changed: {quote}: {failure}"
     elif failures and changed:
-        yield Lesson(shorten_note(f"the first attempt at {asked} failed its check: {failures[0]}"), PROGRAM)
-    if state == "refused":
-        # what `is_overtaken` knows again
-        why = ", ".join(refused_for(turns)) or cut(answer, _ASKED)
-        yield Lesson(shorten_note(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
+        text = f"the first attempt at {quote} failed its check: {failures[0]}"
+    elif state == "refused":  # in the form that `_is_overtaken` recognizes
+        why = ", ".join(_refusal_codes(turns)) or cut(answer, _QUOTED)
+        text = f"tried and refused ({why}), nothing was changed: {quote}"
     elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
-        yield Lesson(shorten_note(f"rejected the proposed change for {asked}"), USER)
+        text, source = f"rejected the proposed change for {quote}", USER
     elif state == "rejected" and answer.strip():
-        yield Lesson(shorten_note(f"declined to do {asked}: {answer}"), model)
+        text, source = f"declined to do {quote}: {answer}", model
+    if text:
+        yield shorten_note(text), source
 
 
-def refused_for(turns: Sequence[Turn]) -> tuple[str, ...]:
+def _refusal_codes(turns: Sequence[Turn]) -> tuple[str, ...]:
     """The reason codes of the last refusal."""
-    return tuple(
-        next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "").split()
-    )
+    codes = next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "")
+    return tuple(codes.split())
 
 
-def is_overtaken(note: Note, request: str) -> bool:
+def _is_overtaken(note: Note, request: str) -> bool:
     """Whether a note only says that `request` was refused, which has been carried out since."""
-    end = f'), nothing was changed: "{cut(request, _ASKED)}"'
+    end = f'), nothing was changed: "{cut(request, _QUOTED)}"'
     return note.source == PROGRAM and note.text.startswith("tried and refused (") and note.text.endswith(end)
 
 
-def undo_lesson(request: str) -> Lesson:
-    """The note about an edit that the user undoes; `redo` drops it again."""
-    return Lesson(shorten_note(f'undid the edit "{cut(request, _ASKED)}"'), USER)
+def undo_note(request: str) -> str:
+    """The user's note about an edit that they undo; `redo` drops it again."""
+    return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
 
 
 @dataclass(frozen=True)
@@ -126,6 +120,11 @@ class RecordedChanges:
     commit: str | None
     levels: Mapping[str, tuple[str, ...]]
     written: bool = True
+
+    @property
+    def state(self) -> str:
+        """As in `EditRecord`."""
+        return "committed" if self.commit is not None else "written" if self.written else "proposed"
 
 
 @dataclass(frozen=True)
@@ -160,24 +159,23 @@ def remember(
     Conversations of more than `limit` bytes are compacted; 0 is no limit.
     """
     done = None if result is None else recorded_changes(result)
-    told = remember_changes(worktree, story, done, memories, limit=limit)
+    written = remember_changes(worktree, story, done, memories, limit=limit)
     for path in targets:
         source = sources.get(path)
-        if path in told or source is None or source.data is None:
+        if path in written or source is None or source.data is None:
             continue
         memory = tie(layout(worktree), worktree, path, source.data, memory=memories.get(path))
         same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
-        _tell(memory, story, done, _record(worktree, story, done, same), data=source.data)
+        _write(worktree, memory, story, done, change=same, data=source.data)
         compact_above(memory, limit)
 
 
 def recorded_changes(result: CommitOutcome) -> RecordedChanges:
     levels: dict[str, tuple[str, ...]] = {}
-    for place in result.proposal.placements:
-        levels[place.path] = (*levels.get(place.path, ()), place.level)
-    return RecordedChanges(
-        result.changes, result.commit.commit if result.commit else None, levels, written=result.written
-    )
+    for placement in result.proposal.placements:
+        levels[placement.path] = (*levels.get(placement.path, ()), placement.level)
+    commit = result.commit.commit if result.commit else None
+    return RecordedChanges(result.changes, commit, levels, written=result.written)
 
 
 def remember_changes(
@@ -191,109 +189,84 @@ def remember_changes(
 ) -> set[str | None]:
     """Write `story` to the memory of every written file, and return their paths. `again`: a crash may have
     interrupted it; what is recorded is not recorded twice."""
-    told: set[str | None] = set()
+    paths: set[str | None] = set()
     for change in done.changes if done is not None and done.written else ():
-        old = memories.get(change.old_path or "")
-        told |= {change.old_path, change.path}
-        if SYMLINK in {change.mode, change.old_mode}:  # what it code_names has a memory of its own
+        paths |= {change.old_path, change.path}
+        if SYMLINK in {change.mode, change.old_mode}:  # its target has a memory of its own
             continue
-        record = _record(worktree, story, done, change)
-        if change.path is None or change.after is None:
-            if old is not None:
-                _tell(old, story, done, record, again=again)
-            continue
-        file = worktree.top / change.path
-        if again and not file.is_file():
-            if old is not None:
-                _tell(old, story, done, record, again=True)
-            continue
-        data = file.read_bytes()
-        memory = tie(
-            layout(worktree), worktree, change.path, data, memory=old, commit=done.commit if done else None
-        )
-        result = change.after if again else data
-        _tell(
-            memory, story, done, replace(record, result_blob=_blob(worktree, result)), data=data, again=again
-        )
-        compact_above(memory, limit)
-    return told
+        memory = memories.get(change.old_path or "")
+        data = None
+        if change.path is not None and change.after is not None:
+            file = worktree.top / change.path
+            data = None if again and not file.is_file() else file.read_bytes()
+        if change.path is not None and data is not None:
+            commit = done.commit if done else None
+            memory = tie(layout(worktree), worktree, change.path, data, memory=memory, commit=commit)
+        if memory is not None:
+            _write(worktree, memory, story, done, change=change, data=data, again=again)
+        if memory is not None and data is not None:
+            compact_above(memory, limit)
+    return paths
 
 
-def _tell(
+def _write(
+    worktree: WorkTree,
     memory: Memory,
     story: Story,
     done: RecordedChanges | None,
-    record: EditRecord,
     *,
-    data: bytes | None = None,
+    change: FileChange,
+    data: bytes | None,
     again: bool = False,
 ) -> None:
-    """`data` is what the file holds now, None where it is gone."""
-    outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
-    if story.turns:
-        last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
-        turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
-        append(memory.conversation, *turns, again=again)
-    _note(memory, story, done, record, data)
-    if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
-        append_edit(memory.edits, record)
+    """Write the turns, the notes and the record of one file; `data` is its current content, None where it is gone."""
 
+    def blob(content: bytes | None) -> str:
+        return "" if content is None else blob_hash(content, worktree.object_format)
 
-def _note(
-    memory: Memory, story: Story, done: RecordedChanges | None, record: EditRecord, data: bytes | None
-) -> None:
-    """Add what is worth a note, about the file in its current state."""
-    contents = {
-        change.name: change.after or b"" for change in (done.changes if done and done.written else ())
-    }
-    found = [
-        *model_notes(story.notes, story.model, record.path, contents),
-        *lessons(story.request, story.turns, record.state, story.answer, story.model),
-    ]
-    if record.commit or record.state == "written":
-        for note in read_notes(memory.notes):
-            if is_overtaken(note, story.request):
-                drop_note(memory.notes, note.text)
-    blob = record.result_blob or record.source_blob
-    add_notes(
-        memory.notes,
-        [make_note(mask(each.text), blob=blob, source=each.source) for each in found],
-        is_stale=None if data is None else staleness(memory, data),
-    )
-
-
-def _record(worktree: WorkTree, story: Story, done: RecordedChanges | None, change: FileChange) -> EditRecord:
-    return EditRecord(
+    record = EditRecord(
         id=story.edit_id,
         time=story.time,
         path=change.name,
         request=story.request,
-        source_blob=_blob(worktree, change.before),
-        result_blob=_blob(worktree, change.after),
+        source_blob=blob(change.before),
+        result_blob=blob(change.after if again or data is None else data),
         commit=done.commit if done else None,
         model=story.model,
         usage=story.usage,
         cost=story.cost,
         levels=done.levels.get(change.name, ()) if done else (),
-        state=_state(story, done),
-        reasons=() if done else refused_for(story.turns),
+        state=done.state if done else story.ended,
+        reasons=() if done else _refusal_codes(story.turns),
     )
-
-
-def _state(story: Story, done: RecordedChanges | None) -> str:
-    if done is None:
-        return story.ended
-    if done.commit is not None:
-        return "committed"
-    return "written" if done.written else "proposed"
-
-
-def _blob(worktree: WorkTree, data: bytes | None) -> str:
-    return "" if data is None else blob_hash(data, worktree.object_format)
+    if story.turns:
+        outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
+        last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
+        turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
+        append(memory.conversation, *turns, again=again)
+    if record.commit or record.state == "written":
+        for note in read_notes(memory.notes):
+            if _is_overtaken(note, story.request):
+                drop_note(memory.notes, note.text)
+    contents = {item.name: item.after or b"" for item in (done.changes if done and done.written else ())}
+    notes = [
+        *model_notes(story.notes, story.model, record.path, contents),
+        *lessons(story.request, story.turns, record.state, story.answer, story.model),
+    ]
+    add_notes(
+        memory.notes,
+        [
+            make_note(mask(text), blob=record.result_blob or record.source_blob, source=source)
+            for text, source in notes
+        ],
+        is_stale=None if data is None else staleness(memory, data),
+    )
+    if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
+        append_edit(memory.edits, record)
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None for no file, and for a link: the file that it code_names has the memory."""
+    """The bytes of a file; None for no file, and for a link, whose target has the memory."""
     return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
 
 
@@ -307,18 +280,17 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
         data = content_of(worktree, path)
         memory = before.get(path)
         if data is not None:
-            known = memory or _renamed(worktree, edit, data, before)
-            memory = tie(layout(worktree), worktree, path, data, memory=known, commit=edit.commit)
+            memory = memory or _renamed(worktree, edit, data, before)
+            memory = tie(layout(worktree), worktree, path, data, memory=memory, commit=edit.commit)
         if memory is None or memory.folder in written:
             continue
         written.add(memory.folder)
         for record in read_edits(memory.edits):
             if record.id == edit.id and record.state != state:
-                lesson = undo_lesson(record.request)
                 if state == "undone":
-                    add_note(memory.notes, lesson.text, blob=record.source_blob, source=lesson.source)
+                    add_note(memory.notes, undo_note(record.request), blob=record.source_blob, source=USER)
                 else:
-                    drop_note(memory.notes, lesson.text)
+                    drop_note(memory.notes, undo_note(record.request))
                 append_edit(memory.edits, replace(record, time=now(), state=state))
 
 

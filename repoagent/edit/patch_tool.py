@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from repoagent.agent.actions import Action, Observation
@@ -15,7 +15,6 @@ from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.guards.sensitive import concerns
 from repoagent.edit.guards.unrequested_losses import Part, unasked_losses
 from repoagent.edit.prompt.formats import form_text, short_refusal
-from repoagent.edit.prompt.relevance import guessed
 from repoagent.edit.request import Draft, names_file
 from repoagent.edit.small_models.excerpts import rows_now
 from repoagent.edit.tools import ToolContext, is_ignored_here, read_tool
@@ -25,6 +24,7 @@ from repoagent.git.files import FileChange, Source, read_source
 from repoagent.llm.conversation import Turn
 from repoagent.patch.apply_file import Applied, apply_patches, read_answer
 from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused, Problem
+from repoagent.patch.locate.exact import Placement
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import bad_path
 from repoagent.patch.targets import Outcome
@@ -85,7 +85,7 @@ def _folded(tool_context: ToolContext, answer: str) -> Observation:
         }
         if not applied.named >= whole | tool_context.missing.keys():
             raise
-    if guess := guessed(applied.placements, draft, tool_context.seen):
+    if guess := _guessed(applied.placements, draft, tool_context.seen):
         return Observation("edit", tool_context.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
     words = "\n\n".join([*tool_context.said, answer])
     if lost := unasked_losses(
@@ -116,6 +116,38 @@ def _folded(tool_context: ToolContext, answer: str) -> Observation:
     tool_context.placements = [*placed, *applied.placements]
     tool_context.editable |= {change.path for change in applied.changes if change.path}
     return Observation("edit", _applied_text(applied), final=True)
+
+
+_LOOSE_LEVELS = frozenset({"fuzzy-context", "elision"})
+_LINES_AROUND = 20  # lines that are worth reading on both sides
+
+
+def _guessed(
+    placements: Iterable[Placement], draft: Draft, seen: Mapping[str, Sequence[tuple[int, int]]]
+) -> str:
+    """A sentence for the model if a hunk goes to lines outside those that it has `seen` (by path, for files not shown
+    whole; from 1, both inclusive) without quoting them exactly, or "".
+
+    Lines that are quoted exactly are known. Files that were changed already are not judged: their lines have moved.
+    """
+    changed = {edit.path for edit in draft.edits}
+    for place in placements:
+        if place.level == "whole-file" and seen.get(place.path) == []:
+            return f"Not applied: {place.path} exists and you have not seen it. Read it first."
+        if (
+            place.path not in seen
+            or place.path in changed
+            or not _LOOSE_LEVELS & {place.level, *place.tolerances}
+        ):
+            continue
+        if any(first <= place.line <= last for first, last in seen[place.path]):
+            continue
+        return (
+            f"Not applied: hunk {place.hunk} of {place.path} would go to line {place.line}, which you have not seen, "
+            f"and does not quote it exactly. Read it first, with "
+            f'lines="{max(1, place.line - _LINES_AROUND)}-{place.line + _LINES_AROUND}".'
+        )
+    return ""
 
 
 def _fit(

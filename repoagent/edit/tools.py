@@ -9,10 +9,10 @@ import re
 import select
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
@@ -78,41 +78,37 @@ def search(
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
-    files = _Files(top, why_not, path, at, output)
-    translated = _DIFFERS.sub(lambda found: _INSTEAD.get(found[0], found[0]), pattern)
+    files = _Grep(top, why_not, path, at, output)
+    translated = _DIFFERS.sub(lambda match: _INSTEAD.get(match[0], match[0]), pattern)
     how: tuple[str, ...] = ("-P", "-e", _AS_PYTHON + translated)
+    plain = ("-F", "-e", pattern)
     try:
         try:
-            found = files.matches(*how)
+            matches = files.matches(*how)
         except GitError as error:
             if _NO_PCRE not in error.stderr:
                 raise
             how = _extended(pattern)
-            found = files.matches(*how)
+            matches = files.matches(*how)
     except GitError as error:
-        found = files.matches("-F", "-e", pattern) if (reason := _invalid(error)) else Matches()
-        if not found.rows:
+        matches = files.matches(*plain) if (reason := _invalid(error)) else Matches()
+        if not matches.rows:
             raise UsageError(reason or "the pattern takes too long: use a simpler one") from None
-        return Matches(found.rows, f"Searched as plain text: {reason}. {found.remark}".rstrip())
-    if not found.rows and re.search(r"\\[<>]", pattern):  # the ends of a word, as grep has them
-        found = files.matches(*how[:-1], re.sub(r"\\[<>]", r"\\b", how[-1]))
-    if not found.rows and _SPECIAL.search(pattern):
-        found = files.matches("-F", "-e", pattern)
-        if found.rows:
-            remark = f"No line matches it as a regular expression; these lines contain it as plain text. {found.remark}"
-            return Matches(found.rows, remark.rstrip())
-    return found if found.rows else Matches((), _nothing(pattern, files.count("-i", *how)))
-
-
-def _nothing(pattern: str, otherwise: int) -> str:
-    if otherwise:
-        lines = "1 line matches" if otherwise == 1 else f"{otherwise:,} lines match"
-        return f"No line matches; {lines} if case is ignored: begin the pattern with (?i)."
-    return (
-        r"No line matches: each line is searched separately, without its \n."
-        if r"\n" in pattern
-        else "No line matches."
-    )
+        return Matches(matches.rows, f"Searched as plain text: {reason}. {matches.remark}".rstrip())
+    if not matches.rows and re.search(r"\\[<>]", pattern):  # the ends of a word, as grep has them
+        matches = files.matches(*how[:-1], re.sub(r"\\[<>]", r"\\b", how[-1]))
+    if not matches.rows and _SPECIAL.search(pattern):
+        matches = files.matches(*plain)
+        if matches.rows:
+            remark = "No line matches it as a regular expression; these lines contain it as plain text."
+            return Matches(matches.rows, f"{remark} {matches.remark}".rstrip())
+    if matches.rows:
+        return matches
+    if count := files.count("-i", *how):
+        lines = "1 line matches" if count == 1 else f"{count:,} lines match"
+        return Matches((), f"No line matches; {lines} if case is ignored: begin the pattern with (?i).")
+    remark = r": each line is searched separately, without its \n" if r"\n" in pattern else ""
+    return Matches((), f"No line matches{remark}.")
 
 
 def _extended(pattern: str) -> tuple[str, ...]:
@@ -135,7 +131,7 @@ def _invalid(error: GitError) -> str:
 
 
 @dataclass(frozen=True)
-class _Files:
+class _Grep:
     """What is searched, see `search`."""
 
     top: Path
@@ -144,30 +140,51 @@ class _Files:
     at: str | None
     output: bool
 
-    def _grep(self, *how: str) -> tuple[bytes, bool]:
-        look = ["grep", "-z", "--no-color", "--full-name", *how]
+    def _run(self, *how: str) -> tuple[bytes, bool]:
+        """What git grep prints, and whether it was cut off."""
+        args = ["grep", "-z", "--no-color", "--full-name", *how]
         if self.output:
-            return _found(self.top, *look, "-a", "-i", "--no-index", "--", self.path)
-        look += ["-I", *([self.at] if self.at else ["--cached"] if self.at == "" else ["--untracked"])]
-        if self.path:
-            look[1:1] = ["--no-exclude-standard"] if self.at is None else []
-            look += ["--", self.path]
-        return _found(self.top, *look)
+            args += ["-a", "-i", "--no-index", "--", self.path]
+        else:
+            args += ["-I", *([self.at] if self.at else ["--cached"] if self.at == "" else ["--untracked"])]
+            if self.path:
+                args[1:1] = ["--no-exclude-standard"] if self.at is None else []
+                args += ["--", self.path]
+        data = bytearray()
+        deadline = time.monotonic() + SECONDS
+        try:
+            with git_stream(self.top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
+                poll = select.poll()
+                poll.register(stream, select.POLLIN | select.POLLHUP)
+                while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    chunk = os.read(stream.fileno(), 1 << 16)
+                    if not chunk:
+                        break
+                    data += chunk
+                else:
+                    raise _Enough
+        except _Enough:
+            return bytes(data[: data.rfind(b"\n") + 1]), True
+        except GitError as error:
+            if error.returncode != 1:  # 1: no match
+                raise
+        return bytes(data), False
 
     def matches(self, *how: str) -> Matches:
         most = MATCH_LIMIT if self.path else FILE_LIMIT
-        data, late = self._grep("-n", "--column", "-m", f"{most + 1}", *how)
+        data, late = self._run("-n", "--column", "-m", f"{most + 1}", *how)
         rows: list[str] = []
         seen: Counter[str] = Counter()
-        for name, number, text in _matches(data):
-            name = self._name(name)
-            if self.why_not(name):
+        for line in data.split(b"\n"):
+            fields = line.split(b"\0", 3)
+            if len(fields) < 4 or self.why_not(name := self._name(fields[0])):
                 continue
             seen[name] += 1
             if seen[name] > most or len(rows) == MATCH_LIMIT:
                 late = True
                 continue
-            rows.append(f"{number}:{text}" if self.output else f"{name}:{number}:{text}")
+            row = f"{fields[1].decode()}:{_around(fields[3], int(fields[2]) - 1)}"
+            rows.append(row if self.output else f"{name}:{row}")
         if late and not rows:
             raise UsageError("the search takes too long: use a simpler pattern")
         if not late:
@@ -177,21 +194,12 @@ class _Files:
         return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
 
     def count(self, *how: str) -> int:
-        data, _ = self._grep("-c", *how)
+        data, _ = self._run("-c", *how)
         rows = [line.rpartition(b"\0") for line in data.splitlines()]
-        return sum(int(count) for name, _, count in rows if not self.why_not(self._name(os.fsdecode(name))))
+        return sum(int(count) for name, _, count in rows if not self.why_not(self._name(name)))
 
-    def _name(self, name: str) -> str:
-        return name.removeprefix(f"{self.at}:") if self.at else name
-
-
-def _matches(data: bytes) -> Iterator[tuple[str, str, str]]:
-    for line in data.split(b"\n"):
-        name, _, rest = line.partition(b"\0")
-        number, _, rest = rest.partition(b"\0")
-        column, _, text = rest.partition(b"\0")
-        if column:
-            yield name.decode("utf-8", "surrogateescape"), number.decode(), _around(text, int(column) - 1)
+    def _name(self, name: bytes) -> str:
+        return os.fsdecode(name).removeprefix(f"{self.at}:" if self.at else "")
 
 
 def _around(text: bytes, at: int) -> str:
@@ -206,32 +214,6 @@ def _around(text: bytes, at: int) -> str:
 
 class _Enough(Exception):
     """Thrown into `git_stream`, which then ends git."""
-
-
-def _found(top: Path, *args: str) -> tuple[bytes, bool]:
-    """What `git ARGS` prints, and whether it was cut off."""
-    data = bytearray()
-    try:
-        with git_stream(top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
-            if not _drained(stream, data, time.monotonic() + SECONDS):
-                raise _Enough
-    except _Enough:
-        return bytes(data[: data.rfind(b"\n") + 1]), True
-    except GitError as error:
-        if error.returncode != 1:  # nothing was found
-            raise
-    return bytes(data), False
-
-
-def _drained(stream: IO[bytes], data: bytearray, deadline: float) -> bool:
-    poll = select.poll()
-    poll.register(stream, select.POLLIN | select.POLLHUP)
-    while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        chunk = os.read(stream.fileno(), 1 << 16)
-        if not chunk:
-            return True
-        data += chunk
-    return False
 
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around cannot fill the window
@@ -319,36 +301,49 @@ class ToolContext:
         return f"{text}\n{self.reminder}".rstrip()
 
 
+def _look_up(
+    name: str, text: str, answer: Callable[[Action], str | Observation], *, replay: bool = False
+) -> Tool:
+    """A tool that only reads; an error that the model can act on is an observation too."""
+
+    def perform(action: Action) -> Observation:
+        try:
+            result = answer(action)
+        except RepoagentError as error:
+            return Observation(name, str(error), ok=False)
+        return Observation(name, result) if isinstance(result, str) else result
+
+    return Tool(name, text, perform, replay=replay, needs="nothing")
+
+
 def read_tool(tool_context: ToolContext) -> Tool:
     """`read`. The `data` of what it shows has the blob of the file."""
 
-    def perform(action: Action) -> Observation:
-        path = action.args.get("path", "")
-        source = known_or_read(tool_context, path)
+    def read(action: Action) -> str | Observation:
+        source = known_or_read(tool_context, action.args.get("path", ""))
         present = tool_context.draft.texts().get(source.path)
         if present is not None and (media := media_in(present.data, source.path)) is not None:
             return _attached(tool_context, media)
         text = current_text(tool_context, source)
-        said: list[str] = []
+        shown: list[str] = []
         ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
         if name:
             symbols, remark = _symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
             ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
-            said += filter(None, [remark])
+            shown += filter(None, [remark])
         for lines in ranges:
-            part = read_part(
-                text, lines, action.args.get("characters", ""), tool_context.read_limit // len(ranges)
-            )
+            characters = action.args.get("characters", "")
+            part = read_part(text, lines, characters, tool_context.read_limit // len(ranges))
             if source.path in tool_context.seen:
                 tool_context.seen[source.path].append((part.first, part.last))
             label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
             if part.characters:
                 label += f' characters="{part.characters[0]}-{part.characters[1]}"'
-            said += filter(None, [fence(part.text, label), part.rest])
-        return Observation("read", "\n".join(said), data={"shown": {source.path: source.blob}})
+            shown += filter(None, [fence(part.text, label), part.rest])
+        return Observation("read", "\n".join(shown), data={"shown": {source.path: source.blob}})
 
     text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
-    return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")
+    return _look_up("read", text, read, replay=True)
 
 
 def _symbols(path: str, data: bytes, name: str) -> tuple[tuple[Symbol, ...], str]:
@@ -383,137 +378,120 @@ def _attached(tool_context: ToolContext, media: Media) -> Observation:
     from repoagent.llm.attachments import in_words
 
     attachments = tool_context.attachments
-    why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"
+    why = attachments.why_not([media]) if attachments else "images and PDFs cannot be shown here"
     if attachments is None or why:
         return Observation("read", f"{why}; {in_words(media)}.")
     return Observation("read", f"{in_words(media)}; attached below.", attached=attachments.keep(media))
 
 
 def search_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def search_files(action: Action) -> str:
         pattern = action.args.get("pattern") or action.body.strip()
         if not pattern.strip():
-            return Observation("search", "Specify what to search for.", ok=False)
+            raise UsageError("Specify what to search for.")
         path = action.args.get("path", "").strip()
         path = known_or_read(tool_context, path).path if path else ""
-        found = search(tool_context.worktree.top, pattern, tool_context.why_not, path, at=tool_context.at)
-        return Observation("search", matches_text(found))
+        return matches_text(
+            search(tool_context.worktree.top, pattern, tool_context.why_not, path, at=tool_context.at)
+        )
 
     text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
-    return Tool("search", text, _reporting("search", perform), needs="nothing")
+    return _look_up("search", text, search_files)
 
 
-def matches_text(found: Matches) -> str:
+def matches_text(matches: Matches) -> str:
     """The matches as shown to a model."""
-    rows = fence("\n".join(found.rows), "matches") if found.rows else ""
-    return "\n".join(filter(None, [rows, found.remark]))
+    rows = fence("\n".join(matches.rows), "matches") if matches.rows else ""
+    return "\n".join(filter(None, [rows, matches.remark]))
 
 
 def files_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def files(action: Action) -> str:
         path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
-        found = list_files(tool_context.worktree.top, tool_context.why_not, path, pattern)
-        rows = listing_text(found)
+        listing = list_files(tool_context.worktree.top, tool_context.why_not, path, pattern)
+        rows = listing_text(listing)
         text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
-        return Observation("files", "\n".join(filter(None, [text, left_out_text(found)])))
+        return "\n".join(filter(None, [text, left_out_text(listing)]))
 
     text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern, of one folder.'
-    return Tool("files", text, _reporting("files", perform), needs="nothing")
+    return _look_up("files", text, files)
 
 
 def outline_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def outline_file(action: Action) -> str:
         from repoagent.syntax.outline import outline
         from repoagent.syntax.symbol import render_outline
 
         source = known_or_read(tool_context, action.args.get("path", ""))
         symbols = outline(source.path, current_text(tool_context, source).encode("utf-8", "surrogateescape"))
-        return Observation(
-            "outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found."
-        )
+        return fence(render_outline(symbols), "outline") if symbols else "No definitions found."
 
-    text = '<outline path="FILE"/> lists its definitions with their lines.'
-    return Tool("outline", text, _reporting("outline", perform), needs="nothing")
+    return _look_up("outline", '<outline path="FILE"/> lists its definitions with their lines.', outline_file)
+
+
+def _path_in_history(tool_context: ToolContext, action: Action) -> str:
+    """The path that is asked about, of a file that need not exist any more. Raises RepoagentError if it is withheld."""
+    path = action.args.get("path", "")
+    check_path(path)
+    if reason := tool_context.why_not(path):
+        raise Refused(reason)
+    return path
 
 
 def history_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def history(action: Action) -> str:
         from repoagent.history.prompt_block import HistoryLookup
 
-        path = action.args.get("path", "")
-        check_path(path)
-        if reason := tool_context.why_not(path):
-            return Observation("history", reason, ok=False)
-        with HistoryLookup(
-            tool_context.worktree, path, 20, summaries=layout(tool_context.worktree).summaries
-        ) as look:
+        path = _path_in_history(tool_context, action)
+        summaries = layout(tool_context.worktree).summaries
+        with HistoryLookup(tool_context.worktree, path, 20, summaries=summaries) as look:
             block = look.block()
-        return Observation("history", fence(block, "history") if block else f"No commits of {path}.")
+        return fence(block, "history") if block else f"No commits of {path}."
 
-    return Tool(
-        "history",
-        '<history path="FILE"/> shows its commits and authors.',
-        _reporting("history", perform),
-        needs="nothing",
-    )
+    return _look_up("history", '<history path="FILE"/> shows its commits and authors.', history)
 
 
 def neighbors_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def neighbors(action: Action) -> str:
         from repoagent.history.neighbors import neighborhood
         from repoagent.history.render import candidates_block
 
-        path = action.args.get("path", "")
-        check_path(path)
-        if reason := tool_context.why_not(path):
-            return Observation("neighbors", reason, ok=False)
+        path = _path_in_history(tool_context, action)
         block = candidates_block(neighborhood(tool_context.worktree, [path]))
-        text = fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
-        return Observation("neighbors", text)
+        return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
 
-    return Tool(
-        "neighbors",
-        '<neighbors path="FILE"/> shows what changes with it.',
-        _reporting("neighbors", perform),
-        needs="nothing",
-    )
+    return _look_up("neighbors", '<neighbors path="FILE"/> shows what changes with it.', neighbors)
 
 
 def uses_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def uses(action: Action) -> str:
         from repoagent.uses.report import answer, answer_text
 
         named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
-        wanted = ":".join(filter(None, map(str.strip, named)))
-        if not wanted:
-            return Observation("uses", 'Specify symbol="NAME" or path="FILE".', ok=False)
-        text = answer_text(answer(tool_context.worktree, wanted, tool_context.why_not, limit=USES_SHOWN))
-        return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
+        symbol = ":".join(filter(None, map(str.strip, named)))
+        if not symbol:
+            raise UsageError('Specify symbol="NAME" or path="FILE".')
+        text = answer_text(answer(tool_context.worktree, symbol, tool_context.why_not, limit=USES_SHOWN))
+        return fence(text, "uses") if text else f"No file has {symbol}."
 
     text = '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.'
-    return Tool("uses", text, _reporting("uses", perform), needs="nothing")
+    return _look_up("uses", text, uses)
 
 
 def recall_tool(tool_context: ToolContext) -> Tool:
-    def perform(action: Action) -> Observation:
+    def recall(action: Action) -> str:
         from repoagent.memory.search.search import Search, hit_line
         from repoagent.memory.search.search import search as search_memories
 
         query = (action.args.get("query") or action.body).strip()
         if not query:
-            return Observation("recall", "Specify what to search for.", ok=False)
-        found = search_memories(
-            layout(tool_context.worktree), query, how=Search(without=tool_context.conversation)
-        )
-        lines = [hit_line(hit) for hit in found if not (hit.file and tool_context.why_not(hit.file))]
-        return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
+            raise UsageError("Specify what to search for.")
+        options = Search(without=tool_context.conversation)
+        hits = search_memories(layout(tool_context.worktree), query, how=options)
+        lines = [hit_line(hit) for hit in hits if not (hit.file and tool_context.why_not(hit.file))]
+        return fence("\n".join(lines), "memories") if lines else "Nothing fits."
 
-    return Tool(
-        "recall",
-        '<recall query="WORDS"/> searches earlier notes, requests and edits.',
-        _reporting("recall", perform),
-        needs="nothing",
-    )
+    return _look_up("recall", '<recall query="WORDS"/> searches earlier notes, requests and edits.', recall)
 
 
 def known_or_read(tool_context: ToolContext, path: str) -> Source:
@@ -555,15 +533,3 @@ def is_ignored_here(tool_context: ToolContext, path: str) -> bool:
     if path in tool_context.request.paths or path in tool_context.not_ignored:
         return False
     return path in is_ignored(tool_context.worktree, [path])
-
-
-def _reporting(kind: str, perform: Callable[[Action], Observation]) -> Callable[[Action], Observation]:
-    """A tool whose expected failures are observations: the model can act on them."""
-
-    def safely(action: Action) -> Observation:
-        try:
-            return perform(action)
-        except RepoagentError as error:
-            return Observation(kind, str(error), ok=False)
-
-    return safely

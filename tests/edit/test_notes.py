@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.memory import Lesson, files_of_note, lessons, model_notes, undo_lesson
+from repoagent.edit.memory import files_of_note, lessons, model_notes, undo_note
 from repoagent.llm.conversation import Turn, read
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
@@ -219,8 +219,8 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
     assert files_of_note("`parse` feeds two.py", files) == {"b/two.py"}
     assert files_of_note("both are slow", files) == set(files)
     assert files_of_note("`other` is slow", files) == set(files)
-    assert list(model_notes(["`load` x", "`parse` y"], "m", "b/two.py", files)) == [Lesson("`load` x", "m")]
-    assert list(model_notes(["x"] * 9, "m", "c.py", {})) == [Lesson("x", "m")] * 5
+    assert list(model_notes(["`load` x", "`parse` y"], "m", "b/two.py", files)) == [("`load` x", "m")]
+    assert list(model_notes(["x"] * 9, "m", "c.py", {})) == [("x", "m")] * 5
 
 
 @pytest.mark.parametrize(
@@ -250,5 +250,5 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
 )
 def test_what_is_worth_a_line(state: str, answer: str, said: list[tuple[str, str]]) -> None:
     turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
-    assert [(one.text, one.source) for one in lessons("x\ny", turns, state, answer, "m")] == said
-    assert len(undo_lesson("x " * 900).text) < 200
+    assert list(lessons("x\ny", turns, state, answer, "m")) == said
+    assert len(undo_note("x " * 900)) < 200

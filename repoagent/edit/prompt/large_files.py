@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
 from itertools import groupby
@@ -35,146 +35,100 @@ if TYPE_CHECKING:
 
 LONGEST, SHORT = 110, 45  # characters of a signature
 LONGEST_NAME = 60
-SPLIT_BYTES = 5  # that a line of names takes more when it becomes two
-GAP_BYTES = 45  # of a line that says what is left out
 NEAR = 8  # definitions on both sides of a part that is shown
 
 
-def file_map(symbols: Sequence[Symbol], shown: Sequence[Unit], query: Query, room: int) -> str:
-    """One line for each definition: its lines, and its signature indented by depth; at most about `room` bytes.
+def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, budget: int) -> str:
+    """One line for each definition: its lines, and its signature indented by depth; at most about `budget` bytes.
 
-    Without room for all, signatures are shortened, then definitions are only named, then only counted. These come
+    Where all do not fit, signatures are shortened, then definitions are only named, then only counted. These come
     first: what is shown and its parents, its neighbors, definitions with a word of the request in their name, outer
     before inner ones.
     """
-    if not symbols:
-        return ""
-    best = [_line(symbol, LONGEST) for symbol in symbols]
-    if _bytes(best) <= room:
-        return "".join(best)
-    order = sorted(range(len(symbols)), key=_importance(symbols, shown, query))
-    names = [_name(symbol) for symbol in symbols]
-    named = _fitting(order, [_bytes([name, ", "]) for name in names], room * 3 // 4)
-    lines: dict[int, str] = {}
-    left = room - _bytes([_drawn(symbols, names, named, lines)])
-    for longest in (SHORT, LONGEST):
-        for number in order:
-            line = _line(symbols[number], longest)
-            if number in lines:
-                cost = _bytes([line]) - _bytes([lines[number]])
+    order = _by_importance(symbols, parts, query)
+    lines = {longest: [_line(symbol, longest) for symbol in symbols] for longest in (SHORT, LONGEST)}
+    names = [f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}" for symbol in symbols]
+
+    def drawn(full: int, short: int = 0, named: int = 0) -> str:
+        """The first `full` definitions in `order` with whole signatures, up to `short` and `named` with less."""
+        how = ["count"] * len(symbols)
+        for form, count in (("name", named), ("short", short), ("full", full)):
+            for number in order[:count]:
+                how[number] = form
+        text = []
+        for form, group in groupby(range(len(symbols)), key=how.__getitem__):
+            run = list(group)
+            if form == "name":
+                text.append(f"… {', '.join(names[number] for number in run)}\n")
+            elif form == "count":
+                last = max(symbols[number].last_line for number in run)
+                what = "definition" if len(run) == 1 else "definitions"
+                text.append(f"… {len(run)} more {what} (lines {symbols[run[0]].first_line}-{last})\n")
             else:
-                cost = (
-                    _bytes([line])
-                    + SPLIT_BYTES
-                    - (_bytes([names[number]]) if number in named else -GAP_BYTES)
-                )
-            if cost <= left:
-                lines[number] = line
-                left -= cost
-    return _drawn(symbols, names, named, lines)
+                text += [lines[LONGEST if form == "full" else SHORT][number] for number in run]
+        return "".join(text)
+
+    def most(limit: int, draw: Callable[[int], str], bytes: int) -> int:
+        """The largest count up to `limit` for which what is drawn has at most so many bytes."""
+        return bisect_right(range(1, limit + 1), bytes, key=lambda count: _size(draw(count)))
+
+    if _size(all_of_it := drawn(len(symbols))) <= budget:
+        return all_of_it
+    named = most(min(len(symbols), budget // 4), lambda count: drawn(0, 0, count), budget * 3 // 4)
+    short = most(named, lambda count: drawn(0, count, named), budget)
+    full = most(short, lambda count: drawn(count, short, named), budget)
+    return drawn(full, short, named)
 
 
-def _drawn(
-    symbols: Sequence[Symbol], names: Sequence[str], named: Collection[int], lines: Mapping[int, str]
-) -> str:
-    """Those with lines as these, the others by their names or, where they have no room either, counted."""
-    out: list[str] = []
-    how = {number: "line" if number in lines else "name" for number in (*named, *lines)}
-    for kind, numbers in groupby(range(len(symbols)), key=how.get):
-        run = list(numbers)
-        if kind == "line":
-            out += [lines[number] for number in run]
-        else:
-            out.append(
-                f"… {', '.join(names[number] for number in run)}\n"
-                if kind
-                else _gap([symbols[number] for number in run])
-            )
-    return "".join(out)
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _bytes(texts: Iterable[str]) -> int:
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+def _line(symbol: Symbol, longest: int) -> str:
+    lines = f"{symbol.first_line}"
+    if symbol.last_line > symbol.first_line:
+        lines += f"-{symbol.last_line}"
+    text = symbol.signature
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    return f"{lines}  {'  ' * symbol.depth}{text}\n"
 
 
-def _fitting(order: Sequence[int], sizes: Sequence[int], room: int) -> set[int]:
-    """As many of the first in `order` as fit, with the lines that say what is left out between them."""
-    kept: set[int] = set()
-    left = room - GAP_BYTES
-    for number in order:
-        beside = (number - 1 in kept) + (number + 1 in kept)
-        cost = sizes[number] + GAP_BYTES * (1 - beside)
-        if cost <= left:
-            kept.add(number)
-            left -= cost
-    return kept
-
-
-def _importance(
-    symbols: Sequence[Symbol], shown: Sequence[Unit], query: Query
-) -> Callable[[int], tuple[float, int]]:
-    """What a definition is sorted by: smaller is more important."""
-    inside = _near(symbols, shown)
-    words = {word for word, weight in query.words.items() if weight >= 1}
-    known = known_terms({word for symbol in symbols for word in WORD.findall(symbol.name)}, query)
-    told = {
-        number: words.intersection(term for word in WORD.findall(symbol.name) for term in known.get(word, ()))
-        for number, symbol in enumerate(symbols)
-        if known
-    }
-    named = Counter(word for found in told.values() for word in found)
-
-    def key(number: int) -> tuple[float, int]:
-        if number in inside:
-            return inside[number], number
-        if found := told.get(number):
-            return NEAR - sum(1 / named[word] for word in found), number
-        evenly = (number & -number) or len(symbols)  # the higher the power of two, the fewer have it
-        return NEAR + 1 + symbols[number].depth - evenly / (len(symbols) + 1), number
-
-    return key
-
-
-def _near(symbols: Sequence[Symbol], shown: Sequence[Unit]) -> dict[int, float]:
-    """Of the definitions that are shown, hold what is shown, or stand next to it: how far away they are, from 0."""
-    found: dict[int, float] = {}
+def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query) -> list[int]:
+    """The numbers of the definitions, the most important first."""
+    distance: dict[int, float] = {}  # of those shown, around or next to what is shown
     starts = [symbol.first_line for symbol in symbols]
-    for unit in shown:
-        low, high = bisect_left(starts, unit.first), bisect_right(starts, unit.last)
+    for part in parts:
+        low, high = bisect_left(starts, part.first), bisect_right(starts, part.last)
         for number in range(max(0, low - NEAR), min(len(symbols), high + NEAR)):
             away = max(low - number, number - high + 1, 0)
-            found[number] = min(found.get(number, away), away)
+            distance[number] = min(distance.get(number, away), away)
         depth = None
-        for number in range(low - 1, -1, -1):  # what holds the first line
+        for number in range(low - 1, -1, -1):  # what encloses the first line
             if depth == 0:
                 break
             if depth is None or symbols[number].depth < depth:
                 depth = symbols[number].depth
-                if symbols[number].last_line >= unit.first:
-                    found[number] = -1.0
-    return found
+                if symbols[number].last_line >= part.first:
+                    distance[number] = -1.0
+    words = {word for word, weight in query.words.items() if weight >= 1}
+    known = known_terms({word for symbol in symbols for word in WORD.findall(symbol.name)}, query)
+    terms = [
+        words.intersection(term for word in WORD.findall(symbol.name) for term in known.get(word, ()))
+        for symbol in symbols
+    ]
+    count = Counter(word for own in terms for word in own)
 
+    def key(number: int) -> tuple[float, float, int]:
+        named = sum(1 / count[word] for word in terms[number])
+        if number in distance:
+            return distance[number], -named, number
+        if named:
+            return NEAR - named, 0, number
+        evenly = (number & -number) or len(symbols)  # the higher the power of two, the fewer have it
+        return NEAR + 1 + symbols[number].depth - evenly / (len(symbols) + 1), 0, number
 
-def _name(symbol: Symbol) -> str:
-    return f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}"
-
-
-def _line(symbol: Symbol, longest: int) -> str:
-    where = (
-        f"{symbol.first_line}-{symbol.last_line}"
-        if symbol.last_line > symbol.first_line
-        else f"{symbol.first_line}"
-    )
-    signature = (
-        symbol.signature if len(symbol.signature) <= longest else symbol.signature[: longest - 1] + "…"
-    )
-    return f"{where}  {'  ' * symbol.depth}{signature}\n"
-
-
-def _gap(left_out: Sequence[Symbol]) -> str:
-    first, last = left_out[0], max(left_out, key=lambda symbol: symbol.last_line)
-    what = "definition" + "s" * (len(left_out) != 1)
-    return f"… {len(left_out)} more {what} (lines {first.first_line}-{last.last_line})\n"
+    return sorted(range(len(symbols)), key=key)
 
 
 @dataclass(frozen=True)
@@ -198,35 +152,28 @@ def read_part(text: str, lines: str, characters: str, most: int) -> Read:
     rows = text.split("\n")
     if len(rows) > 1 and not rows[-1]:
         rows.pop()
-    first, last = _range("lines", lines, len(rows), "the file, which has {:,} lines")
-    if characters:
-        if first != last:
-            raise UsageError('characters needs one line: add, for example, lines="1"')
-        return _piece(rows[first - 1], first, characters, most)
+    first, last = _range("lines", lines, len(rows), f"the file, which has {len(rows):,} lines")
+    line = rows[first - 1]
+    if characters and first != last:
+        raise UsageError('characters needs one line: add, for example, lines="1"')
+    if characters or len(line) > most:
+        size = len(line)
+        whole = f"line {first}, which has {size:,} characters"
+        start, end = _range("characters", characters or f"1-{most}", size, whole)
+        end = min(end, start + most - 1)
+        rest = f'lines="{first}" characters="{end + 1}-{min(size, end + most)}"'
+        rest = f"Line {first} has {size:,} characters: continue with {rest}." if end < size else ""
+        return Read(line[start - 1 : end], first, first, (start, end), rest)
     size = 0
     for number in range(first, last + 1):
         size += len(rows[number - 1]) + 1
         if size > most + 1:
-            if number == first:
-                return _piece(rows[first - 1], first, f"1-{most}", most)
             rest = f'Lines {number}-{last} are omitted: read them with lines="{number}-{last}".'
             return Read("\n".join(rows[first - 1 : number - 1]), first, number - 1, rest=rest)
     return Read("\n".join(rows[first - 1 : last]), first, last)
 
 
-def _piece(line: str, number: int, characters: str, most: int) -> Read:
-    first, last = _range("characters", characters, len(line), "line {}, which has {:,} characters", number)
-    last = min(last, first + most - 1)
-    rest = ""
-    if last < len(line):
-        rest = (
-            f"Line {number} has {len(line):,} characters: continue with "
-            f'lines="{number}" characters="{last + 1}-{min(len(line), last + most)}".'
-        )
-    return Read(line[first - 1 : last], number, number, (first, last), rest)
-
-
-def _range(name: str, text: str, count: int, whole: str, *of: int) -> tuple[int, int]:
+def _range(name: str, text: str, count: int, whole: str) -> tuple[int, int]:
     if not text.strip():
         return 1, count
     first, _, last = text.partition("-")
@@ -236,7 +183,7 @@ def _range(name: str, text: str, count: int, whole: str, *of: int) -> tuple[int,
     except ValueError:
         raise UsageError(f'{name}="{text}" is not a range; write {name}="10-40"') from None
     if start > end or start > count:
-        raise UsageError(f'{name}="{text}" is outside {whole.format(*of, count)}')
+        raise UsageError(f'{name}="{text}" is outside {whole}')
     return start, end
 
 
@@ -309,71 +256,50 @@ class Excerpt:
 
 
 @lru_cache(maxsize=8)  # what a prompt holds is asked for more than once
-def excerpt_of(path: str, data: bytes, about: About, room: Budget) -> Excerpt:
-    """The parts of a file that a request is about, and its outline, within `room`. Raises Refused for a binary file."""
+def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
+    """The parts of a file that a request is about, and its outline. Raises Refused for a binary file."""
     from repoagent.syntax.outline import outline
 
     text = shown(data)
     lines = text.split("\n")
     encoded = text.encode("utf-8", "surrogatepass")
     symbols = outline(path, encoded)
-    parts = tuple(choose(path, units(path, text), symbols, about, room.parts))
-    return Excerpt(
-        parts,
-        file_map(symbols, parts, read_query(about.request, path), room.map),
-        len(lines) - (lines[-1] == ""),
-        len(encoded),
-        max(map(len, lines)),
-    )
+    parts = tuple(choose(path, units(path, text), symbols, about, budget.parts))
+    listed = file_map(symbols, parts, read_query(about.request, path), budget.map)
+    return Excerpt(parts, listed, len(lines) - (lines[-1] == ""), len(encoded), max(map(len, lines)))
 
 
-def large_block(source: Source, role: str, excerpt: Excerpt) -> str:
-    """The block of a long file, in fences that nothing in it can end."""
-    name = named(source.path)
-    remarks = [f"{excerpt.lines:,} lines", f"{excerpt.size:,} bytes", "too long to show in full"]
-    if excerpt.lines == 1:
-        remarks[0] = "1 line"
-    if excerpt.longest > LONG_LINE:
-        remarks.append(f"its longest line has {excerpt.longest:,} characters")
-    said = [f"File {name} ({role}; {', '.join(remarks)}). Only {_where(excerpt.parts)} are shown."]
-    if excerpt.outline:
-        said += ["Its outline:", fence(excerpt.outline, f"outline path={quoted(source.path)}")]
-    said += _fenced(source, excerpt.parts)
-    return "\n".join(said) + "\n\n"
-
-
-def bare_block(source: Source, excerpt: Excerpt) -> str:
-    """The block for a model without tools that copies what it sees: only the parts."""
-    said = [
-        f"File {named(source.path)}, of which only {_where(excerpt.parts)} are shown. Change only what is shown."
-    ]
-    return "\n".join([*said, *_fenced(source, excerpt.parts)]) + "\n\n"
-
-
-def _fenced(source: Source, parts: Sequence[Unit]) -> list[str]:
+def _block(source: Source, role: str, excerpt: Excerpt, *, bare: bool) -> str:
+    """The block of a long file, in fences that nothing in it can end. `bare`: for a model without tools that copies
+    what it sees, only the parts."""
     path = quoted(source.path)
-    return [fence(part.text, f'file path={path} lines="{_lines(part)}"{_characters(part)}') for part in parts]
-
-
-def _lines(part: Unit) -> str:
-    return f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}"
-
-
-def _characters(part: Unit) -> str:
-    """The piece of its line, from 1, as `read` takes it."""
-    return f' characters="{part.columns[0] + 1}-{part.columns[1]}"' if part.columns else ""
-
-
-def _where(parts: Sequence[Unit]) -> str:
-    """Which lines are shown, in words."""
-    whole = [_lines(part) for part in parts if part.columns is None]
-    cut: dict[int, list[str]] = {}
-    for part in parts:
+    whole: list[str] = []
+    pieces: dict[int, list[str]] = {}
+    fences = []
+    for part in excerpt.parts:
+        lines = f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}"
+        label = f'file path={path} lines="{lines}"'
         if part.columns:
-            cut.setdefault(part.first, []).append(f"{part.columns[0] + 1}-{part.columns[1]}")
-    said = ["lines " + ", ".join(whole)] if whole else []
-    said += [f"characters {', '.join(pieces)} of line {line}" for line, pieces in cut.items()]
-    return " and ".join(said)
+            characters = f"{part.columns[0] + 1}-{part.columns[1]}"
+            pieces.setdefault(part.first, []).append(characters)
+            label += f' characters="{characters}"'
+        else:
+            whole.append(lines)
+        fences.append(fence(part.text, label))
+    which = ["lines " + ", ".join(whole)] if whole else []
+    which += [f"characters {', '.join(ranges)} of line {line}" for line, ranges in pieces.items()]
+    only = f"only {' and '.join(which)} are shown."
+    if bare:
+        text = [f"File {named(source.path)}, of which {only} Change only what is shown."]
+    else:
+        size = "1 line" if excerpt.lines == 1 else f"{excerpt.lines:,} lines"
+        remarks = [role, f"{size}, {excerpt.size:,} bytes, too long to show in full"]
+        if excerpt.longest > LONG_LINE:
+            remarks[1] += f", its longest line has {excerpt.longest:,} characters"
+        text = [f"File {named(source.path)} ({'; '.join(remarks)}). {only[0].upper()}{only[1:]}"]
+        if excerpt.outline:
+            text += ["Its outline:", fence(excerpt.outline, f"outline path={path}")]
+    return "\n".join([*text, *fences]) + "\n\n"
 
 
 @dataclass(frozen=True)
@@ -397,22 +323,22 @@ class Long:
     lines: tuple[tuple[int, int], ...]
 
 
-def long_files(sources: Iterable[Source], request: EditRequest, around: FileContext) -> dict[str, Long]:
+def long_files(sources: Iterable[Source], request: EditRequest, limits: FileContext) -> dict[str, Long]:
     """The blocks of those files that are too long to show in full, by path."""
     known = {source.path: source for source in sources if source.data is not None and not source.binary}
-    room = room_for_files(around.window, around.output_tokens, around.other_tokens)
+    room = room_for_files(limits.window, limits.output_tokens, limits.other_tokens)
     sizes = {path: len(source.data or b"") for path, source in known.items()}
-    found = {}
-    for path, share in too_long(sizes, around.inline, room).items():
+    blocks = {}
+    for path, budget in too_long(sizes, limits.inline, room).items():
         source = known[path]
-        places = tuple(
+        pointed = tuple(
             (target.first, target.last or target.first)
             for target in request.targets
             if target.path == path and target.first is not None
         )
-        about = About(request.instruction, places, around.recent.get(path, ()))
-        excerpt = excerpt_of(path, source.data or b"", about, share)
+        about = About(request.instruction, pointed, limits.recent.get(path, ()))
+        excerpt = excerpt_of(path, source.data or b"", about, budget)
         role = "file to edit" if path in request.paths else "for reading only"
-        text = bare_block(source, excerpt) if around.bare else large_block(source, role, excerpt)
-        found[path] = Long(text, tuple((part.first, part.last) for part in excerpt.parts))
-    return found
+        text = _block(source, role, excerpt, bare=limits.bare)
+        blocks[path] = Long(text, tuple((part.first, part.last) for part in excerpt.parts))
+    return blocks

@@ -48,67 +48,58 @@ def mentioned(
 
     A name that is also a plain word counts only next to "function" and the like, or as `name`, name(), or if `plain`
     says that the text contains only names; of names that may be words, the first counts, because what a request is
-    about comes first. With `sure` none of these do. If a container and its members are named, the members count.
+    about comes first. With `sure` none of these do. If a container and its members are named, the members count. A
+    container of more than `limit` lines is cut after its first member.
     """
-    certain: list[Symbol] = []
-    likely: list[Symbol] = []
+    ranks: dict[int, list[Symbol]] = {0: [], 1: [], 2: []}
     lowered = words.lower()
     for symbol in symbols:
-        if symbol.name.lower() not in lowered:  # nearly all, in a long file
+        if symbol.name.lower() in lowered:  # few are, in a long file
+            ranks[_rank(symbol, words, plain=plain)].append(symbol)
+    named = ranks[2]
+    if not named and not sure:
+        matches = {s.name: _word(s.name, words) for s in ranks[1]}
+        first = min(((match.start(), name) for name, match in matches.items() if match), default=None)
+        named = [s for s in ranks[1] if first and s.name == first[1]]
+    qualified = [s for s in named if "." in s.qualified_name and _word(s.qualified_name, words)]
+    named = [s for s in named if s in qualified or all(s.name != other.name for other in qualified)]
+    result = []
+    for symbol in named:
+        if any(_contains(symbol, other) for other in named):
             continue
-        rank = _rank(symbol, words, plain=plain)
-        if rank:
-            (certain if rank == 2 else likely).append(symbol)
-    found = certain or ([] if sure else _first_named(likely, words))
-    full = [s for s in found if "." in s.qualified_name and _has(s.qualified_name, words)]
-    found = [s for s in found if s in full or all(s.name != other.name for other in full)]
-    holders = [s for s in found if any(_holds(s, other) for other in found)]
-    return [_head(s, symbols, limit) for s in found if s not in holders]
-
-
-def _first_named(likely: Sequence[Symbol], words: str) -> list[Symbol]:
-    places = {s.name: re.search(rf"(?<![\w-]){re.escape(s.name)}(?![\w-])", words) for s in likely}
-    order = sorted((match.start(), name) for name, match in places.items() if match)
-    return [s for s in likely if order and s.name == order[0][1]]
+        members = [s for s in symbols if _contains(symbol, s) and s.depth == symbol.depth + 1]
+        if members and symbol.last_line - symbol.first_line >= limit:
+            symbol = replace(symbol, last_line=members[0].last_line)
+        result.append(symbol)
+    return result
 
 
 def _rank(symbol: Symbol, words: str, *, plain: bool) -> int:
     """How surely the text names the symbol: 2, 1, or 0 for not at all."""
-    name = symbol.name
+    name, escaped = symbol.name, re.escape(symbol.name)
     if symbol.kind == "heading":
-        return (
-            2 if len(name) > 3 and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words, re.IGNORECASE) else 0
-        )
-    if not _has(name, words) or re.search(rf"{_ADDS}{re.escape(name)}\b", words, re.IGNORECASE):
+        match = re.search(rf"(?<!\w){escaped}(?!\w)", words, re.IGNORECASE)
+        return 2 if match and len(name) > 3 else 0
+    if not _word(name, words) or re.search(rf"{_ADDS}{escaped}\b", words, re.IGNORECASE):
         return 0
     unlike_a_word = re.search(r"[_\d.:#-]|[a-z][A-Z]|^[A-Z]{2}", name.strip("_")) or name.startswith("_")
-    escaped = re.escape(name)
     marked = re.search(
         rf"`[^`]*\b{escaped}\b[^`]*`|\b{escaped}\s?\(|[.:]{escaped}\b|\b{escaped}\b\s+(?:function|method|class|"
         rf"command|key|section|test|hook|helper|struct)|(?:function|method|class|def|key|called|named|struct)\s+{escaped}\b",
         words,
     )
-    if plain or unlike_a_word or marked or _has(symbol.qualified_name, words, dotted=True):
+    dotted = "." in symbol.qualified_name and _word(symbol.qualified_name, words)
+    if plain or unlike_a_word or marked or dotted:
         return 2
     return 0 if name.lower() in _PLAIN else 1
 
 
-def _has(name: str, words: str, *, dotted: bool = False) -> bool:
-    if dotted and "." not in name:
-        return False
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", words) is not None
+def _word(name: str, words: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", words)
 
 
-def _holds(outer: Symbol, inner: Symbol) -> bool:
+def _contains(outer: Symbol, inner: Symbol) -> bool:
     return outer is not inner and outer.first_line <= inner.first_line and inner.last_line <= outer.last_line
-
-
-def _head(symbol: Symbol, symbols: Sequence[Symbol], limit: int) -> Symbol:
-    """A holder that is too long to be written again, without all its members but the first."""
-    members = [s for s in symbols if _holds(symbol, s) and s.depth == symbol.depth + 1]
-    if symbol.last_line - symbol.first_line < limit or not members:
-        return symbol
-    return replace(symbol, last_line=members[0].last_line)
 
 
 MOST_WINDOWS = 4
@@ -120,7 +111,7 @@ _LIKE = (
     r"\b(?:as|like|than|similar to|following|see)\s+"
     r"(?:(?:the|one|ones|way|of|in|that|for|method|function|does|do)\s+)*`?"
 )
-_QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)")
+QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)")
 
 
 @dataclass(frozen=True)
@@ -147,54 +138,75 @@ def find_windows(
     `places` are lines that the user pointed at (from 1, both inclusive); without any, the names and quotations in
     `instruction` decide. All parts together have at most about `limit` lines.
     """
-    from repoagent.syntax.outline import outline
-
-    text = decode(data)
-    if text is None or not text.lines:
+    lines, symbols = _outlined(path, data)
+    if not lines:
         return ()
-    symbols = outline(path, data)
-    if not places:
-        aside = {*_alike(symbols, instruction), *_staying(symbols, instruction)}
-        rest = [symbol for symbol in symbols if symbol not in aside]
-        named = mentioned(rest, instruction, limit) or mentioned(symbols, instruction, limit)
-        places = [(s.first_line, s.last_line) for s in named]
-        places = places or _quoted(text.lines, instruction)
-    return _windows(path, text.lines, symbols, places, limit)
+    if places:
+        return _windows(path, lines, symbols, places, limit)
+    frozen, models = frozen_words(instruction), _models(symbols, instruction)
+    rest = [s for s in symbols if s not in models and not {s.name, s.qualified_name} & frozen]
+    if named := mentioned(rest, instruction, limit) or mentioned(symbols, instruction, limit):
+        return _windows(path, lines, symbols, _spans(named), limit)
+    rows = []
+    for match in QUOTED.finditer(instruction):
+        quote = next(group for group in match.groups() if group)
+        matching = [number for number, line in enumerate(lines, 1) if quote in line]
+        if len(matching) == 1:
+            rows.append((matching[0], matching[0]))
+    return _windows(path, lines, symbols, rows, limit)
 
 
 def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[Window, ...]:
     """The parts of the file that a request names as examples ("as sortBy does")."""
+    lines, symbols = _outlined(path, data)
+    models = _models(symbols, instruction)
+    if not mentioned([symbol for symbol in symbols if symbol not in models], instruction, limit):
+        return ()
+    return _windows(path, lines, symbols, _spans(models), limit)
+
+
+def question(path: str, data: bytes, instruction: str) -> str:
+    """The question which part of a file a request is about; "" without an outline."""
+    names = list(dict.fromkeys(s.qualified_name for s in _outlined(path, data)[1] if s.depth < 2))[:120]
+    if not names:
+        return ""
+    listed = "\n".join(names)
+    return (
+        f"The file {path} defines:\n\n{listed}\n\nThe request: {instruction.strip()}\n\n"
+        "Which of these have to change? Answer with the names only, one per line, at most three."
+    )
+
+
+def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
+    """The parts named in the answer to `question`; none if it names nothing, or too much."""
+    lines, symbols = _outlined(path, data)
+    return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
+
+
+def _outlined(path: str, data: bytes) -> tuple[Sequence[str], Sequence[Symbol]]:
+    """The lines and the definitions of a file; none of a binary one."""
     from repoagent.syntax.outline import outline
 
     text = decode(data)
-    if text is None:
-        return ()
-    symbols = outline(path, data)
-    alike = _alike(symbols, instruction)
-    if not mentioned([symbol for symbol in symbols if symbol not in alike], instruction, limit):
-        return ()
-    return _windows(path, text.lines, symbols, [(s.first_line, s.last_line) for s in alike], limit)
+    return ((), ()) if text is None else (text.lines, outline(path, data))
 
 
-def _alike(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
-    """What is to be followed."""
+def _spans(symbols: Iterable[Symbol]) -> list[tuple[int, int]]:
+    return [(symbol.first_line, symbol.last_line) for symbol in symbols]
+
+
+def _models(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
+    """The definitions that are to be followed."""
     lowered = instruction.lower()
     named = [s for s in symbols if s.name.lower() in lowered]
     return [s for s in named if re.search(rf"{_LIKE}{re.escape(s.name)}\b", instruction, re.IGNORECASE)]
 
 
-def _staying(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
-    """What shall stay as it is."""
-    stays = frozen_words(instruction)
-    return [symbol for symbol in symbols if {symbol.name, symbol.qualified_name} & stays]
-
-
 def _windows(
     path: str, lines: Sequence[str], symbols: Sequence[Symbol], places: Iterable[tuple[int, int]], limit: int
 ) -> tuple[Window, ...]:
-    found = [_around(first, last, symbols, lines, limit) for first, last in places]
     merged: list[tuple[int, int]] = []
-    for first, last in sorted(found):
+    for first, last in sorted(_around(first, last, symbols, lines, limit) for first, last in places):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         elif merged and first <= merged[-1][1] + NEAR and last - merged[-1][0] < limit // 2:
@@ -203,29 +215,37 @@ def _windows(
             merged.append((first, last))
     if len(merged) > MOST_WINDOWS or sum(last - first + 1 for first, last in merged) > limit:
         return ()
-    return tuple(Window(path, first, last, _names(symbols, lines, first, last)) for first, last in merged)
+    windows = []
+    for first, last in merged:
+        outer: list[Symbol] = []  # the outermost definitions that lie wholly in these lines
+        for s in symbols:
+            inside = first <= s.first_line and _trimmed(s.first_line, s.last_line, lines)[1] <= last
+            if inside and (not outer or s.first_line > outer[-1].last_line):
+                outer.append(s)
+        windows.append(Window(path, first, last, tuple(symbol.qualified_name for symbol in outer)))
+    return tuple(windows)
 
 
 def _around(
     first: int, last: int, symbols: Sequence[Symbol], lines: Sequence[str], limit: int
 ) -> tuple[int, int]:
-    """The definition around these lines: the function, else the smallest thing that holds them, else their block."""
+    """The definition around these lines: the function, else the smallest container, else their block."""
     last = min(last, len(lines))
-    holding = [s for s in symbols if s.first_line <= first and last <= s.last_line]
-    small = [s for s in holding if s.last_line - s.first_line < limit]
-    bodies = [
-        s for s in small if s.kind in _BODIES or (s.kind == "key" and s.last_line - s.first_line < KEYS)
-    ]
+    outer = [s for s in symbols if s.first_line <= first and last <= s.last_line]
+    small = [s for s in outer if s.last_line - s.first_line < limit]
     if small:
-        itself = [s for s in bodies if (s.first_line, s.last_line) == (first, last) and first < last]
-        chosen = (itself or bodies or small[-1:])[0]
+        bodies = [
+            s for s in small if s.kind in _BODIES or (s.kind == "key" and s.last_line - s.first_line < KEYS)
+        ]
+        exact = [s for s in bodies if (s.first_line, s.last_line) == (first, last) and first < last]
+        chosen = (exact or bodies or small[-1:])[0]
         return _trimmed(chosen.first_line, chosen.last_line, lines)
-    touched = [s for s in symbols if s.first_line <= last and first <= s.last_line and s not in holding]
-    if touched and not holding:
+    touched = [s for s in symbols if s.first_line <= last and first <= s.last_line]
+    if touched and not outer:
         wide = min(first, touched[0].first_line), max(last, *(s.last_line for s in touched))
         if wide[1] - wide[0] < limit:
             return _trimmed(*wide, lines)
-    low, high = (holding[-1].first_line, holding[-1].last_line) if holding else (1, len(lines))
+    low, high = (outer[-1].first_line, outer[-1].last_line) if outer else (1, len(lines))
     while first > low and lines[first - 2].strip() and last - first < limit // 2:
         first -= 1
     while last < high and lines[last].strip() and last - first < limit // 2:
@@ -241,54 +261,6 @@ def _trimmed(first: int, last: int, lines: Sequence[str]) -> tuple[int, int]:
     while last > first and not lines[last - 1].strip():
         last -= 1
     return first, last
-
-
-def _names(symbols: Sequence[Symbol], lines: Sequence[str], first: int, last: int) -> tuple[str, ...]:
-    """The outermost definitions that lie wholly in these lines."""
-    inside = [
-        s for s in symbols if first <= s.first_line and _trimmed(s.first_line, s.last_line, lines)[1] <= last
-    ]
-    outer: list[Symbol] = []
-    for symbol in inside:
-        if not outer or symbol.first_line > outer[-1].last_line:
-            outer.append(symbol)
-    return tuple(symbol.qualified_name for symbol in outer)
-
-
-def _quoted(lines: Sequence[str], instruction: str) -> list[tuple[int, int]]:
-    """The lines that hold what the instruction quotes, each if only one line does."""
-    found = []
-    for match in _QUOTED.finditer(instruction):
-        quote = next(group for group in match.groups() if group)
-        rows = [number for number, line in enumerate(lines, 1) if quote in line]
-        if len(rows) == 1:
-            found.append((rows[0], rows[0]))
-    return found
-
-
-def question(path: str, data: bytes, instruction: str) -> str:
-    """The question which part of a file a request is about; "" without an outline."""
-    from repoagent.syntax.outline import outline
-
-    names = list(dict.fromkeys(s.qualified_name for s in outline(path, data) if s.depth < 2))[:120]
-    if not names:
-        return ""
-    listed = "\n".join(names)
-    return (
-        f"The file {path} defines:\n\n{listed}\n\nThe request: {instruction.strip()}\n\n"
-        "Which of these have to change? Answer with the names only, one per line, at most three."
-    )
-
-
-def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; none if it names nothing, or too much."""
-    from repoagent.syntax.outline import outline
-
-    text, symbols = decode(data), outline(path, data)
-    if text is None:
-        return ()
-    named = mentioned(symbols, answer, limit, plain=True)
-    return _windows(path, text.lines, symbols, [(s.first_line, s.last_line) for s in named], limit)
 
 
 def rows_now(window: Window, before: Sequence[str], now: Sequence[str]) -> tuple[int, int]:
@@ -312,34 +284,27 @@ def whole_text(source: Source) -> str:
     return f"{named(source.path)}:\n{_fenced(_language(source), shown(source.data))}\n"
 
 
-def excerpt(source: Source, windows: Sequence[Window], others: Sequence[Window] = ()) -> str:
-    """The blocks of a file of which only `windows` are to be edited; `others` are for reading.
+def excerpt(source: Source, windows: Sequence[Window], models: Sequence[Window] = ()) -> str:
+    """The blocks of a file of which only `windows` are to be edited; `models` are for reading.
 
     No outline, no line numbers, no head of the file: Qwen2.5-Coder-1.5B takes everything near the part for code to
     write, and invents the bodies of what an outline lists.
     """
-    lines = shown(source.data or b"").removesuffix("\n").split("\n")
-    name, language = named(source.path), _language(source)
-    said = []
-    for other in others:
-        what = " and ".join(other.names) or "lines"
-        said.append(f"{what} of {name}, only to read:\n{_fenced(language, _part(lines, other))}")
-    for window in windows:
-        what = " and ".join(window.names) or "this part"
-        said.append(f"{what} of {name}:\n{_fenced(language, _part(lines, window))}")
-    return "\n".join(said) + "\n"
-
-
-def _part(lines: Sequence[str], window: Window) -> str:
-    return _joined(lines[window.first - 1 : window.last])
+    blocks = []
+    for window, read_only in (*((model, True) for model in models), *((part, False) for part in windows)):
+        what = " and ".join(window.names) or ("lines" if read_only else "this part")
+        label = f"{what} of {named(source.path)}{', only to read' * read_only}"
+        blocks.append(f"{label}:\n{_fenced(_language(source), shown_text(source, [window]))}\n")
+    return "".join(blocks)
 
 
 def shown_text(source: Source, windows: Sequence[Window]) -> str:
     """The text of a file that is to be rewritten."""
+    text = shown(source.data or b"")
     if not windows or source.data is None:
-        return shown(source.data or b"")
-    lines = shown(source.data).split("\n")
-    return "".join(_joined(lines[window.first - 1 : window.last]) for window in windows)
+        return text
+    lines = text.removesuffix("\n").split("\n")
+    return "".join(f"{line}\n" for window in windows for line in lines[window.first - 1 : window.last])
 
 
 def fence_mark(text: str) -> str:
@@ -353,20 +318,16 @@ def fence_mark(text: str) -> str:
 
 
 def _language(source: Source) -> str:
-    """What a fence says; of a script for any shell not "bash", or a model writes what only bash knows."""
+    """The language of a fence; not "bash" for a script for any shell, or a model writes what only bash knows."""
     from repoagent.syntax.languages import language_of
 
     data = source.data or b""
-    found = language_of(source.path, data) or ""
+    language = language_of(source.path, data) or ""
     first = data.split(b"\n", 1)[0]
-    return "sh" if found == "bash" and not re.search(rb"bash|zsh|ksh", first) else found
+    return "sh" if language == "bash" and not re.search(rb"bash|zsh|ksh", first) else language
 
 
 def _fenced(language: str, text: str) -> str:
     mark = fence_mark(text)
     end = "" if text.endswith("\n") or not text else "\n"
     return f"{mark}{language}\n{text}{end}{mark}\n"
-
-
-def _joined(lines: Sequence[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)

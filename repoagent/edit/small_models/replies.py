@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.small_models.code_repairs import (
+    import_row,
     leading_imports,
     missing_imports,
-    place_of_imports,
     reindented,
     with_remarks,
     with_unasked_put_back,
@@ -28,9 +28,10 @@ from repoagent.patch.paths import known_path
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol
 
-Found = list[tuple[tuple[int, int], list[str]]]
+Rows = tuple[int, int]  # lines of a file, from 0, the second not included
+_BRACED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java")
 BODIES = frozenset({"function", "method"})
-_SAID = re.compile(
+_ABOUT_OMITTED = re.compile(
     r"\s*(?:#|//|/\*|<!--|--)?.*(?:\.\.\.|…).*$|\s*(?:#|//|/\*|--)\s.*\b(?:rest|unchanged|existing|other)\b.*$"
 )
 _LEFT_OUT = re.compile(
@@ -50,13 +51,14 @@ class Outlined:
     def top(self) -> list[Symbol]:
         return [symbol for symbol in self.symbols if symbol.depth == 0]
 
-    def inside(self, holder: Symbol) -> list[Symbol]:
+    def inside(self, outer: Symbol) -> list[Symbol]:
+        """The members of a definition."""
         return [
-            s
-            for s in self.symbols
-            if s.depth == holder.depth + 1
-            and holder.first_line <= s.first_line
-            and s.last_line <= holder.last_line
+            symbol
+            for symbol in self.symbols
+            if symbol.depth == outer.depth + 1
+            and outer.first_line <= symbol.first_line
+            and symbol.last_line <= outer.last_line
         ]
 
     def text(self, symbol: Symbol, old: Outlined) -> list[str]:
@@ -66,91 +68,97 @@ class Outlined:
             del lines[0]
         return lines
 
+    def targets(self, symbol: Symbol) -> list[Symbol]:
+        """The definitions that `symbol`, of another text, may replace."""
+        same = [other for other in self.symbols if other.qualified_name == symbol.qualified_name]
+        same = same or [other for other in self.symbols if other.name == symbol.name]
+        bodies = [other for other in same if other.kind != "declaration"]
+        return [other for other in bodies or same if (other.kind in BODIES) == (symbol.kind in BODIES)]
 
-def named_pieces(new: Outlined, old: Outlined) -> Found | None:
+    def adds_nothing(self, symbols: Sequence[Symbol], rows: Rows, old: Outlined) -> bool:
+        """Whether all of these rows outside the definitions are lines of `old`, or are about omitted code."""
+        inside = {row for s in symbols for row in range(s.first_line - 1, s.last_line)}
+        known = {line.strip() for line in old.lines}
+        outside = (self.lines[row] for row in range(*rows) if row not in inside)
+        return all(
+            not line.strip() or line.strip() in known or _ABOUT_OMITTED.match(line) for line in outside
+        )
+
+
+def _outlined(path: str, lines: Sequence[str]) -> Outlined:
+    """The lines with their definitions; a method without its class is read as if it were in one."""
+    from repoagent.syntax.outline import outline
+
+    text = "\n".join(lines) + "\n"
+    symbols = outline(path, text.encode("utf-8", "replace"))
+    if symbols or not path.endswith(_BRACED):
+        return Outlined(lines, symbols)
+    inside = outline(path, f"class _ {{\n{text}}}\n".encode("utf-8", "replace"))
+    members = [
+        replace(
+            s,
+            qualified_name=s.qualified_name.removeprefix("_."),
+            first_line=s.first_line - 1,
+            last_line=s.last_line - 1,
+            depth=s.depth - 1,
+        )
+        for s in inside
+        if s.depth
+    ]
+    return Outlined(lines, members)
+
+
+def named_pieces(new: Outlined, old: Outlined) -> list[tuple[Rows, list[str]]] | None:
     """For each definition of `new` the rows of `old` that it replaces, in order.
 
     A definition that `old` lacks goes with the one before it (or after it). None unless at least one exists, each
     exists once, and all other lines are in `old` too or only stand for omitted code.
     """
-    if not new.top or not _nothing_else(new, new.top, (0, len(new.lines)), old):
+    if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
         return None
-    found: Found = []
+    pieces: list[tuple[Rows, list[str]]] = []
     waiting: list[str] = []
     for symbol in new.top:
-        targets = _match(symbol, old.symbols)
+        text, targets = new.text(symbol, old), old.targets(symbol)
         if len(targets) > 1:
             return None
-        if not targets and found:
-            found[-1][1].extend([*_gap(found[-1][0][0], old), *new.text(symbol, old)])
-        elif not targets:
-            waiting += new.text(symbol, old)
-        else:
-            pieces = _members(symbol, targets[0], new, old)
-            if pieces is None:
+        if not targets and pieces:
+            pieces[-1][1].extend([*_gap(pieces[-1][0][0], old), *text])
+            continue
+        if not targets:
+            waiting += text
+            continue
+        target, number = targets[0], len(pieces)
+        if symbol.kind in BODIES or not _lacks_members(symbol, target, new, old):
+            pieces.append(((target.first_line - 1, target.last_line), text))
+        else:  # a container without some of its members stands for those that it has
+            members = new.inside(symbol)
+            if not new.adds_nothing(members, (symbol.first_line - 1, symbol.last_line), old):
                 return None
-            if waiting:
-                pieces[0][1][:0] = [*waiting, *_gap(pieces[0][0][0], old)]
-                waiting = []
-            found += pieces
-    return found or None
+            for member in members:
+                same = [other for other in old.inside(target) if other.name == member.name]
+                if len(same) > 1 or (not same and len(pieces) == number):
+                    return None
+                if same:
+                    pieces.append(((same[0].first_line - 1, same[0].last_line), new.text(member, old)))
+                else:
+                    pieces[-1][1].extend(["", *new.text(member, old)])
+            if len(pieces) == number:
+                return None
+        if waiting:
+            pieces[number][1][:0] = [*waiting, *_gap(pieces[number][0][0], old)]
+            waiting = []
+    return pieces or None
 
 
-def lacks_members(new: Outlined, old: Outlined) -> bool:
-    """Whether the text opens a class, or the like, of the file without all of its members."""
-    for symbol in new.top:
-        for target in _match(symbol, old.symbols):
-            if symbol.kind not in BODIES and not _has_all(symbol, target, new, old):
-                return True
-    return False
-
-
-def _has_all(symbol: Symbol, target: Symbol, new: Outlined, old: Outlined) -> bool:
-    return {s.name for s in old.inside(target)} <= {s.name for s in new.inside(symbol)}
-
-
-def _match(symbol: Symbol, there: Sequence[Symbol]) -> list[Symbol]:
-    same = [other for other in there if other.qualified_name == symbol.qualified_name]
-    same = same or [other for other in there if other.name == symbol.name]
-    bodies = [other for other in same if other.kind != "declaration"]
-    return [other for other in bodies or same if (other.kind in BODIES) == (symbol.kind in BODIES)]
-
-
-def _members(symbol: Symbol, target: Symbol, new: Outlined, old: Outlined) -> Found | None:
-    """A holder that comes without some of its members stands for those that it has; anything else for itself."""
-    if symbol.kind in BODIES or _has_all(symbol, target, new, old):
-        return [((target.first_line - 1, target.last_line), new.text(symbol, old))]
-    members = new.inside(symbol)
-    if not _nothing_else(new, members, (symbol.first_line - 1, symbol.last_line), old):
-        return None
-    found: Found = []
-    for member in members:
-        same = [other for other in old.inside(target) if other.name == member.name]
-        if len(same) > 1 or (not same and not found):
-            return None
-        if same:
-            found.append(((same[0].first_line - 1, same[0].last_line), new.text(member, old)))
-        else:
-            found[-1][1].extend(["", *new.text(member, old)])
-    return found or None
-
-
-def _nothing_else(new: Outlined, symbols: Sequence[Symbol], rows: tuple[int, int], old: Outlined) -> bool:
-    """Whether all of these rows outside the definitions are lines of the file, or speak of what was left out."""
-    inside = {row for s in symbols for row in range(s.first_line - 1, s.last_line)}
-    known = {line.strip() for line in old.lines}
-    outside = (new.lines[row] for row in range(*rows) if row not in inside)
-    return all(not line.strip() or line.strip() in known or _SAID.match(line) for line in outside)
+def _lacks_members(symbol: Symbol, target: Symbol, new: Outlined, old: Outlined) -> bool:
+    return not {s.name for s in old.inside(target)} <= {s.name for s in new.inside(symbol)}
 
 
 def _gap(row: int, old: Outlined) -> list[str]:
     """As many blank lines as the file has above this row: one or two."""
     two = row > 1 and not old.lines[row - 1].strip() and not old.lines[row - 2].strip()
     return ["", ""] if two else [""]
-
-
-Rows = tuple[int, int]  # lines of a file, from 0, the second not included
-_BRACED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java")
 
 
 @dataclass(frozen=True)
@@ -175,115 +183,75 @@ class Piece:
 
 
 def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece] | None:
-    """The only places of this file that a text can be for; None if uncertain."""
-    if not any(line.strip() for line in file.lines):
+    """The only parts of this file that a text can be for; None if uncertain."""
+    filled = [row for row, line in enumerate(file.lines) if line.strip()]
+    if not filled:
         return [Piece(None, tuple(lines))]
     outside = list(file.lines)
     for (first, last), _ in sorted(file.parts, reverse=True):
         del outside[first:last]
-    if _kept(lines, outside) >= (9 if file.parts else 6):
-        return [Piece(None, _with_blank_ends(lines, file.lines))]
+    if _shared(lines, outside) >= (9 if file.parts else 6):
+        # with the blank lines that the file begins and ends with, which models drop
+        return [Piece(None, (*file.lines[: filled[0]], *lines, *file.lines[filled[-1] + 1 :]))]
     imports, body = leading_imports(file.path, lines)
-    old, new = (
-        Outlined(file.lines, _outline(file.path, file.lines)),
-        Outlined(body, _outline(file.path, body)),
-    )
-    if rows := _as_shown(file, old, new):
-        was = file.lines[slice(*rows)]
-        if leading_imports(file.path, was)[0]:
-            return [Piece(rows, tuple(reindented(lines, was)))]
-        return _with_imports(file, imports, [Piece(rows, tuple(reindented(body, was)))])
-    named = named_pieces(new, old)
-    if named is None or not all(_was_shown(rows, file) for rows, _ in named):
-        return None
-    pieces = [Piece(rows, tuple(reindented(text, file.lines[slice(*rows)]))) for rows, text in named]
-    return _with_imports(file, imports, pieces)
+    old, new = _outlined(file.path, file.lines), _outlined(file.path, body)
+    if rows := _part_shown(file, old, new):
+        before = file.lines[slice(*rows)]
+        if leading_imports(file.path, before)[0]:
+            return [Piece(rows, tuple(reindented(lines, before)))]
+        return _with_imports(file, imports, [Piece(rows, tuple(reindented(body, before)))])
+    pieces = []
+    for rows, text in named_pieces(new, old) or ():
+        if file.parts and not any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts):
+            return None  # the model has not seen these lines: its text is made up
+        pieces.append(Piece(rows, tuple(reindented(text, file.lines[slice(*rows)]))))
+    return _with_imports(file, imports, pieces) if pieces else None
 
 
-def _kept(lines: Sequence[str], of: Sequence[str]) -> int:
-    """How many tenths of the lines of `of` are among `lines`; of fewer than five lines this says nothing."""
-    old = Counter(line.strip() for line in of if line.strip())
-    new = Counter(line.strip() for line in lines if line.strip())
-    total = sum(old.values())
-    return 10 * sum((old & new).values()) // total if total >= 5 else 0
+def _shared(lines: Sequence[str], old: Sequence[str]) -> int:
+    """How many tenths of the lines of `old` are among `lines`; of fewer than five lines this says nothing."""
+    before = Counter(line.strip() for line in old if line.strip())
+    after = Counter(line.strip() for line in lines if line.strip())
+    total = sum(before.values())
+    return 10 * sum((before & after).values()) // total if total >= 5 else 0
 
 
-def _with_blank_ends(lines: Sequence[str], old: Sequence[str]) -> tuple[str, ...]:
-    """A file keeps the blank lines that it begins and ends with: models mind them little."""
-    filled = [row for row, line in enumerate(old) if line.strip()]
-    return (*old[: filled[0]], *lines, *old[filled[-1] + 1 :])
-
-
-def _as_shown(file: ShownFile, old: Outlined, new: Outlined) -> Rows | None:
+def _part_shown(file: ShownFile, old: Outlined, new: Outlined) -> Rows | None:
     """The one part that was shown whose new text this is: it still has what that part defines."""
-    defined = {symbol.name for symbol in new.top} or set(re.findall(r"\w+", "\n".join(new.lines)))
-    fitting = []
-    for rows, names in file.parts:
-        was = file.lines[slice(*rows)]
-        if not names:
-            fits = _kept(new.lines, was) >= 3 or len(was) < 5
-        else:
-            fits = all(_defined(name, defined) or _renamed(name, new, old, file.words) for name in names)
-        if fits:
-            fitting.append(rows)
-    return fitting[0] if len(fitting) == 1 and new.lines and not lacks_members(new, old) else None
-
-
-def _renamed(name: str, new: Outlined, old: Outlined, words: frozenset[str]) -> bool:
-    """Whether the request names this definition, and one that the file had not and the answer has."""
-    had = {symbol.name for symbol in old.symbols}
-    return name.rpartition(".")[2] in words and any(s.name in words - had for s in new.symbols)
-
-
-def _was_shown(rows: Rows, file: ShownFile) -> bool:
-    """Whether a model has seen these lines: what it writes in place of others is made up."""
-    return not file.parts or any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts)
-
-
-def _defined(name: str, defined: set[str]) -> bool:
-    return any(name == short or name.endswith(f".{short}") for short in defined)
+    names = {symbol.name for symbol in new.top} or set(re.findall(r"\w+", "\n".join(new.lines)))
+    # the request may name a definition, and another one that the answer has and the file had not
+    renames = {s.name for s in new.symbols} & file.words - {s.name for s in old.symbols}
+    matching = []
+    for rows, defined in file.parts:
+        before = file.lines[slice(*rows)]
+        if all(
+            any(part == name or part.endswith(f".{name}") for name in names)
+            or (renames and part.rpartition(".")[2] in file.words)
+            for part in defined
+        ) and (defined or _shared(new.lines, before) >= 3 or len(before) < 5):
+            matching.append(rows)
+    incomplete = any(
+        symbol.kind not in BODIES and _lacks_members(symbol, target, new, old)
+        for symbol in new.top
+        for target in old.targets(symbol)
+    )
+    return matching[0] if len(matching) == 1 and new.lines and not incomplete else None
 
 
 def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) -> list[Piece]:
     """The pieces, and the import lines that came with them where they belong."""
-    wanted = missing_imports(file.path, imports, file.lines)
-    if not wanted:
+    lines = missing_imports(file.path, imports, file.lines)
+    if not lines:
         return pieces
-    row = place_of_imports(file.path, file.lines)
+    row = import_row(file.path, file.lines)
     if row is None or any(piece.rows is None or piece.rows[0] < row < piece.rows[1] for piece in pieces):
-        first = pieces[0]
-        return [replace(first, lines=(*wanted, "", *first.lines)), *pieces[1:]]
-    if (
-        row < len(file.lines)
-        and file.lines[row].strip()
-        and not leading_imports(file.path, file.lines[row:])[0]
-    ):
-        wanted = [*wanted, "", ""]
-    elif row and not leading_imports(file.path, file.lines[row - 1 : row])[0] and file.lines[row - 1].strip():
-        wanted = ["", *wanted]
-    return [Piece((row, row), tuple(wanted)), *pieces]
-
-
-def _outline(path: str, lines: Sequence[str]) -> Sequence[Symbol]:
-    """The definitions of the lines; a method that stands alone is read as if it stood in a class."""
-    from repoagent.syntax.outline import outline
-
-    text = "\n".join(lines) + "\n"
-    symbols = outline(path, text.encode("utf-8", "replace"))
-    if symbols or not path.endswith(_BRACED):
-        return symbols
-    inside = outline(path, f"class _ {{\n{text}}}\n".encode("utf-8", "replace"))
-    return [
-        replace(
-            s,
-            qualified_name=s.qualified_name.removeprefix("_."),
-            first_line=s.first_line - 1,
-            last_line=s.last_line - 1,
-            depth=s.depth - 1,
-        )
-        for s in inside
-        if s.depth
-    ]
+        return [replace(pieces[0], lines=(*lines, "", *pieces[0].lines)), *pieces[1:]]
+    after, before = file.lines[row:], file.lines[row - 1 : row] if row else ()
+    if after and after[0].strip() and not leading_imports(file.path, after)[0]:
+        lines = [*lines, "", ""]
+    elif before and before[0].strip() and not leading_imports(file.path, before)[0]:
+        lines = ["", *lines]
+    return [Piece((row, row), tuple(lines)), *pieces]
 
 
 _EXAMPLE = re.compile(
@@ -302,7 +270,7 @@ def read_reply(
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
 ) -> list[FilePatch]:
-    """The patches of a reply, each whole text with its file and lines. Diffs and the like are kept.
+    """The patches of a reply, each whole text with its file and lines. Diffs and the like are unchanged.
 
     `missing` are the files to create. What is not understood is dropped if it names no file and something else is
     understood. Raises PatchRefused for text for a file of which a part was shown, if it is not that part.
@@ -314,52 +282,58 @@ def read_reply(
             taken.append(patch)
             continue
         path, lines = _path(patch, _lines(patch.whole), files, may_create)
-        if path in files:
-            lines = _without_example(lines, files[path].lines, request)
-        pieces = pieces_of(files[path], lines) if path in files else None
-        if pieces is None and path in files and files[path].parts:
-            names = " and ".join(name for _, names in files[path].parts for name in names)
+        if path not in files:
+            if patch.new is not None:
+                taken.append(replace(patch, new=path or patch.new))
+            elif not files and len(missing) == 1:
+                taken.append(replace(patch, new=missing[0]))
+            else:
+                strange.append(patch)
+            continue
+        file = files[path]
+        lines = _without_example(lines, file.lines, request)
+        pieces = pieces_of(file, lines)
+        if pieces is None and file.parts:
+            names = " and ".join(name for _, names in file.parts for name in names)
             text = f"your answer does not contain the whole new {names or 'part'}."
             raise PatchRefused([Problem(path, 0, "unknown-part", text)])
-        if pieces is None and patch.new is None and not files and len(missing) == 1:
-            taken.append(replace(patch, new=missing[0]))
-        elif pieces is None and patch.new is None:
+        if pieces is None and patch.new is None:
             strange.append(patch)
-        elif path not in files:
-            taken.append(replace(patch, new=path or patch.new))
-        else:
-            file = files[path]
-            for piece in pieces or [Piece(None, tuple(lines))]:
-                old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
-                kept = with_unasked_put_back(path, old, piece.lines, request, file.source)
-                text = _joined(with_remarks(path, old, kept, request))
-                taken.append(replace(patch, new=path, rows=piece.rows, whole=text))
-    return _without_repeats(taken, files) or strange
+            continue
+        for piece in pieces or [Piece(None, tuple(lines))]:
+            old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
+            new = with_unasked_put_back(path, old, piece.lines, request, file.source)
+            text = _joined(with_remarks(path, old, new, request))
+            taken.append(replace(patch, new=path, rows=piece.rows, whole=text))
+
+    def repeats(patch: FilePatch) -> bool:
+        """Whether a fence only shows a file in its current state."""
+        file = files.get(patch.new or "")
+        if patch.whole is None or patch.rows is not None or file is None:
+            return False
+        return _lines(patch.whole) == _lines(_joined(file.lines))
+
+    changed = {patch.new for patch in taken if not repeats(patch)}
+    return [patch for patch in taken if not (repeats(patch) and patch.new in changed)] or strange
 
 
 def _lines(whole: str) -> list[str]:
     """The lines without blank ones at both ends."""
     lines = whole.removeprefix("\ufeff").split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    while lines and not lines[0].strip():
-        del lines[0]
-    return lines
+    filled = [row for row, line in enumerate(lines) if line.strip()]
+    return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _without_example(lines: list[str], old: Sequence[str], request: str) -> list[str]:
     """Without calls at the end that only show how the code is used, where neither file nor request has such."""
     if _SHOWS.search(request) or any(line == line.lstrip() and _EXAMPLE.match(line) for line in old):
         return lines
-    known = {line.strip() for line in old}
+    known = {line.strip() for line in old} - {""}
     margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     for row, line in enumerate(lines[1:], 1):
-        at_margin = len(line) - len(line.lstrip()) <= margin
-        if (
-            at_margin
-            and _EXAMPLE.match(line)
-            and not any(rest.strip() in known - {""} for rest in lines[row:])
-        ):
+        if len(line) - len(line.lstrip()) > margin or not _EXAMPLE.match(line):
+            continue
+        if not any(rest.strip() in known for rest in lines[row:]):
             return _lines(_joined(lines[:row]))
     return lines
 
@@ -372,43 +346,23 @@ def _path(
     patch: FilePatch, lines: list[str], files: Mapping[str, ShownFile], may_create: Callable[[str], bool]
 ) -> tuple[str, list[str]]:
     """The file that a fence is for, "" for none, and its lines without one that only names the file."""
-    said = (
-        re.fullmatch(r"(?:#|//|--|/\*|<!--|;)\s*(?:file(?:name)?:\s*)?(\S+?)\s*(?:\*/|-->)?", lines[0])
-        if lines
-        else None
+    heading = re.fullmatch(
+        r"(?:#|//|--|/\*|<!--|;)\s*(?:file(?:name)?:\s*)?(\S+?)\s*(?:\*/|-->)?", "".join(lines[:1])
     )
-    known = known_path([said[1].lstrip("/")], files) if said and "." in said[1] else None
+    known = known_path([heading[1].lstrip("/")], files) if heading and "." in heading[1] else None
     if known and lines[0] not in files[known].lines[:1]:
         lines = lines[1:]
         if patch.new is None:
             return known, lines
-    if patch.new is not None:
-        name = patch.new.removeprefix("./")
-        if path := known_path([name], files):
-            return path, lines
-        same = [path for path in files if path.rpartition("/")[2] == name.rpartition("/")[2]]
-        if len(same) == 1 and not may_create(name):
-            return same[0], lines
-        near = list(files) if len(files) == 1 else difflib.get_close_matches(name, files, n=2, cutoff=0.8)
-        return (near[0] if len(near) == 1 and not may_create(name) else ""), lines
-    fitting = [path for path in files if pieces_of(files[path], lines) is not None]
-    return (fitting[0] if len(fitting) == 1 else ""), lines
-
-
-def _without_repeats(patches: Sequence[FilePatch], files: Mapping[str, ShownFile]) -> list[FilePatch]:
-    """Without a fence that only shows a file as it is, where another one changes it."""
-
-    def same(patch: FilePatch) -> bool:
-        shown = files.get(patch.new or "")
-        return (
-            patch.whole is not None
-            and patch.rows is None
-            and shown is not None
-            and (_lines(patch.whole) == _lines(_joined(shown.lines)))
-        )
-
-    return [
-        patch
-        for patch in patches
-        if not (same(patch) and any(other.new == patch.new and not same(other) for other in patches))
-    ]
+    if patch.new is None:
+        paths = [path for path in files if pieces_of(files[path], lines) is not None]
+        return (paths[0] if len(paths) == 1 else ""), lines
+    name = patch.new.removeprefix("./")
+    if path := known_path([name], files):
+        return path, lines
+    if may_create(name):
+        return "", lines
+    paths = [path for path in files if path.rpartition("/")[2] == name.rpartition("/")[2]]
+    if len(paths) != 1:
+        paths = list(files) if len(files) == 1 else difflib.get_close_matches(name, files, n=2, cutoff=0.8)
+    return (paths[0] if len(paths) == 1 else ""), lines
