@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.git.process import GitError
-from repoagent.history.log import FileCommit, offline, read_blobs
+from repoagent.history.log import COMMIT_MARK, FileCommit, changes_by_commit, offline, read_blobs
 
 _FUNCTIONS = frozenset({"function", "method"})
 _SHORTEST = 7  # bytes of a definition that is known again under another name; `class X:` just is
@@ -231,28 +231,19 @@ def _mode(commit: FileCommit) -> list[str]:
 
 def _sizes(top: Path, commits: Sequence[FileCommit]) -> dict[str, int]:
     """How many files each commit changed, with one call of git that looks at trees only."""
-    asked = (
-        "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", "--format=%x01%H", "--raw", "-z",
+    log = (
+        "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
         "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
     )  # fmt: skip
     if not commits:
         return {}
     try:
-        data = offline(top, *asked, names=[commit.commit for commit in commits])
+        data = offline(top, *log, names=[commit.commit for commit in commits])
     except GitError:  # a clone without trees
         return {}
-    sizes: dict[str, int] = {}
-    now = ""
-    tokens = iter(data.split(b"\0"))
-    for token in tokens:
-        token = token.lstrip(b"\n")
-        if token.startswith(b"\x01"):
-            now = token[1:].decode("ascii", "replace")
-            sizes[now] = 0
-        elif token.startswith(b":") and now:
-            sizes[now] += 1
-            for _ in range(2 if token.rpartition(b" ")[2][:1] in (b"R", b"C") else 1):
-                next(tokens, b"")  # a path, whatever it looks like
+    sizes: Counter[str] = Counter()
+    for commit, change, _ in changes_by_commit(data):
+        sizes[commit] += change is not None
     return sizes
 
 

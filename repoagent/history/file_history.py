@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, RepoagentError, UsageError
@@ -16,7 +15,16 @@ from repoagent.git.process import GitError, git_output
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.history.commit_details import Step, steps
-from repoagent.history.log import COUNTS, LOG_FORMAT, RAW, FileCommit, number, offline, parse_log, renamed
+from repoagent.history.log import (
+    COMMIT_MARK,
+    LOG_FORMAT,
+    FileCommit,
+    changes_by_commit,
+    number,
+    offline,
+    parse_log,
+    renamed,
+)
 from repoagent.history.recent_commits import ALL, RENAMES, FileHistory, FileLog, at_boundary, is_shallow
 
 INDEX_SECONDS = 0.5  # that the index gets to take in new commits
@@ -26,7 +34,6 @@ _PINNED = (
     "--no-ext-diff", "--no-textconv", "--no-show-signature",
 )  # fmt: skip
 _MOVES = ("-M", "-l200")
-_MARK, _HEAD = b"\x01", "--format=%x01%H"
 
 
 def commits_of(
@@ -43,7 +50,7 @@ def commits_of(
     from repoagent.history.index.index import open_index
 
     try:
-        with open_index(worktree, warn=_silent) as index:
+        with open_index(worktree, warn=lambda sentence: None) as index:
             if not index.update(revision, seconds=seconds).complete:
                 return None
             view = index.view(revision)
@@ -61,98 +68,63 @@ def look_up(
     """The newest `limit` of `commits` (of one file, by id, newest first) with what they did to it, and all of them
     without that. Four calls of git, none of which walks. None where the file is not to be followed so; raises GitError.
     """
-    everything = parse_log(
-        offline(top, *_PINNED, "--no-patch", f"--format={LOG_FORMAT}", names=commits), path
-    )
-    near = everything[:limit]
-    ids = [commit.commit for commit in near]
-    entries = _entries(offline(top, *_PINNED, "--raw", *_MOVES, "--no-abbrev", _HEAD, names=ids))
-    found: list[FileCommit] = []
-    for commit in near:
-        entry = next((one for one in entries.get(commit.commit, ()) if one.path == path), None)
-        if entry is None:
+    log = offline(top, *_PINNED, "--no-patch", f"--format={LOG_FORMAT}", names=commits)
+    everything = parse_log(log, path)
+    latest = everything[:limit]
+    ids = [commit.commit for commit in latest]
+    data = offline(top, *_PINNED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids)
+    changes = {
+        (commit, paths[-1]): (change, paths) for commit, change, paths in changes_by_commit(data) if change
+    }
+    followed: list[FileCommit] = []
+    for commit in latest:
+        change, paths = changes.get((commit.commit, os.fsencode(path)), (None, []))
+        if change is None:
             break
-        found.append(
+        old_mode, new_mode, *oids = (field.decode() for field in change.groups()[:4])
+        before, after = (oid if oid.strip("0") else "" for oid in oids)
+        status, origin = change[5].decode(), os.fsdecode(paths[0])
+        followed.append(
             replace(
-                commit, path=path, touched=(path,), status=entry.status,
-                before=entry.before, after=entry.after, old_mode=entry.old_mode, new_mode=entry.new_mode,
-                was=entry.was if entry.status == "R" else "",
+                commit, path=path, touched=(path,), status=status, before=before, after=after,
+                old_mode=old_mode, new_mode=new_mode, was=origin if status == "R" else "",
             )
         )  # fmt: skip
-        path = entry.was or path
-    if len(found) < len(near):
-        if not found or found[-1].status != "A":
+        path = origin
+    if len(followed) < len(latest):
+        if not followed or followed[-1].status != "A":
             return None
-        everything = everything[: len(found)]  # what is older is of the file that this one was copied from
-    told = counted(top, found)
+        everything = everything[
+            : len(followed)
+        ]  # older commits belong to the file that this one was copied from
+    recent = counted(top, followed)
     cut = not everything[-1].parents and is_shallow(top)
-    if cut and len(told) == len(everything):
-        told = (*told[:-1], at_boundary(told[-1]))
-    return FileHistory(told[0].path, told, cut), FileHistory(told[0].path, tuple(everything), cut)
-
-
-class Entry(NamedTuple):
-    """What a commit did to one path: git's letter, the blobs and modes, and the path before a rename (else "")."""
-
-    status: str
-    before: str
-    after: str
-    was: str
-    path: str
-    old_mode: str
-    new_mode: str
-
-
-def _entries(data: bytes) -> dict[str, list[Entry]]:
-    """What `log -z --raw` says of each commit."""
-    found: dict[str, list[Entry]] = {}
-    now = ""
-    tokens = iter(data.split(b"\0"))
-    for token in tokens:
-        if token.lstrip(b"\n").startswith(_MARK):
-            now = token.lstrip(b"\n")[1:].decode("ascii", "replace")
-            found[now] = []
-        elif (raw := RAW.fullmatch(token)) and now:
-            status, first = raw[5].decode(), os.fsdecode(next(tokens, b""))
-            last = os.fsdecode(next(tokens, b"")) if status in "RC" else first
-            was = first if status in "RC" else ""
-            before, after = (oid.decode() if oid.strip(b"0") else "" for oid in (raw[3], raw[4]))
-            modes = raw[1].decode(), raw[2].decode()
-            found[now].append(Entry(status, before, after, was, last, *modes))
-    return found
+    if cut and len(recent) == len(everything):
+        recent = (*recent[:-1], at_boundary(recent[-1]))
+    return FileHistory(recent[0].path, recent, cut), FileHistory(recent[0].path, tuple(everything), cut)
 
 
 def counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:
     """`commits` of one file with the lines that each added and removed, where git has the blobs for that. One call."""
     if not commits:
         return ()
-    both = (
-        path for commit in commits for path in (commit.path, commit.was) if path
-    )  # else a rename is an addition
-    paths = list(dict.fromkeys(both))
+    # With the old paths too: without them git shows a rename as an addition.
+    paths = dict.fromkeys(path for commit in commits for path in (commit.path, commit.was) if path)
     ids = [commit.commit for commit in commits]
     try:
-        data = offline(top, *_PINNED, "--numstat", *_MOVES, _HEAD, "--", *paths, names=ids)
+        data = offline(top, *_PINNED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
     except GitError:  # a partial clone
         return tuple(commits)
-    counts: dict[tuple[str, str], tuple[int | None, int | None]] = {}
-    now = ""
-    tokens = iter(data.split(b"\0"))
-    for token in tokens:
-        if token.lstrip(b"\n").startswith(_MARK):
-            now = token.lstrip(b"\n")[1:].decode("ascii", "replace")
-        elif found := COUNTS.fullmatch(token):
-            name = found[3] if found[3] else [next(tokens, b""), next(tokens, b"")][1]
-            counts[now, os.fsdecode(name)] = number(found[1]), number(found[2])
-    told = [counts.get((commit.commit, commit.path), (None, None)) for commit in commits]
-    return tuple(
-        replace(commit, added=added, removed=removed)
-        for commit, (added, removed) in zip(commits, told, strict=True)
-    )
-
-
-def _silent(sentence: str) -> None:
-    """The index is a help here: what ails it is said where it is the matter."""
+    counts = {
+        (commit, os.fsdecode(names[-1])): (number(change[1]), number(change[2]))
+        for commit, change, names in changes_by_commit(data)
+        if change
+    }
+    result = []
+    for commit in commits:
+        added, removed = counts.get((commit.commit, commit.path), (None, None))
+        result.append(replace(commit, added=added, removed=removed))
+    return tuple(result)
 
 
 # Accounts of services that open changes by themselves and do not call themselves [bot].

@@ -22,6 +22,7 @@ from repoagent.git.process import OFFLINE, GitError, git_output, git_stream
 # Commit, parents, short name, author by .mailmap, author date, subject, address; -z ends it with a NUL.
 LOG_FORMAT = "%H%x00%P%x00%h%x00%aN%x00%aI%x00%s%x00%aE"
 _FIELDS = 7
+COMMIT_MARK = "--format=%x01%H"
 _HASH = re.compile(rb"\n?([0-9a-f]{40}|[0-9a-f]{64})")
 RAW = re.compile(rb"\n?:(\d+) (\d+) ([0-9a-f]+) ([0-9a-f]+) ([A-Z])\d*")
 COUNTS = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
@@ -116,6 +117,21 @@ def parse_log(data: bytes, path: str) -> list[FileCommit]:
             )
         )
     return commits
+
+
+def changes_by_commit(data: bytes) -> Iterator[tuple[str, re.Match[bytes] | None, list[bytes]]]:
+    """Of `log -z --raw` or `--numstat` with the format COMMIT_MARK: a commit without a match, then each of its changes
+    as a match of RAW or COUNTS with the paths, two for a rename."""
+    commit = ""
+    tokens = iter(data.split(b"\0"))
+    for token in tokens:
+        if token.lstrip(b"\n").startswith(b"\x01"):
+            commit = _text(token.lstrip(b"\n")[1:])
+            yield commit, None, []
+        elif raw := RAW.fullmatch(token):
+            yield commit, raw, [next(tokens, b"") for _ in range(2 if raw[5] in b"RC" else 1)]
+        elif counts := COUNTS.fullmatch(token):
+            yield commit, counts, [counts[3]] if counts[3] else [next(tokens, b""), next(tokens, b"")]
 
 
 def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
