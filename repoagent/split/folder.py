@@ -136,22 +136,22 @@ class SplitPlan:
     kept_bases: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def plan_split(index: Index, base: bytes, old: Index | None, held: Mapping[str, bytes]) -> SplitPlan:
-    """The plan to write `index` in place of `old`. Files that are `held`, with the text that they were edited from, are
-    left alone."""
+def plan_split(index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]) -> SplitPlan:
+    """The plan to write `index` in place of `old`. Files in `edited`, by name with the text that they were edited from,
+    are left alone."""
     present: dict[str, str] = {}
     for segment in old.segments if old else ():
         data = read_regular(index.folder / segment.file)
         if data is not None:
             present[segment.file] = digest(data)
-    files = {segment.file: segment.sha256 for segment in index.segments}
+    hashes = {segment.file: segment.sha256 for segment in index.segments}
     replaces = {
         name: present.get(name, "")
-        for name, wanted in files.items()
-        if name not in held and present.get(name) != wanted
+        for name, new in hashes.items()
+        if name not in edited and present.get(name) != new
     }
-    removed = {name: found for name, found in present.items() if name not in files}
-    bases = {segment.file: held[segment.file] for segment in index.segments if segment.based_on}
+    removed = {name: old_hash for name, old_hash in present.items() if name not in hashes}
+    bases = {segment.file: edited[segment.file] for segment in index.segments if segment.based_on}
     return SplitPlan(index, base, replaces, removed, bases)
 
 

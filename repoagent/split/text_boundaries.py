@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
+from repoagent.dataclass import dataclass
 from repoagent.split.pack import Boundary, Candidate
 
 # Costs, in units of one segment more (see `pack.py`).
@@ -40,19 +41,17 @@ _INDENTED = re.compile(rb"(?:[ \t]+\S[^\n]*(?:\n|\Z)|[ \t\r\f]*\n)+")
 _BLOCK, _INNER = 100, 200  # ranks: headings have 0 and up, then the starts of blocks, then lines in them
 
 
+@dataclass(slots=True)
 class _Line:
     """A nonblank line: the smaller its rank, the more of the following lines belong to it."""
 
-    __slots__ = ("cost", "end", "holder", "inside", "place", "rank", "why")
-
-    def __init__(self, place: int, rank: int, cost: float, why: Boundary, holder: _Line | None) -> None:
-        self.place = place
-        self.rank = rank
-        self.cost = cost
-        self.why = why
-        self.holder = holder
-        self.end = -1
-        self.inside = 0  # how many of those that hold it would have fitted, 2 at most
+    offset: int
+    rank: int
+    cost: float
+    reason: Boundary
+    outer: _Line | None
+    end: int = -1
+    inside: int = 0  # how many of the outer lines would have fitted, 2 at most
 
 
 def fill(
@@ -71,44 +70,43 @@ def fill(
     """
     start, end = span
     last = max(start, candidates[-1][0] if candidates else 0)
-    lines = _lines(text, start, end, limit, comment=comment)
-    for line in lines:
-        holder = line.holder
-        if holder is not None:
-            line.inside = min(holder.inside + (holder.end - holder.place <= limit), 2)
-        if line.place > last:
-            candidates.append((line.place, cost + line.cost + _INSIDE * line.inside, line.why))
+    for line in _lines(text, start, end, limit, comment=comment):
+        outer = line.outer
+        if outer is not None:
+            line.inside = min(outer.inside + (outer.end - outer.offset <= limit), 2)
+        if line.offset > last:
+            candidates.append((line.offset, cost + line.cost + _INSIDE * line.inside, line.reason))
 
 
 def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
     """The paragraphs, and the lines of large ones."""
     lines: list[_Line] = []
-    holders: list[_Line] = []
+    open_lines: list[_Line] = []
     levels: dict[bytes, int] = {}
-    place = done = text.rfind(b"\n", 0, start) + 1
+    offset = done = text.rfind(b"\n", 0, start) + 1
     whole, step = limit // 2, max(1, limit // _STEPS)
     blank, before, column, titled = True, b"", 0, 0
-    headed = looked = 0  # until there what points at what is below goes on, and until there it was looked for
+    headed = searched = 0  # the end of the targets of a heading, and of the text searched for them
     example = False  # inside <pre> of a comment
-    while place < end:
-        newline = text.find(b"\n", place, end)
+    while offset < end:
+        newline = text.find(b"\n", offset, end)
         after = end if newline < 0 else newline + 1
-        raw = text[place : min(after, place + 200)]
+        raw = text[offset : min(after, offset + 200)]
         content = raw.lstrip()
         if not content:
-            blank, place = True, after
+            blank, offset = True, after
             continue
         if comment:
             if _EMPTY_COMMENT.match(content):
-                blank, place = not example, after
+                blank, offset = not example, after
                 continue
             blank = blank or (not example and _PARAGRAPH.match(content) is not None)
         indent = len(raw) - len(content)
         rank, price = (_BLOCK if blank else _INNER) + min(indent, 90), _LEVEL * min(indent, _DEEPEST)
-        why: Boundary = "blank" if blank else "line"
+        reason: Boundary = "blank" if blank else "line"
         title = _title(text, after, content.rstrip()) if blank and not indent else b""
-        if place >= looked and blank and not indent and content[:1] in (b".", b"_"):
-            looked, headed, title = _pointing(text, place, end)
+        if offset >= searched and blank and not indent and content[:1] in (b".", b"_"):
+            searched, headed, title = _pointing(text, offset, end)
         if title:
             rank = levels.setdefault(title, len(levels))
             price = _TITLE if titled else _LEVEL * rank
@@ -119,40 +117,40 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
         elif _COMMENT.match(before) and not _COMMENT.match(content):
             price += _DOCUMENTED
         elif indent < column:
-            price, why = price + _OUTDENT, "indent"
+            price, reason = price + _OUTDENT, "indent"
         else:
             price += _LINE
         if example:
             price += _INSIDE
         if not title and _CLOSES.match(content):
             price += _CLOSING
-        while holders and holders[-1].rank >= rank:
-            holders.pop().end = done
-        holder = holders[-1] if holders else None
-        if holder is not None and lines[-1] is holder and holder.rank >= _BLOCK and rank < _INNER:
+        while open_lines and open_lines[-1].rank >= rank:
+            open_lines.pop().end = done
+        outer = open_lines[-1] if open_lines else None
+        if outer is not None and lines[-1] is outer and outer.rank >= _BLOCK and rank < _INNER:
             price += _HEAD
-        line = _Line(place, rank, price + (crc32(content) & 1023) * _JITTER, why, holder)
+        line = _Line(offset, rank, price + (crc32(content) & 1023) * _JITTER, reason, outer)
         lines.append(line)
-        holders.append(line)
-        if blank and after - place <= step:  # a small paragraph is one thing
-            gap = _GAP.search(text, after - 1, min(place + whole, end))
+        open_lines.append(line)
+        if blank and after - offset <= step:  # a small paragraph is one thing
+            gap = _GAP.search(text, after - 1, min(offset + whole, end))
             if gap is not None:
                 after = gap.start() + 1
-        titled = 1 if title or place < headed else 0
+        titled = 1 if title or offset < headed else 0
         for mark in _EXAMPLE.finditer(raw) if comment else ():
             example = mark[1] is not None
-        before = text[max(place, after - 200) : after].rstrip().rsplit(b"\n", 1)[-1].lstrip()
+        before = text[max(offset, after - 200) : after].rstrip().rsplit(b"\n", 1)[-1].lstrip()
         blank, column = False, indent
-        place = done = after
-    for line in holders:
+        offset = done = after
+    for line in open_lines:
         line.end = done
     return lines
 
 
-def _pointing(text: bytes, place: int, end: int) -> tuple[int, int, bytes]:
-    """Of what begins at `place`: where the run of what may point at what is below it ends, where that ends which does,
-    and the character of the rule of the heading below (see `_title`). A module belongs to a heading alone."""
-    at = targets = place
+def _pointing(text: bytes, offset: int, end: int) -> tuple[int, int, bytes]:
+    """The targets at `offset`: where the run of candidates ends, where those end that point at what is below, and the
+    character of the rule of the heading below (see `_title`). A module belongs to a heading alone."""
+    at = targets = offset
     while at < end and ((target := _TARGET.match(text, at)) or _MODULE.match(text, at)):
         following = text.find(b"\n", at, end) + 1 or end
         indented = _INDENTED.match(text, following, end)
@@ -160,8 +158,8 @@ def _pointing(text: bytes, place: int, end: int) -> tuple[int, int, bytes]:
         if target and targets == at:
             targets = following
         at = following
-    if at == place:
-        return place, place, b""
+    if at == offset:
+        return offset, offset, b""
     newline = text.find(b"\n", at, end) + 1 or end
     title = _title(text, newline, text[at:newline].rstrip()) if at < end else b""
     return at, at if title else targets, title

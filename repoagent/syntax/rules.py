@@ -112,16 +112,11 @@ def _value_kind(value: Node | None) -> str | None:
         return "function"
     if value.type == "class":
         return "class"
-    with_functions = value.type == "object" and any(
-        child.type == "method_definition"
-        or (
-            child.type == "pair"
-            and (held := _field(child, "value")) is not None
-            and held.type in _FUNCTION_VALUES
-        )
-        for child in value.named_children
-    )
-    return "object" if with_functions else None
+    for member in value.named_children if value.type == "object" else ():
+        inner = _field(member, "value") if member.type == "pair" else None
+        if member.type == "method_definition" or (inner is not None and inner.type in _FUNCTION_VALUES):
+            return "object"
+    return None
 
 
 def _assigned(left: str, right: str) -> Matcher:
