@@ -47,14 +47,12 @@ OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class _Interrupts:
-    """Whether ^C is held back just now. One for the process, as the signal is."""
+    """Whether ^C is held back now: one for the process, as the signal is."""
 
     held_back: bool = False
 
 
 _interrupts = _Interrupts()
-
-
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -82,7 +80,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 class GitError(RepoagentError):
-    """git said no. `returncode` and `stderr` are git's own."""
+    """git failed. `returncode` and `stderr` are git's own."""
 
     def __init__(self, args: Sequence[str | bytes], returncode: int, stderr: bytes) -> None:
         self.command = tuple(os.fsdecode(a) for a in args)
@@ -93,7 +91,7 @@ class GitError(RepoagentError):
 
 
 class Output(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
-    """What one git call gave."""
+    """The result of one git call."""
 
     returncode: int
     stdout: bytes
@@ -135,7 +133,7 @@ def git_output(
     """Run `git ARGS` in `cwd` and return what it printed.
 
     Raises GitError when the exit code is not in `ok`. `read_only` keeps git from taking optional locks
-    (an index refresh); say False for a call that is meant to write.
+    (an index refresh); pass False for a call that is meant to write.
     """
     command = _command(args, read_only=read_only)
     began = tracing.begin()

@@ -18,27 +18,9 @@ from repoagent.git.index import Entry, staged_entries
 from repoagent.git.merge import Conflict, carry, project
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction import locks
+from repoagent.git.transaction import hooks, locks, other_files
 from repoagent.git.transaction.commit import committed_since, find_commit, has_moved
-from repoagent.git.transaction.hooks import (
-    CommitWithdrawn,
-    HookVerdict,
-    judge_commit,
-    remove_other_work,
-    uncorrected_entries,
-)
 from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, load, save, store_steps
-from repoagent.git.transaction.other_files import (
-    COMMITTED,
-    NEXT,
-    has_hooks,
-    install_committed_index,
-    keep_copy,
-    restore_other_files,
-    restore_pending_messages,
-    update_user_index,
-    with_lost_files,
-)
 from repoagent.git.transaction.results import (
     KEPT_FOLDER,
     CommitResult,
@@ -136,10 +118,12 @@ def _archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> Non
     if record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
-    for name in (locks.LOCK_FILE, NEXT, COMMITTED, f"{NEXT}.lock", f"{COMMITTED}.lock"):
+    indexes = [
+        index + suffix for index in (other_files.NEXT, other_files.COMMITTED) for suffix in ("", ".lock")
+    ]
+    saved = [path.name for path in journal.folder.glob("saved-*")]
+    for name in (locks.LOCK_FILE, *indexes, *saved):
         journal.path(name).unlink(missing_ok=True)
-    for saved in journal.folder.glob("saved-*"):
-        saved.unlink(missing_ok=True)
     _retire_to(journal, folder_after(worktree, journal, record, done=True))
 
 
@@ -169,14 +153,14 @@ def complete(
     the index now, and GitError or OSError; it can be called again then. Raises CommitWithdrawn where the commit is
     withdrawn: everything else is to be rolled back, too.
     """
-    verdict = judge_commit(worktree, record, made)
+    verdict = hooks.judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
-    since = committed_since(worktree, journal.path(COMMITTED), made, stage)
-    corrected = remove_other_work(worktree, journal, record, made, verdict, key=key)
+    since = committed_since(worktree, journal.path(other_files.COMMITTED), made, stage)
+    corrected = hooks.remove_other_work(worktree, journal, record, made, verdict, key=key)
     if corrected.oid == made.oid:
-        stage.update(uncorrected_entries(worktree, made, verdict, stage))
+        stage.update(hooks.uncorrected_entries(worktree, made, verdict, stage))
     stage.update(since)
-    others = restore_other_files(worktree, journal, record)
+    others = other_files.restore_other_files(worktree, journal, record)
     notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *corrected.notes]
     if since:
         notes.append(f"a hook made another commit on top of it: {', '.join(sorted(since))}")
@@ -184,9 +168,11 @@ def complete(
     as_planned = not (verdict.corrections or verdict.folded or since) and all(
         planned.stage == planned.commit for planned in record.planned
     )
-    if not (nothing_staged and as_planned and install_committed_index(worktree, journal, made.oid)):
-        update_user_index(worktree, journal, record, stage, leave)
-    restore_pending_messages(worktree, journal)
+    if not (
+        nothing_staged and as_planned and other_files.install_committed_index(worktree, journal, made.oid)
+    ):
+        other_files.update_user_index(worktree, journal, record, stage, leave)
+    other_files.restore_pending_messages(worktree, journal)
     done = replace(record, commit=corrected.oid, steps=_steps_after_hooks(worktree, record, made, verdict))
     if done.steps != record.steps:
         store_steps(journal, done)
@@ -197,7 +183,7 @@ def complete(
 
 
 def _steps_after_hooks(
-    worktree: WorkTree, record: Record, made: Commit, verdict: HookVerdict
+    worktree: WorkTree, record: Record, made: Commit, verdict: hooks.HookVerdict
 ) -> tuple[Step, ...]:
     """The steps as hooks have made them, and those that hooks have added: undo must know. What is in a file may be a
     save of the user's; the commit has what the hook made of it."""
@@ -240,15 +226,15 @@ def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChan
     steps = tuple(
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
     )
-    written = with_lost_files(worktree, replace(record, steps=steps))
+    written = other_files.with_lost_files(worktree, replace(record, steps=steps))
     for number, step in reversed(list(enumerate(written.steps))):
         if not revert_step(worktree.top, step):
             others += _remove_edit(worktree, journal, record, number, step)
     for created in record.folders:
         with suppress(OSError):  # not empty: something else is in it by now
             (worktree.top / created).rmdir()
-    others += restore_other_files(worktree, journal, record)
-    restore_pending_messages(worktree, journal)
+    others += other_files.restore_other_files(worktree, journal, record)
+    other_files.restore_pending_messages(worktree, journal)
     if record.new_branch is not None:
         switch_back(worktree, record.new_branch, record.head, record.branch, record.id)
     if record.commits:
@@ -268,7 +254,11 @@ def _remove_edit(
     before = f" is in {KEPT_FOLDER}/old-{number}"
     for _ in range(_TRIES):
         current = look(worktree.top, path)
-        by_hook = record.state == COMMITTING and _is_reformatted(current, step.new) and has_hooks(worktree)
+        by_hook = (
+            record.state == COMMITTING
+            and _is_reformatted(current, step.new)
+            and other_files.has_hooks(worktree)
+        )
         if by_hook:
             target: Content | Conflict | None = step.old
         elif step.new is None:  # the edit had deleted it: nothing of the edit is in it
@@ -284,7 +274,7 @@ def _remove_edit(
         except Moved:  # it was saved in this instant
             continue
         if by_hook and current is not None:
-            copy = keep_copy(journal, "found-own", current)
+            copy = other_files.keep_copy(journal, "found-own", current)
             return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
         sentence = f"{path} changed after the {event} was written"
         if same(current, target):
@@ -304,7 +294,7 @@ def _is_staged(
     worktree: WorkTree, journal: Journal, record: Record, step: Step, current: Content | None
 ) -> bool:
     """Whether a hook has added to the commit what is new in the file."""
-    index = journal.path(COMMITTED)
+    index = journal.path(other_files.COMMITTED)
     if current is None or step.new is None or current.is_link or not index.exists():
         return False
     staged = staged_entries(worktree, [step.path], index).get(step.path)
@@ -371,7 +361,7 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
     if made is not None:
         try:
             others = _complete_recovered(worktree, journal, record, made)
-        except CommitWithdrawn as error:
+        except hooks.CommitWithdrawn as error:
             sentence = f"{name} has been rolled back: {error}"
         else:
             if record.moves_to == (record.head or ""):
@@ -394,9 +384,9 @@ def _complete_recovered(worktree: WorkTree, journal: Journal, record: Record, co
     if record.moves_to is None and commit == head_commit(worktree):
         result = complete(worktree, journal, record, read_commit(worktree), leave=leave)
         return (*result.notes, *restored_notes(result.restored))
-    others = restore_other_files(worktree, journal, record)
+    others = other_files.restore_other_files(worktree, journal, record)
     folder = folder_after(worktree, journal, record, done=True)
-    update_user_index(worktree, journal, record, {}, leave)
-    restore_pending_messages(worktree, journal)
+    other_files.update_user_index(worktree, journal, record, {}, leave)
+    other_files.restore_pending_messages(worktree, journal)
     archive(worktree, journal, record)
     return others.remarks(folder)

@@ -32,16 +32,8 @@ from repoagent.git.files import Content, FileChange, look, same
 from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, uninterrupted
-from repoagent.git.transaction import commit, locks
+from repoagent.git.transaction import commit, finish, locks, other_files
 from repoagent.git.transaction.commit import OnOutput, collect_garbage, encode, find_commit, run_commit
-from repoagent.git.transaction.finish import (
-    archive,
-    complete,
-    edit_folder,
-    end_if_archived,
-    folder_after,
-    roll_back,
-)
 from repoagent.git.transaction.hooks import CommitWithdrawn
 from repoagent.git.transaction.journal import (
     COMMITTING,
@@ -51,12 +43,6 @@ from repoagent.git.transaction.journal import (
     save,
     store_steps,
     to_dict,
-)
-from repoagent.git.transaction.other_files import (
-    COMMITTED,
-    has_hooks,
-    restore_mixed_files,
-    restore_other_files,
 )
 from repoagent.git.transaction.plan import Plan, make_plan, refuse_operation, refuse_unmerged
 from repoagent.git.transaction.results import (
@@ -127,7 +113,7 @@ class BaseTransaction(ABC):
             if self._changes_head:
                 refuse_operation(worktree, offer=self._is_edit)
             index_path(worktree)
-        if self._is_edit and edit_folder(worktree, self.id).exists():
+        if self._is_edit and finish.edit_folder(worktree, self.id).exists():
             raise Refused(f"the edit {self.id} already exists: use another name")
         files = {locks.LOCK_FILE: locks.lock_text(self.id)}
         name = f"{self.id}-{record.event}"
@@ -174,7 +160,7 @@ class BaseTransaction(ABC):
         with uninterrupted():
             if self._record.commits:
                 locks.release(self._worktree, journal)
-            archive(self._worktree, journal, replace(self._record, commits=False))
+            finish.archive(self._worktree, journal, replace(self._record, commits=False))
             self._close(journal)
 
     def __exit__(
@@ -225,9 +211,9 @@ class BaseTransaction(ABC):
         """Roll it back; a kind that ends in a commit completes it where that is `made`."""
         if self._record.state == LOCKED:
             self._record = replace(self._record, steps=())
-        if not end_if_archived(self._worktree, journal, self._record):
-            self._kept_folder = folder_after(self._worktree, journal, self._record, done=False)
-            self.other_changes += roll_back(self._worktree, journal, self._record)
+        if not finish.end_if_archived(self._worktree, journal, self._record):
+            self._kept_folder = finish.folder_after(self._worktree, journal, self._record, done=False)
+            self.other_changes += finish.roll_back(self._worktree, journal, self._record)
 
     def _close(self, journal: Journal) -> None:
         journal.close()
@@ -339,12 +325,12 @@ class Transaction(BaseTransaction):
             elif switch and current_branch(worktree) != branch:  # a branch of this name, if any, is not ours
                 self._record = replace(record, new_branch=None)
             raise
-        index, file = journal.path(COMMITTED), journal.path(commit.MESSAGE)
+        index, file = journal.path(other_files.COMMITTED), journal.path(commit.MESSAGE)
         code, output = run_commit(
             worktree, index, file, self.options, listen=self._listen, inherit=journal.descriptor
         )
         ours = tuple(step for step in record.steps if self._is_ours(step))
-        self.other_changes += restore_mixed_files(worktree, journal, replace(record, steps=ours))
+        self.other_changes += other_files.restore_mixed_files(worktree, journal, replace(record, steps=ours))
         if code < 0:
             output += f"git was killed by signal {-code}\n".encode()
             locks.remove_stale_ref_locks(worktree, record)
@@ -366,7 +352,7 @@ class Transaction(BaseTransaction):
         What is in the files may be a save of the user's, so each step records what it `wrote` itself.
         """
         worktree = self._worktree
-        if not has_hooks(worktree):
+        if not other_files.has_hooks(worktree):
             return None
         steps = []
         for step in self._record.steps:
@@ -383,7 +369,7 @@ class Transaction(BaseTransaction):
         save(journal, self._record)
         if not rewritten:
             return None
-        self.other_changes += restore_other_files(worktree, journal, self._record)
+        self.other_changes += other_files.restore_other_files(worktree, journal, self._record)
         contents = {step.path: step.done or step.new for step in steps}
         changes = []
         for change in self._changes:
@@ -407,10 +393,10 @@ class Transaction(BaseTransaction):
         if made is None:
             super()._finish(journal, None)
             return
-        self._kept_folder = folder_after(self._worktree, journal, self._record, done=True)
+        self._kept_folder = finish.folder_after(self._worktree, journal, self._record, done=True)
         nothing_staged = self._status is not None and not self._status.has_staged
         try:
-            self.result = complete(
+            self.result = finish.complete(
                 self._worktree,
                 journal,
                 self._record,
