@@ -25,15 +25,67 @@ from repoagent.dataclass import dataclass
 from repoagent.git.process import uninterrupted
 from repoagent.storage.secrets import secrets_of
 
-GRACE = 0.5  # seconds that output is waited for when the command has ended and something holds its pipe
+GRACE = 0.5  # seconds to wait for output after the command has ended, while another process has its pipe open
 MERCY = 2.0  # seconds between TERM and KILL
-TAIL = 256 * 1024  # bytes that are kept of the end of an output that is too long
+TAIL = 256 * 1024  # bytes of the end of an output that is too long
 _CHUNK = 1 << 16
+
+
+class OutputFile:
+    """Saves the first `keep` bytes of an output, and its last ones when it is closed. Raises OSError if the file cannot
+    be opened; an error in writing becomes `trouble`, as the command goes on when the disk is full."""
+
+    def __init__(self, file: Path, keep: int) -> None:
+        self.trouble = ""
+        self._stream = file.open("ab", buffering=0)
+        self._left = keep
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._skipped = 0
+
+    def write(self, data: bytes) -> None:
+        head, rest = data[: self._left], data[self._left :]
+        self._left -= len(head)
+        if head:
+            self._save(head)
+        if rest:
+            self._tail.append(rest)
+            self._tail_size += len(rest)
+            while self._tail_size - len(self._tail[0]) >= TAIL:
+                dropped = len(self._tail.popleft())
+                self._tail_size -= dropped
+                self._skipped += dropped
+
+    def close(self) -> None:
+        tail = b"".join(self._tail)
+        skipped = self._skipped + len(tail[:-TAIL])
+        if skipped:
+            self._save(f"\n[… {skipped} bytes were not saved …]\n".encode())
+        if tail:
+            self._save(tail[-TAIL:])
+        self._stream.close()
+
+    def _save(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command to run: its text, the folder, that folder relative to the top, who allowed it, what it may touch."""
+
+    text: str
+    folder: Path
+    cwd: str = ""
+    by: str = ""
+    may: May = "all"
 
 
 @dataclass
 class Command:
-    """A command that was started, and the file with what it prints."""
+    """A command that was started, and the file with its output."""
 
     job: Job
     file: Path
@@ -41,38 +93,34 @@ class Command:
     pump: _Pump
     began: float = field(default_factory=time.monotonic)
     took: float | None = None
-    stopped: str = ""  # why it was ended by us
-    why: Callable[[], str | None] = lambda: None  # why the sandbox ended it, when it has ended
+    stopped: str = ""  # why we ended it
+    why: Callable[[], str | None] = lambda: None  # why the sandbox ended it
     shown: int = 0  # bytes of the file that a model has seen
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until it has ended and all it printed is in the file; False when that takes longer than `seconds`."""
+        """Wait until it has ended and its output is in the file; False if that takes longer than `seconds`."""
         deadline = None if seconds is None else time.monotonic() + max(seconds, 0.0)
-
-        def left() -> float | None:
-            return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-        self.pump.thread.join(left())
+        self.pump.thread.join(seconds if seconds is None else max(seconds, 0.0))
         try:
             if not self.pump.thread.is_alive():
-                self.process.wait(left())
+                self.process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return False
         return self.has_ended()
 
     def has_ended(self) -> bool:
-        """Whether it has ended, and what it printed is all in the file."""
+        """Whether it has ended, and its output is in the file."""
         if self.pump.thread.is_alive() or self.process.poll() is None:
             return False
         if self.took is None:
             self.took = time.monotonic() - self.began
             self.stopped = self.stopped or self.why() or ""
-            if self.pump.held:
-                _signal(self.process.pid, signal.SIGKILL)  # what it left behind goes with it
+            if self.pump.left_running:
+                _signal(self.process.pid, signal.SIGKILL)
         return True
 
     def end(self, why: str = "") -> None:
-        """End it and all it has started: politely first, then surely."""
+        """End it and all that it started: with TERM, then with KILL."""
         self.stopped = self.stopped or why
         _signal(self.process.pid, signal.SIGTERM)
         try:
@@ -88,7 +136,7 @@ class Command:
 
     @property
     def label(self) -> str:
-        """Its text, in a line."""
+        """Its text in one short line."""
         text = " ".join(self.job.text.split())
         return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -98,8 +146,7 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code; of one that a signal ended, 128 and its number; None while it runs. Of a pipe whose reader
-        had enough it is 0."""
+        """The exit code, 128 plus the number of a signal, None while it runs; 0 for a pipe that its reader closed."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code
@@ -114,11 +161,11 @@ class Command:
             try:
                 name = f" ({signal.Signals(code - 128).name})"
             except ValueError:
-                pass  # a code that means something else
+                pass  # not the code of a signal
         return f"{self.stopped}, exit {code}{name}" if self.stopped else f"exit {code}{name}"
 
     def record(self) -> dict[str, object]:
-        """What the audit keeps of it."""
+        """The event for the audit."""
         return {
             "kind": "command",
             "command": self.job.text,
@@ -131,20 +178,10 @@ class Command:
         }
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is to be run: its text, the folder, that folder's name below the top, who allowed it, and to touch what."""
-
-    text: str
-    folder: Path
-    cwd: str = ""
-    by: str = ""
-    may: May = "all"
-
-
 def start(job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], keep: int) -> Command:
-    """Start `argv` in a session of its own, without input; what it prints goes to `file`: at most `keep` bytes, and the
-    end. Raises OSError when it can't be started."""
+    """Start `argv` in its own session, without input; of its output at most `keep` bytes and the end go to `file`.
+    Raises OSError if it cannot be started."""
+    output = OutputFile(file, keep)
     reading, writing = os.pipe()
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -158,10 +195,11 @@ def start(job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], kee
                 stderr=writing,
                 start_new_session=True,
             )
-            command = Command(job, file, process, _Pump(reading, file, keep, process.poll))
+            command = Command(job, file, process, _Pump(reading, output, process.poll))
     except BaseException:
         if process is None:
             os.close(reading)
+            output.close()
         else:
             _signal(process.pid, signal.SIGKILL)
         raise
@@ -173,16 +211,11 @@ def start(job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], kee
 class _Pump:
     """The thread between a pipe and a file."""
 
-    def __init__(self, descriptor: int, file: Path, keep: int, poll: Callable[[], int | None]) -> None:
+    def __init__(self, descriptor: int, output: OutputFile, poll: Callable[[], int | None]) -> None:
         self.stop = threading.Event()
-        self.held = False  # somebody held the pipe when the command had ended
-        self.trouble = ""
+        self.left_running = False  # another process had the pipe open when the command had ended
+        self.output = output
         self._poll = poll
-        self._keep = keep
-        self._written = 0
-        self._tail: deque[bytes] = deque()
-        self._skipped = 0
-        self._file = file
         self.thread = threading.Thread(target=self._run, args=(descriptor,), daemon=True)
         self.thread.start()
 
@@ -190,55 +223,26 @@ class _Pump:
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
         ended: float | None = None
-        looked = 0.0
+        polled = 0.0
         try:
-            with self._file.open("ab", buffering=0) as out:
-                while not self.stop.is_set():
-                    if poller.poll(100):
-                        data = os.read(descriptor, _CHUNK)
-                        if not data:
-                            break
-                        self._take(out.write, data)
-                    current = time.monotonic()
-                    if current - looked < 0.05:
-                        continue
-                    looked = current
-                    if ended is None and self._poll() is not None:
-                        ended = current
-                    if ended is not None and current - ended > GRACE:
-                        self.held = True
+            while not self.stop.is_set():
+                if poller.poll(100):
+                    data = os.read(descriptor, _CHUNK)
+                    if not data:
                         break
-                self._finish(out.write)
+                    self.output.write(data)
+                current = time.monotonic()
+                if current - polled < 0.05:
+                    continue
+                polled = current
+                if ended is None and self._poll() is not None:
+                    ended = current
+                if ended is not None and current - ended > GRACE:
+                    self.left_running = True
+                    break
         finally:
+            self.output.close()
             os.close(descriptor)
-
-    def _take(self, write: Callable[[bytes], object], data: bytes) -> None:
-        room = max(0, self._keep - self._written)
-        head, rest = data[:room], data[room:]
-        if head:
-            self._write(write, head)
-            self._written += len(head)
-        if rest:
-            self._tail.append(rest)
-            self._skipped += len(rest)
-            while sum(map(len, self._tail)) - len(self._tail[0]) >= TAIL:
-                self._tail.popleft()
-
-    def _finish(self, write: Callable[[bytes], object]) -> None:
-        """Put the end of an output that was too long behind what was kept of its beginning."""
-        if not self._skipped:
-            return
-        tail = b"".join(self._tail)[-TAIL:]
-        lost = self._skipped - len(tail)
-        if lost:
-            self._write(write, f"\n[… {lost} bytes were not saved …]\n".encode())
-        self._write(write, tail)
-
-    def _write(self, write: Callable[[bytes], object], data: bytes) -> None:
-        try:
-            write(data)
-        except OSError as error:  # a full disk: the command goes on, what it prints is lost
-            self.trouble = error.strerror or str(error)
 
 
 def _signal(group: int, number: signal.Signals) -> None:
@@ -250,8 +254,8 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 COLUMNS, LINES = 100, 40
 
-# A pipe and not a terminal of its own: with one, programs draw progress bars, ask, page and wait. The size is said by
-# the two variables that programs look at, which is what makes tables and reports come out readable.
+# Output goes to a pipe: in a terminal programs draw progress bars, ask, page and wait. COLUMNS and LINES make tables
+# and reports readable.
 _SET = {
     "COLUMNS": str(COLUMNS),
     "LINES": str(LINES),
@@ -271,7 +275,7 @@ _SET = {
     "PIP_NO_INPUT": "1",
     "PYTHONUNBUFFERED": "1",  # so that output and errors come in order, and before a time-out
 }
-# What would run a program or read a file that nobody named.
+# These run programs or read files that the command does not name.
 _DROPPED = {
     "BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "GREP_OPTIONS",
     "LESSOPEN", "RIPGREP_CONFIG_PATH", "GIT_EXTERNAL_DIFF", "GIT_PAGER_IN_USE", "SSH_ASKPASS",
@@ -280,10 +284,8 @@ _DROPPED = {
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without keys and what acts on a shell by itself, and with what keeps programs from waiting for a person.
-
-    CI is not set: programs should behave as they do for the person. Folders of PATH that are relative are left out.
-    """
+    """`base` without secrets, hooks of shells and relative folders in PATH, and with settings that keep programs from
+    waiting for input. CI is not set: programs should behave as they do for the user."""
     dropped = _DROPPED | set(secrets_of(base))
     env = {
         name: value
@@ -296,52 +298,46 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
-_LISTEN = "0A"  # the state of a socket in /proc/net/tcp, see proc(5)
 _PROC = Path("/proc")
+_LISTEN = "0A"  # the state of a socket in /proc/net/tcp, see proc(5)
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether the process `pid`, or one that it has started, listens on the TCP port `port`."""
+    """Whether the process `pid`, or a descendant, listens on the TCP port `port`."""
     if not (_PROC / "self" / "net").exists():
         with socket.socket() as connection:
             connection.settimeout(0.2)
             return connection.connect_ex(("127.0.0.1", port)) == 0
-    for process in _family(pid):
-        inodes = _listening(process, port)
-        if inodes and (not _shares_network(process) or inodes & _sockets(process)):
+    children: dict[int, list[int]] = {}
+    for entry in _PROC.iterdir():
+        fields = _read(entry / "stat").rpartition(")")[2].split() if entry.name.isdecimal() else []
+        if len(fields) > 1:
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    family = [pid]
+    for process in family:
+        family += children.get(process, [])
+    for process in family:
+        inodes = _listening(_PROC / str(process), port)
+        if inodes and (not _shares_network(process) or inodes & _sockets(_PROC / str(process))):
             return True
     return False
 
 
-def _family(pid: int) -> list[int]:
-    """`pid`, and all processes below it."""
-    children: dict[int, list[int]] = {}
-    for entry in _PROC.iterdir():
-        if entry.name.isdecimal():
-            stat = _read(entry / "stat")
-            fields = stat.rpartition(")")[2].split()
-            if len(fields) > 1:
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
-    family = [pid]
-    for process in family:
-        family += children.get(process, [])
-    return family
+def _listening(process: Path, port: int) -> set[str]:
+    """The inodes of the sockets that listen on `port` in the network namespace of a process."""
+    rows = [
+        line.split() for name in ("tcp", "tcp6") for line in _read(process / "net" / name).splitlines()[1:]
+    ]
+    return {
+        row[9]
+        for row in rows
+        if len(row) > 9 and row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port
+    }
 
 
-def _listening(process: int, port: int) -> set[str]:
-    """The sockets (inodes) that listen on `port` in the network of `process`."""
-    inodes = set()
-    for table in ("tcp", "tcp6"):
-        for line in _read(_PROC / str(process) / "net" / table).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(fields[9])
-    return inodes
-
-
-def _sockets(process: int) -> set[str]:
+def _sockets(process: Path) -> set[str]:
     try:
-        links = [str(entry.readlink()) for entry in (_PROC / str(process) / "fd").iterdir()]
+        links = [str(entry.readlink()) for entry in (process / "fd").iterdir()]
     except OSError:
         return set()
     return {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", link))}
@@ -349,8 +345,8 @@ def _sockets(process: int) -> set[str]:
 
 def _shares_network(process: int) -> bool:
     try:
-        mine, other = (_PROC / name / "ns" / "net" for name in ("self", str(process)))
-        return mine.readlink() == other.readlink()
+        own, other = (_PROC / name / "ns" / "net" for name in ("self", str(process)))
+        return own.readlink() == other.readlink()
     except OSError:
         return True
 

@@ -306,18 +306,23 @@ def _ended(runner: CommandRunner, command: Command, shown: Shown, more: str, nam
     )
 
 
-def report(command: Command, shown: Shown, more: str = "", nothing: str = "") -> str:
-    """How a command has ended, what it printed, and what it changed. `nothing`: what its exit code means."""
-    took = f", {command.seconds:.0f} s" if command.seconds >= NOTICEABLE else ""
-    head = f"{command.how()}{f': {nothing}' if nothing else ''}{took}"
-    head += "" if shown.text or nothing else ", no output"
-    trouble = command.pump.trouble and f"Some of the output was not saved: {command.pump.trouble}."
-    killed = (
-        command.pump.held
-        and 'Processes that it left running were killed; use background="yes" for what should keep running.'
-    )
-    output = fence(shown.text, "output") if shown.text else ""
-    return "\n".join(filter(None, [head, output, trouble or "", killed or "", more.strip()]))
+def report(command: Command, shown: Shown, more: str = "", meaning: str = "") -> str:
+    """How a command has ended, its output, and what it changed. `meaning`: of an exit code that is not a failure."""
+    head = f"{command.how()}: {meaning}" if meaning else command.how()
+    if command.seconds >= NOTICEABLE:
+        head += f", {command.seconds:.0f} s"
+    if not shown.text and not meaning:
+        head += ", no output"
+    parts = [head]
+    if shown.text:
+        parts.append(fence(shown.text, "output"))
+    if trouble := command.pump.output.trouble:
+        parts.append(f"Some of the output was not saved: {trouble}.")
+    if command.pump.left_running:
+        parts.append(
+            'Processes that it left running were killed; use background="yes" for what should keep running.'
+        )
+    return "\n".join(filter(None, [*parts, more.strip()]))
 
 
 def data_of(runner: CommandRunner, command: Command, name: str = "") -> dict[str, object]:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.kernel_client import CONNECTION, LARGEST, Message, Output, _Course, _handle
+from repoagent.agent.exec.process import TAIL, OutputFile
+from repoagent.agent.kernel_client import CONNECTION, LARGEST, CellRun, Message
 from repoagent.agent.python_tool import LOST_STATE, interpreter
 from repoagent.agent.sandbox.backends import Landlock, find
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
@@ -129,12 +130,16 @@ def test_which_python_it_is(tmp_path: Path) -> None:
 
 
 def test_output_is_bounded_and_its_end_stays(tmp_path: Path) -> None:
-    with Output(tmp_path / "o", 10) as output:
-        output.add("12345")
-        output.add("6789012345")
-        output.add("lost")
-        output.add("the error", line=True, last=True)
-    assert (tmp_path / "o").read_text() == "1234567890\n[… 9 bytes were not saved …]\n\nthe error\n"
+    run = CellRun("us", OutputFile(tmp_path / "o", 10))
+    for text in ("12345", "6789012345", "lost", "x" * TAIL):
+        run.handle(Message("stream", "", {"text": text}))
+    run.handle(Message("error", "us", {"traceback": ["the error"]}))
+    run.output.close()
+    text = (tmp_path / "o").read_text()
+    assert text.startswith("1234567890\n[… 20 bytes were not saved …]\nxxx") and text.endswith(
+        "x\nthe error\n"
+    )
+    assert len(text) == 10 + len("\n[… 20 bytes were not saved …]\n") + TAIL
 
 
 @pytest.mark.parametrize(
@@ -145,9 +150,10 @@ def test_output_is_bounded_and_its_end_stays(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_no_message_is_too_strange(tmp_path: Path, content: dict[str, object]) -> None:
     kinds = ("stream", "execute_result", "display_data", "error", "status", "execute_reply", "comm_open", "")
-    with Output(tmp_path / "o", 1000) as output:
-        for kind in kinds:
-            _handle(Message(kind, "us", content, public=True), _Course("us"), output)
+    output = OutputFile(tmp_path / "o", 1000)
+    for kind in kinds:
+        CellRun("us", output).handle(Message(kind, "us", content, public=True))
+    output.close()
     assert (tmp_path / "o").stat().st_size < 500
 
 
