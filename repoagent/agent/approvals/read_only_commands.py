@@ -18,7 +18,7 @@ from typing import Literal
 
 from repoagent.agent.approvals.shell_words import Simple, Word
 
-# Variables that may be set in front of a command, since programs only look at how to show what they do.
+# Variables that only change how programs print, and may be set in front of a command.
 HARMLESS = {
     "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLUMNS", "LINES",
     "VERBOSE", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
@@ -31,13 +31,13 @@ _GIT_READS = """
 status log diff show blame ls-files ls-tree rev-parse rev-list shortlog describe grep merge-base name-rev diff-tree
 whatchanged cherry count-objects show-ref
 """
-GIT_READS = frozenset(_GIT_READS.split())  # what of git only reads, whatever revisions and paths it is given
-# What makes git run another program or write any file; also abbreviated.
+GIT_READS = frozenset(_GIT_READS.split())  # read-only with any revisions and paths
+# Options with which git runs another program or writes any file; also abbreviated.
 _GIT_RUNS: tuple[str, ...] = ("--output", "--ext-diff", "--textconv", "--open-files-in-pager", "--exec")
 _GIT_RUNS += ("--show-signature", "--upload-pack", "--receive-pack", "--unsafe-paths", "--no-index")
-# And what else makes it do more than read, or look at files that are not of the repository.
+# Options with which it does more than read, or reads files outside the repository.
 _GIT_NEVER: tuple[str, ...] = (*_GIT_RUNS, "--paginate", "--filters", "--batch", "--contents")
-# What shows the content of files that git was told to take for binary, or names objects where nobody reads them.
+# Options that show files marked as binary, or read the names of objects from elsewhere.
 _GIT_NEVER += ("--text", "--binary", "--submodule", "--stdin")
 _OPENS = re.compile(r"-[A-Za-z]*O")
 _RG_RUNS = re.compile(r"--pre|--hostname-bin|--search-zip|-[A-Za-z0-9]*z")
@@ -48,14 +48,14 @@ _SORT = re.compile(
 )
 
 
-def obeys(words: Sequence[Word], meant: Collection[str]) -> bool:
-    """Whether a word of a command, but those that are `meant`, makes or may make a program that otherwise does one
-    thing run another one, or write any file: no pattern that leaves its words open says that."""
-    left = [word for word in words[1:] if not word.literal or word.text not in meant]
+def obeys(words: Sequence[Word], intended: Collection[str]) -> bool:
+    """Whether a word of a command, other than the `intended` ones, makes or may make a harmless program run another one
+    or write any file. A rule whose pattern ends with `*` does not allow that."""
+    rest = [word for word in words[1:] if not word.literal or word.text not in intended]
     if words[0].text == "git":
         verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
-        return any(word.kind == "open" or _runs_or_writes(word.text, verb) for word in left)
-    return words[0].text == "rg" and any(word.kind == "open" or _RG_RUNS.match(word.text) for word in left)
+        return any(word.kind == "open" or _runs_or_writes(word.text, verb) for word in rest)
+    return words[0].text == "rg" and any(word.kind == "open" or _RG_RUNS.match(word.text) for word in rest)
 
 
 def _runs_or_writes(text: str, verb: str) -> bool:
@@ -68,7 +68,7 @@ def _runs_or_writes(text: str, verb: str) -> bool:
 
 
 def _without(pattern: str) -> Callable[[Words], bool]:
-    """Accept any words but those that match `pattern` wholly."""
+    """Accept all words except those that match `pattern`."""
     refused = re.compile(pattern, re.DOTALL)
     return lambda words: not any(refused.fullmatch(word.text) for word in words)
 
@@ -159,7 +159,7 @@ _FREE = {
 
 
 def only_reads(command: Simple) -> bool:
-    """Whether `command` only reads. It may not set a variable that matters, nor write to a file."""
+    """Whether `command` only reads, without redirections to files and variables that change programs."""
     if command.writes or any(
         name not in HARMLESS or not value.literal for name, value in command.assignments
     ):
@@ -180,10 +180,10 @@ def can_do_no_harm(
     path: str | None = None,
     off_limits: Callable[[str], str | None] = lambda _: None,
 ) -> bool:
-    """Whether `command` only reads, and reads only what is in the work tree, without any sandbox.
+    """Whether `command` only reads files of the work tree, even without a sandbox.
 
-    `path` is the PATH in which the program will be looked for: one that stands in the work tree may be anything.
-    `off_limits` says of a path below the top why it is not to be read.
+    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path below the
+    top is hidden.
     """
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
@@ -196,7 +196,7 @@ def can_do_no_harm(
 
 
 def _stays(word: Word, top: Path, cwd: str, name: str, off_limits: Callable[[str], str | None]) -> bool:
-    """Whether a word can't name a file out of the work tree, nor one that is off limits."""
+    """Whether a word cannot name a file outside the work tree, or a hidden one."""
     if not word.literal or word.text.startswith("~"):
         return False
     text = word.text
@@ -216,7 +216,7 @@ def _stays(word: Word, top: Path, cwd: str, name: str, off_limits: Callable[[str
 
 
 def names_off_limits(command: Simple, top: Path, cwd: str, off_limits: Callable[[str], str | None]) -> bool:
-    """Whether a word of `command` is the path of a file below the top that is not to be shown (`.env`, a key)."""
+    """Whether a word of `command` is the path of a hidden file (`.env`, a key)."""
     base = top.resolve()
     for word in (*command.words[1:], *command.reads):
         if "\0" in word.text or len(word.text) > 4096:
@@ -236,11 +236,11 @@ def _is_in(path: Path, top: Path) -> bool:
     return True
 
 
-# What git knows of a file that is withheld: nothing, it tracks it, or it does and the person has excluded it by name.
+# Whether git tracks a hidden file: "" if not, "excluded" if it does and the user excluded the file by name.
 Known = Literal["", "tracked", "excluded"]
 Blobs = Callable[[Sequence[str]], bool]
 
-# What tells names, sizes and the like of files, and nothing of what is in them.
+# Programs that show names and sizes of files, but not their content.
 _OUTSIDE = {
     "cd", "echo", "pwd", "true", "false", "test", "[", "type", "ls", "basename", "dirname", "which",
     "id", "whoami", "uname", "nproc", "sleep", "seq", "date", "stat", "du", "tree", "realpath",
@@ -259,10 +259,8 @@ _AS_TEXT = frozenset({"--text", "-a"})
 
 
 def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]) -> bool:
-    """Whether `command`, which only reads, may show one of `withheld`: paths from the top, and how git knows each.
-
-    cwd: the folder below the top in which it runs.
-    """
+    """Whether `command`, which only reads, may show one of the `withheld` files, which are relative to the top. cwd:
+    its folder, relative to the top."""
     if not withheld:
         return False
     if command.name == "git":
@@ -276,8 +274,8 @@ def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]
 def git_names(
     command: Simple, cwd: str, off_limits: Callable[[str], str | None], withheld: Iterable[str], blobs: Blobs
 ) -> bool:
-    """Whether `command` is one of git that says by name whose content it wants, and no model is to see it: as a path,
-    as a path in a commit, also of long ago, or as the object itself. `blobs` knows objects by their names."""
+    """Whether a git `command` names a hidden file: as a path, as a path in any commit, or as an object. `blobs`:
+    whether one of some object names is the content of a hidden file."""
     if command.name != "git":
         return False
     texts = [word.text for word in command.words[1:]]
@@ -296,7 +294,7 @@ def git_names(
 
 
 def _paths(text: str, cwd: str) -> Iterator[str]:
-    """What a path of a command may be from the top: of a folder, or of the top itself."""
+    """The paths, relative to the top, that a path in a command may mean: relative to the top or to `cwd`."""
     for path in (text, f"{cwd}/{text}"):
         path = os.path.normpath(path.lstrip("/"))
         if path not in {".", ""} and not path.startswith("..") and "\0" not in path:
@@ -304,7 +302,7 @@ def _paths(text: str, cwd: str) -> Iterator[str]:
 
 
 def _git_shows(words: tuple[Word, ...], withheld: Mapping[str, Known]) -> bool:
-    """Of what git tracks and a name alone makes suspect (the certificate of a test, say), only what is asked for."""
+    """A tracked file with a suspicious name only (such as the certificate of a test) counts if it is named."""
     texts = [word.text for word in words]
     verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
     if not verb or (verb in {"log", "reflog"} and not any(_PATCH.match(text) for text in texts)):
@@ -316,7 +314,7 @@ def _git_shows(words: tuple[Word, ...], withheld: Mapping[str, Known]) -> bool:
 
 
 def _names(word: Word, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
-    """Whether a word may be the name of one, or hold it, as an option does."""
+    """Whether a word may be the name of a hidden file, or end with it, as an option does."""
     if word.kind == "open":
         return True
     names = {path.rpartition("/")[2] for path in withheld}
@@ -329,7 +327,7 @@ def _names(word: Word, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
 
 
 def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
-    """Whether it reads all that is in a folder with one of them."""
+    """Whether it reads a folder recursively that has a hidden file."""
     words = command.words[1:]
     options = [word.text for word in words if word.text.startswith("-")]
     if command.name != "rg" and not any(_DEEP.match(option) for option in options):
@@ -345,7 +343,7 @@ def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) ->
 
 
 def _folders(command: Simple, words: Iterable[Word], options: list[str]) -> Iterator[str]:
-    """The words that may be folders; the present one where none is sure to be."""
+    """The words that may be folders; the current one if there may be none."""
     plain = [word.text for word in words if not word.text.startswith("-")]
     if command.name in _GREPS and not any(_PATTERN_APART.match(option) for option in options):
         plain = plain[1:]
@@ -357,5 +355,5 @@ def _folders(command: Simple, words: Iterable[Word], options: list[str]) -> Iter
 def _real(*parts: str | Path) -> str:
     try:
         return os.path.realpath(Path(*parts))
-    except ValueError:  # no name of a file
+    except ValueError:  # not a file name
         return "/"

@@ -1,10 +1,9 @@
 """Rules: a pattern such as `git log *` matches one simple command, word by word.
 
 A word of the pattern matches the same word of the command, however it is quoted; `*` inside a word matches any
-characters, `*` as the last word any further words, or none. In quotes `*` is literal. A pattern never matches more
-than one simple command, or a part of one. `KIND:PATTERN` is a rule for another kind of action, such as
-`browse:https://docs.python.org/*`. On a file system that ignores case, so do deny rules: there `GIT push` is `git
-push`.
+characters, `*` as the last word any further words, or none. In quotes `*` is literal. A pattern matches exactly one
+simple command. `KIND:PATTERN` is a rule for another kind of action, such as `browse:https://docs.python.org/*`. Deny
+rules ignore case where the file system does: there `GIT push` is `git push`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -21,11 +21,9 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
-_PLAIN_WORD = re.compile(
-    r"[\w.,:*@/+-]*"
-)  # in a value: `make` runs what stands in $(...) of a variable that it uses
+_PLAIN_WORD = re.compile(r"[\w.,:*@/+-]*")  # `make` runs the $(...) in the value of a variable that it uses
 _KIND = re.compile(r"(edit|write|browse|python|tool|delegate):")
-# Options that stand between `git` and what it is to do; those of the first group take the next word.
+# Options before the subcommand of `git` that take a value in the next word.
 _GIT_VALUED = {
     "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix",
     "--config-env",
@@ -34,13 +32,13 @@ _GIT_VALUED = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One pattern. Raises UsageError, where it is first used, for one whose quotes have no end."""
+    """One pattern. Its first use raises UsageError for an unclosed quote."""
 
     pattern: str
 
     @cached_property
     def kind(self) -> str:
-        """What it is a rule for: "command", or the kind that stands in front of it."""
+        """The kind before the colon, "command" by default."""
         match = _KIND.match(self.pattern)
         return match[1] if match else "command"
 
@@ -55,14 +53,14 @@ class Rule:
         return (words[:-1] if further else words), further
 
     def names(self, kind: str, what: str) -> bool:
-        """Whether it is a rule for this action of another kind than "command"."""
+        """Whether the rule matches an action of another kind than "command"."""
         if kind != self.kind or kind == "command":
             return False
         parts = self.pattern.partition(":")[2].split("*")
         return re.fullmatch(".*".join(map(re.escape, parts)), what, re.DOTALL) is not None
 
     def allows(self, command: Simple) -> bool:
-        """Whether `command` is one that the rule allows: each word up to the final `*` must be certain."""
+        """Whether the rule allows `command`: each word up to the final `*` must be literal."""
         if self.kind != "command":
             return False
         set_by = [f"{name}={value.text}" for name, value in command.assignments]
@@ -85,12 +83,13 @@ class Rule:
         pairs = zip(fixed, words, strict=False)
         if not all(word.literal and pattern.fullmatch(word.text) for pattern, word in pairs):
             return False
-        written = set(_spoken(self.pattern))  # what the person has written out is meant
+        # options that the user wrote out are intended
+        written = {re.sub(r"\\(.)", r"\1", word) for word in _split(self.pattern) if ".*" not in word}
         return not fixed or not obeys(words, written)
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
-        """Whether `command` is one that the rule denies, or may turn out to be one: also by its full path, after
-        options of git, with variables set in front. `any_case`: capitals make no other program, see `case`."""
+        """Whether the rule denies `command`, or may do so once its words are known: also by its full path, after
+        options of git, or with variables set in front. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
         patterns = self._words
@@ -110,7 +109,7 @@ class Rule:
 
 
 def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules of these patterns. Raises UsageError, naming the one that is none."""
+    """Parse rules. Raises UsageError for an invalid one."""
     parsed = []
     for pattern in patterns:
         rule = Rule(pattern)
@@ -121,14 +120,14 @@ def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def sets_harmlessly(command: Simple) -> bool:
-    """Whether a command does nothing but set variables that no program looks at, in a way that runs nothing unseen."""
+    """Whether a command only sets shell variables that programs do not read."""
     if command.words or not command.assignments or command.writes:
         return False
     return all(_LOCAL.fullmatch(name) for name, _ in command.assignments)
 
 
 def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterable[tuple[Word, ...]]:
-    """The words, and what they come to: without the folder of the program, without the options of git itself."""
+    """The words, also without the folder of the program, and without the options of git itself."""
     yield words
     first = words[0]._replace(text=words[0].text.rpartition("/")[2])
     yield (first, *words[1:])
@@ -137,11 +136,6 @@ def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterable[tuple[Word
         while at < len(words) and words[at].text.startswith("-"):
             at += 2 if words[at].text in _GIT_VALUED else 1
         yield (first, *words[at:])
-
-
-def _spoken(pattern: str) -> list[str]:
-    """The words of a pattern that stand for themselves."""
-    return [re.sub(r"\\(.)", r"\1", word) for word in _split(pattern) if ".*" not in word]
 
 
 def _split(pattern: str) -> list[str]:
@@ -182,36 +176,33 @@ def _split(pattern: str) -> list[str]:
 
 @lru_cache(maxsize=8)
 def ignores_case(path: str | None) -> bool:
-    """Whether the file system of one of the folders of PATH takes capitals and small letters for the same."""
-    return any(map(_takes_either, (path or os.defpath).split(os.pathsep)))
+    """Whether the file system of a folder in PATH ignores case."""
+    for folder in (path or os.defpath).split(os.pathsep):
+        with suppress(OSError):  # no such folder, or no file with the other case
+            with os.scandir(folder) as entries:
+                name = next((entry.name for entry in entries if entry.name.swapcase() != entry.name), None)
+            if name is not None and Path(folder, name).samefile(Path(folder, name.swapcase())):
+                return True
+    return False
 
 
-def _takes_either(folder: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            name = next((entry.name for entry in entries if entry.name.swapcase() != entry.name), None)
-        return name is not None and Path(folder, name).samefile(Path(folder, name.swapcase()))
-    except OSError:  # no folder, or no such name
-        return False
-
-
-# Programs that run no other one and load no code of the repository, whatever their options and configuration: no test
-# runner, build tool, linter with plugins or package manager is one. Not `printf`: `-v` of bash evaluates its argument.
+# Programs that never run another one or load code of the repository, so no test runner, build tool, linter with plugins
+# or package manager. Not `printf`: `-v` of bash evaluates its argument.
 _PLAIN_PROGRAMS = {
     "ls", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "diff", "cmp", "stat", "file",
     "jq", "mkdir", "touch", "echo", "sleep", "cd", "ruff", "black", "gofmt", "clang-format",
     "shellcheck", "hadolint", "yamllint",
 }  # fmt: skip
-# Of git what does no more: not `fetch`, which runs transports, `tag`, which signs, or `apply`, which writes any file.
+# The same of git: not `fetch`, which runs transports, `tag`, which signs, or `apply`, which writes any file.
 _GIT = GIT_READS | {"add", "mv", "branch", "restore", "stash"}
 
 
 def propose(reading: Reading) -> tuple[str, ...]:
-    """The patterns that together allow the commands of `reading` and their like; () when there are none that could.
+    """The patterns that together allow `reading` and similar commands; () if there are none.
 
-    What always passes needs none. A program that can run another one (a shell, an interpreter, a build tool, a test
-    runner, `sudo`, `xargs`), one that destroys or reaches the network, and one that is not known, gets a pattern of
-    this exact command.
+    Commands that always pass need none. A program that can run another one (a shell, an interpreter, a build tool, a
+    test runner, `sudo`, `xargs`), that destroys or uses the network, and any unknown one gets a pattern of this exact
+    command.
     """
     if reading.doubt:
         return ()
@@ -227,7 +218,7 @@ def propose(reading: Reading) -> tuple[str, ...]:
 
 
 def pattern_of(command: Simple) -> str:
-    """The pattern of one command, "" when none can be made that means this and nothing else."""
+    """The pattern of one command, "" if it would also match something else."""
     # a rule is saved and shown as one line
     if not command.words or any(word.text.splitlines() not in ([], [word.text]) for word in command.words):
         return ""

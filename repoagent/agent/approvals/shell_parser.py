@@ -16,14 +16,14 @@ from repoagent.agent.approvals.wrappers import inner
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
 _OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|[;&|\n()]")
 _REDIRECTION = re.compile(r"(\d{0,3})(<<<|<<-?|&>>|&>|>>|>\||>&|<&|<>|>|<)")
-_LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # no name that a program looks at in its environment
+_LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # programs do not read variables with such names
 _OPENS = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
 _CLOSES = {"fi", "done", "}"}
 _UNKNOWN = {"case", "select", "function", "coproc", "[[", "esac", "in"}
 
 
 class Unsure(Exception):
-    """The text holds something that is not known here; the message says what."""
+    """The text has an unsupported construct, named by the message."""
 
 
 def read_strictly(data: bytes) -> list[Raw]:
@@ -41,7 +41,7 @@ def read_strictly(data: bytes) -> list[Raw]:
 
 
 class _Reader:
-    """A recursive descent through the text, which collects the simple commands that it passes."""
+    """A recursive-descent parser that collects simple commands."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -239,7 +239,7 @@ class _Reader:
         return written in _OPENS or written in _CLOSES
 
     def after_group(self) -> None:
-        """What may follow the end of a group: redirections, which are a command without words here."""
+        """Read the redirections after a group; they become a command without words."""
         redirections: list[tuple[str, Span]] = []
         while True:
             self.blanks()
@@ -253,7 +253,7 @@ class _Reader:
             raise Unsure("it has words after the end of a group")
 
     def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> bool:
-        """Read a redirection; whether it gives standard input."""
+        """Read a redirection. Returns whether it is one of standard input."""
         operator = match[2]
         if operator in {"<", ">"} and self.text.startswith("(", match.end()):
             raise Unsure("it redirects to a process substitution")
@@ -275,7 +275,7 @@ class _Reader:
         return operator.startswith("<") and operator != "<>"
 
     def here_document(self) -> None:
-        """Read the body of a here-document that the line before has announced."""
+        """Read the body of the here-document that the previous line opened."""
         if self.here is None:
             return
         end, literal, tabs = self.here
@@ -290,14 +290,14 @@ class _Reader:
         raise Unsure("a here-document is not closed")
 
 
-LARGEST = 16 * 1024  # bytes of a text that is read: the grammar takes a second for the worst of that length
+LARGEST = 16 * 1024  # bytes of a text: in the worst case tree-sitter takes a second for it
 
 
 @lru_cache(maxsize=64)
 def read_command(text: str) -> Reading:
-    """Read `text` as `bash -c` would. Raises nothing, whatever it is; what is in doubt the reading says.
+    """Parse `text` as `bash -c` does. Raises nothing; problems become the `doubt` of the result.
 
-    What another command runs is read too: that of `sudo`, `env`, `timeout`, `xargs`, `find -exec`, `bash -c`.
+    The commands that `sudo`, `env`, `timeout`, `xargs`, `find -exec` or `bash -c` run are parsed, too.
     """
     return _read(text, 0)
 
@@ -327,7 +327,7 @@ def _read(text: str, depth: int) -> Reading:
 
 
 def _words(raws: list[Raw], data: bytes) -> tuple[list[tuple[Span, ...]], list[Span]]:
-    """What two readings of the same text must agree on; a test, `[ ... ]`, is one word to the grammar."""
+    """The spans that both parsers must agree on; to tree-sitter a test, `[ ... ]`, is one word."""
     commands = []
     for raw in raws:
         words = raw.words
@@ -350,7 +350,7 @@ def _trouble(command: Simple) -> str:
 
 
 def _unwrapped(command: Simple, depth: int) -> tuple[list[Simple], str]:
-    """A command, and what it runs in turn; and what is in doubt about that."""
+    """A command and those that it runs, recursively, and the reason for a doubt."""
     if depth > 5:
         return [command], "commands are nested too deeply"
     wrapped = inner(command)

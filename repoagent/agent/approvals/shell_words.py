@@ -18,10 +18,10 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 
 
 class Word(NamedTuple):
-    """One word. `text` is what it means with its quotes taken away, as far as that can be said.
+    """One word. `text` is its value without quotes, as far as it is known.
 
-    kind: "literal" when `text` is exactly what a program gets; "glob" when file names take its place; "open" when it
-    depends on what is known only when it runs (a variable, the output of a command).
+    kind: "literal" if a program gets exactly `text`; "glob" if it is replaced by file names; "open" if it depends on a
+    variable or the output of a command.
     """
 
     raw: str
@@ -36,7 +36,7 @@ class Word(NamedTuple):
 class Raw(NamedTuple):
     """A simple command as spans of the text, in bytes: its words, and its redirections with their operators.
 
-    `fed` says that its standard input is given: a pipe, a file, a here-document.
+    `fed`: its standard input is a pipe, a file or a here-document.
     """
 
     words: tuple[Span, ...]
@@ -48,9 +48,9 @@ class Raw(NamedTuple):
 class Simple:
     """One simple command.
 
-    assignments: the variables that are set in front of it, or by it alone. writes, reads: the files that it is
-    redirected to and from. role: "runs" for a command of the text; "wraps" for one that does nothing but run another
-    one that is read too (`timeout 5 make`); "inside" for what a command runs that has to be allowed itself (`sudo`).
+    assignments: the variables set in front of it, or by it alone. writes, reads: the targets of redirections. role:
+    "runs" for a command of the text; "wraps" for one that only runs another one (`timeout 5 make`); "inside" for a
+    command that is run by one which must be allowed itself (`sudo`).
     """
 
     words: tuple[Word, ...]
@@ -62,12 +62,12 @@ class Simple:
 
     @property
     def name(self) -> str:
-        """The program, as it is written; "" for none, and when it can't be said."""
+        """The program as it is written; "" for none, and if it is not literal."""
         return self.words[0].text if self.words and self.words[0].literal else ""
 
     @property
     def raw(self) -> str:
-        """The words as they are written."""
+        """The source of the command."""
         return " ".join(
             [*(f"{name}={value.raw}" for name, value in self.assignments), *(w.raw for w in self.words)]
         )
@@ -75,8 +75,8 @@ class Simple:
 
 @dataclass(frozen=True)
 class Reading:
-    """Every simple command of `text`. `doubt` says why it can't be read with certainty, "" when it can: with a doubt
-    there may be a command that is not among `commands`."""
+    """The simple commands of `text`. `doubt`: why the result is uncertain, "" if it is certain; with a doubt `commands`
+    may be incomplete."""
 
     text: str
     commands: tuple[Simple, ...] = ()
@@ -84,7 +84,7 @@ class Reading:
 
 
 def simple(raw: Raw, data: bytes) -> Simple:
-    """The command that stands at these spans of `data`."""
+    """The command at these spans of `data`."""
     words = [word(_at(data, span)) for span in raw.words]
     assignments: list[tuple[str, Word]] = []
     while words and (match := _ASSIGNMENT.match(words[0].raw)):
@@ -95,7 +95,7 @@ def simple(raw: Raw, data: bytes) -> Simple:
     for operator, span in raw.redirections:
         target = word(_at(data, span))
         if operator in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.raw):
-            continue  # another descriptor, no file
+            continue  # a descriptor, not a file
         (reads if operator in {"<", "<&"} else writes).append(target)
     return Simple(tuple(words), tuple(assignments), tuple(writes), tuple(reads), raw.fed)
 
@@ -105,7 +105,7 @@ def _at(data: bytes, span: Span) -> str:
 
 
 def word(raw: str) -> Word:
-    """The word that is written as `raw`, with its quotes read as bash reads them."""
+    """Parse one word with its quotes, as bash does."""
     text: list[str] = []
     kind: Kind = "literal"
     at, quoted = 0, False
@@ -138,7 +138,7 @@ def word(raw: str) -> Word:
 
 
 def _is_open(raw: str, at: int, *, quoted: bool) -> bool:
-    """Whether at this place of a word stands what only the shell can say: a variable, a substitution, braces."""
+    """Whether a variable, a substitution or a brace expansion begins at `at`."""
     char, rest = raw[at], raw[at + 1 :]
     if char == "$":
         return rest != "" and not (quoted and rest.startswith('"'))
@@ -148,17 +148,17 @@ def _is_open(raw: str, at: int, *, quoted: bool) -> bool:
 
 
 def quote(text: str) -> str:
-    """`text` as one word of a shell, or of a rule: in quotes where it needs them."""
+    """Quote `text` as one word of a shell or a rule, if necessary."""
     return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 _REDIRECTIONS = {"file_redirect", "herestring_redirect", "heredoc_redirect"}
-DEEPEST = 60  # nodes within each other
+MAX_DEPTH = 60  # of nested nodes
 _DECLARES = {"declaration_command", "unset_command"}
 
 
 def read_tree(data: bytes) -> tuple[list[Raw], str]:
-    """The simple commands of `data`, in order of the text, with spans in bytes; and what is doubtful, or ""."""
+    """The simple commands of `data` in order, with spans in bytes; and the reason for a doubt, or ""."""
     from repoagent.syntax.parser import parse_bytes
 
     tree = parse_bytes(data, "bash")
@@ -182,9 +182,9 @@ class _Walk:
         self.depth = 0
 
     def node(self, node: Node, *, fed: bool) -> None:
-        """Find the commands in `node`; `fed` says that its standard input is given."""
+        """Find the commands in `node`; `fed`: its standard input is a pipe or a file."""
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             self.doubt = "it is nested too deeply"
         else:
             self.look(node, fed=fed)
@@ -213,7 +213,7 @@ class _Walk:
                 self.node(child, fed=fed and not node.type.endswith("substitution"))
 
     def inside(self, node: Node) -> None:
-        """Find the commands in the parts of a word, or of an assignment; the assignment itself is no command."""
+        """Find the commands inside a word or an assignment, which is not a command itself."""
         for child in node.children:
             if child.type == "variable_assignment":
                 self.inside(child)
@@ -243,7 +243,7 @@ class _Walk:
             self.node(child, fed=fed or raw.fed)
 
     def raw(self, words: list[Span], redirections: list[Node], *, fed: bool) -> Raw:
-        """A command with these redirections; a here-document may hold further words and redirections of it."""
+        """A command with these redirections; the line of a here-document may have further words and redirections."""
         targets: list[tuple[str, Span]] = []
         for node in redirections:
             operator = ""
@@ -271,7 +271,7 @@ class _Walk:
         return Raw(tuple(words), tuple(targets), fed)
 
     def backticks(self, node: Node) -> None:
-        """The grammar does not see backticks in a here-document."""
+        """The grammar does not parse backticks in a here-document."""
         for match in re.finditer(rb"`([^`]*)`", self.data[node.start_byte : node.end_byte]):
             start = node.start_byte + match.start(1)
             for raw in read_tree(match[1])[0]:

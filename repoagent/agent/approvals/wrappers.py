@@ -10,7 +10,7 @@ from typing import NamedTuple
 from repoagent.agent.approvals.shell_words import Role, Simple, Word
 
 SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
-# Builtins after which the rest of the text may mean something else, or that run a text.
+# Builtins that run a text, or change the meaning of the rest.
 CHANGES_SHELL = {
     "alias", "unalias", "shopt", "set", "enable", "hash", "trap", "source", ".", "bind", "complete",
     "fc", "compgen", "compopt", "mapfile", "readarray", "read", "let", "declare", "typeset", "local",
@@ -18,8 +18,8 @@ CHANGES_SHELL = {
     "coproc",
 }  # fmt: skip
 
-# Options of programs that run their arguments: those that take a value in the next word. What follows the options
-# is the command; the number says how many words before it are none.
+# Programs that run their arguments: the options that take a value in the next word, and the number of words between the
+# options and the command.
 _TRANSPARENT: Mapping[str, tuple[str, int]] = {
     "timeout": (r"-[ks]|--signal|--kill-after", 1),
     "nice": (r"-n|--adjustment", 0),
@@ -33,7 +33,7 @@ _TRANSPARENT: Mapping[str, tuple[str, int]] = {
     "env": (r"-u|--unset", 0),
     "xargs": (r"-[EIJLnPRSsda]|--(?:max-(?:args|lines|procs|chars)|delimiter|arg-file|replace)", 0),
 }
-# The same for those that give what they run another standing: they have to be allowed themselves.
+# The same for those that change the rights or environment of the command: they must be allowed themselves.
 _APART: Mapping[str, tuple[str, int]] = {
     "sudo": (r"-[ugphCcDRrtTU]|--(?:user|group|prompt|host|chdir|chroot|role|type|other-user)", 0),
     "doas": (r"-[uC]", 0),
@@ -52,7 +52,7 @@ _APART: Mapping[str, tuple[str, int]] = {
 
 
 class Wrapped(NamedTuple):
-    """What one command runs: others, and texts for a shell. `outer` is the command itself, with its role."""
+    """The commands and shell texts that one command runs. `outer` is the command itself, with its role."""
 
     outer: Simple
     commands: tuple[Simple, ...] = ()
@@ -61,7 +61,7 @@ class Wrapped(NamedTuple):
 
 
 def inner(command: Simple) -> Wrapped | None:
-    """What `command` runs; None for one that runs nothing that stands in its words."""
+    """The commands that `command` runs; None if its words contain none."""
     name = command.name.rpartition("/")[2]
     plain = "/" not in command.name
     two = " ".join(word.text for word in command.words[:2])
@@ -96,7 +96,7 @@ def _wraps(command: Simple) -> Simple:
 
 
 def _after_options(command: Simple, start: int, valued: str, skip: int, role: Role) -> Wrapped:
-    """The command that stands after the options of another one."""
+    """The command after the options of another one."""
     words, at = command.words, start
     name = command.name.rpartition("/")[2]
     assignments = list(command.assignments)
@@ -135,7 +135,7 @@ def _after_options(command: Simple, start: int, valued: str, skip: int, role: Ro
 
 
 def _shell(command: Simple) -> Wrapped:
-    """`bash -c TEXT` runs the text and nothing else; a script, or a text on standard input, can't be read here."""
+    """`bash -c TEXT` runs only the text; scripts and standard input cannot be read here."""
     words = command.words
     if not all(word.literal for word in words[:3]) or "/" in command.name:
         return Wrapped(command, doubt="it is not known what the shell runs")
@@ -149,7 +149,7 @@ def _shell(command: Simple) -> Wrapped:
 
 
 def _find(command: Simple) -> Wrapped | None:
-    """Each `-exec` of `find`; the command itself has to be allowed too."""
+    """Each `-exec` of `find`; the command itself must be allowed, too."""
     commands = []
     words = list(command.words)
     while (

@@ -1,4 +1,4 @@
-"""What commands run with, provided by the caller as values and functions; and which commands cannot work here."""
+"""The environment of commands, provided by the caller, and the commands that cannot work in it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from repoagent.errors import UsageError
 class CommandRunner:
     """Where and how commands run, and those that run in the background.
 
-    top: the work tree. folder: where their output is kept. env: the environment they start from. wrap: what to run
-    instead of a command that may touch so much, for a sandbox that writes into a file why it ended one; why_ended:
-    what that file says. unshown: further variables of a command that may not see all. seconds_left: of the run, None
-    without a limit. watch: called before a command in the foreground, with whether one in the background may have
-    written since the last call; what it returns is called after it, and says which files changed. audit: is told of
-    each command. shown_as: how a model can name a file of `folder`. explain: says which of the confinement's limits an
-    output is about. running: is told of a command in the foreground that was started, and where it prints.
-    timeout, longest: seconds that a command has by itself, and that may be asked for. budget: bytes of output that are
-    shown. keep: bytes of output that are kept in a file; keep_in_all: in all files of the run, but for the end of each.
+    top: the work tree. folder: for output files. env: the environment. wrap: the command line in the sandbox, which
+    writes to a report file why it ended a command; why_ended: reads that file. unshown: further variables of a command
+    that may not see hidden files. seconds_left: of the run, None without a limit. watch: called before a command in the
+    foreground, with whether one in the background may have written since the last call; the result is called after it,
+    and returns which files changed. audit: records events. shown_as: the name of an output file for the model. explain:
+    which limit of the sandbox an output is about. running: called with each command in the foreground and its output
+    file. timeout, longest: the default and maximum of seconds. budget: bytes of output that are shown. keep: bytes of
+    an output that are saved; keep_total: bytes of all outputs of the run, without the end of each.
     """
 
     top: Path
@@ -48,20 +47,22 @@ class CommandRunner:
     longest: float = 3600.0
     budget: int = SHOWN_BYTES
     keep: int = 64 * 1024 * 1024
-    keep_in_all: int = 1024 * 1024 * 1024
+    keep_total: int = 1024 * 1024 * 1024
     background: dict[str, Command] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)  # of background commands: their end is known to the model
-    settled: set[str] = field(default_factory=set)  # of background commands: looked at since their end
+    reported: set[str] = field(default_factory=set)  # background commands whose end is known to the model
+    settled: set[str] = field(
+        default_factory=set
+    )  # background commands whose changes were seen after their end
 
     def time_limit(self, text: str) -> float:
-        """The seconds that a call with timeout="TEXT" has, within those of the run. Raises UsageError."""
+        """The seconds for timeout="TEXT", within those of the run. Raises UsageError."""
         text = text.strip().removesuffix("s").strip()
         if text and (not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= self.longest):
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
         return self.within_run(float(text) if text else self.timeout)
 
     def within_run(self, seconds: float) -> float:
-        """`seconds`, or what is left of the run where that is less."""
+        """`seconds`, or what is left of the run if that is less."""
         left = self.seconds_left()
         return seconds if left is None else max(0.1, min(seconds, left))
 
@@ -73,8 +74,8 @@ class CommandRunner:
         keep: int,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Command:
-        """Start `argv` for `job`, confined to what it may touch, with `variables` added to its environment. At most
-        `keep` bytes of its output go to `file`. Raises OSError."""
+        """Start `argv` for `job` in its sandbox, with `variables` added to its environment. At most `keep` bytes of its
+        output, and the end, go to `file`. Raises OSError."""
         report = file.with_name(f".{file.stem.removeprefix('.')}.why")
         env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
         command = start(job, self.wrap(argv, report, job.may), file, env, keep)
@@ -88,25 +89,24 @@ class CommandRunner:
         return command
 
     def look_before(self, job: Job) -> Callable[[], str]:
-        """Look before a command; what is returned looks after it. Nothing has to be looked at where it can't write, and
-        nothing else that was started here does."""
+        """As `look`, but without work if neither the command nor one in the background can write."""
         if job.may == "read" and all(command.has_ended() for command in self.background.values()):
             return lambda: ""
         return self.look()
 
     def look(self) -> Callable[[], str]:
-        """Look at the files; what is returned looks again, and says which changed: between the two looks, and before
-        them while a command ran in the background."""
+        """Take a snapshot of the files; the result takes another and returns which changed: in between, and before
+        while a command ran in the background."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
 
     def notices(self) -> list[str]:
-        """A sentence for each background command that has ended since this was last asked, and what they changed."""
+        """A sentence for each background command that has ended since the last call, and the changed files."""
         sentences = []
         for name, command in self.background.items():
-            if name not in self.told and command.has_ended():
-                self.told.add(name)
+            if name not in self.reported and command.has_ended():
+                self.reported.add(name)
                 sentences.append(
                     f"The background command {name} ({command.label}) has ended: {command.how()}."
                 )
@@ -120,24 +120,24 @@ class CommandRunner:
         for name, command in self.background.items():
             if not command.has_ended():
                 command.end()
-            if name not in self.told:
-                self.told.add(name)
+            if name not in self.reported:
+                self.reported.add(name)
                 self.audit({**command.record(), "background": name})
 
     def next_name(self) -> str:
-        """The id of the next background command: none that an earlier process of this run has given."""
+        """The id of the next background command, also unused by earlier processes of this run."""
         earlier = [
             int(match[1]) for file in self._outputs() if (match := re.match(r"\d+-b(\d+)-", file.name))
         ]
         return f"b{max([*earlier, *(int(name[1:]) for name in self.background)], default=0) + 1}"
 
     def earlier(self, name: str) -> Path | None:
-        """The output of a background command of an earlier process of this run."""
+        """The output file of a background command of an earlier process of this run."""
         pattern = re.compile(rf"\d+-{re.escape(name)}-")
         return next((file for file in self._outputs() if pattern.match(file.name)), None)
 
     def next_file(self, label: str) -> Path:
-        """A new file for output, there and empty. Raises OSError."""
+        """Create an empty output file. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-").lower()[:32].rstrip("-") or "command"
         numbers = [int(file.name.split("-")[0]) for file in self._outputs()]
@@ -153,8 +153,8 @@ class CommandRunner:
                 return path
 
     def remaining_bytes(self) -> int:
-        """How many bytes of the next output are kept."""
-        return max(0, min(self.keep, self.keep_in_all - sum(file.stat().st_size for file in self._outputs())))
+        """The number of bytes of the next output to save."""
+        return max(0, min(self.keep, self.keep_total - sum(file.stat().st_size for file in self._outputs())))
 
     def _outputs(self) -> list[Path]:
         try:
@@ -173,7 +173,7 @@ _SCREENS = {
     "whiptail", "dialog",
 }  # fmt: skip
 _LOGINS = {"ssh", "sftp", "ftp", "telnet", "su", "passwd", "login", "mosh"}
-# Programs that read commands from a person when they are given none.
+# Programs that read commands from standard input by default.
 _REPLS = {
     "python", "python3", "ipython", "node", "irb", "ghci", "lua", "bc", "psql", "mysql", "mariadb",
     "sqlite3", "php", "perl", "ruby", "R", "julia", "erl", "iex", "scala", "jshell", "redis-cli",
@@ -187,10 +187,8 @@ _HISTORY = {
 
 
 def unfit(reading: Reading, *, git_is_kept: bool) -> str:
-    """Why a command of `reading` can't work here, and what to do instead; "" when nothing speaks against it.
-
-    git_is_kept: commands can't write to `.git`.
-    """
+    """Why a command of `reading` cannot work here, and what to do instead; else "". git_is_kept: `.git` is
+    read-only."""
     elsewhere = any(
         command.name in {"cd", "pushd"}
         or (command.name == "git" and _verb(command)[0] in {"init", "clone", "-C"})
@@ -207,8 +205,7 @@ def unfit(reading: Reading, *, git_is_kept: bool) -> str:
 
 def _waits(name: str, command: Simple) -> str:
     words = [word.text for word in command.words[1:]]
-    asks_version = any(word in {"--version", "--help", "-V", "-h"} for word in words)
-    if asks_version:
+    if {"--version", "--help", "-V", "-h"}.intersection(words):
         return ""
     if name in _EDITORS or (name == "emacs" and not {"--batch", "-batch"} & set(words)):
         return "an editor needs a user. Change files with a patch."
@@ -257,7 +254,7 @@ def _git(command: Simple, *, git_is_kept: bool) -> str:
 
 
 def _verb(command: Simple) -> tuple[str, list[str]]:
-    """What git is to do, and the words after it; of `git -C` and its like, the option."""
+    """The subcommand of git and the words after it; the first option if it is not known, such as -C."""
     words = [word.text for word in command.words[1:]]
     while words and words[0] in {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"}:
         words = words[1:]

@@ -29,7 +29,7 @@ _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def drawn(line: str) -> str:
-    """One line, without its newline, as a terminal shows it when it has been printed."""
+    """One line, without its newline, as a terminal would show it."""
     line = line.rstrip("\r") if line.endswith("\r") else line
     if not _ACTS.search(line):
         return line
@@ -52,14 +52,14 @@ def drawn(line: str) -> str:
     return _ACTS.sub(lambda match: display_text.visible(match[0]), "".join(shown)).rstrip(" ")
 
 
-_WHOLE = 1 << 20  # bytes that are looked at as a whole: a progress bar of that length is one short line
-_END = 1 << 18  # bytes that are looked at of either end of a longer one
-_LINE = 1_500  # characters of one line, where not all can be shown
+_WHOLE = 1 << 20  # bytes that are rendered as a whole: a progress bar of that length is one short line
+_END = 1 << 18  # bytes that are rendered of each end of a longer one
+_LINE = 1_500  # characters of one line in a shortened output
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Text for a model. `until`: how many bytes of the file it stands for. `cut`: not all of it is there."""
+    """Text for a model. `until`: the number of bytes of the file that it covers. `cut`: it is shortened."""
 
     text: str
     until: int
@@ -100,8 +100,8 @@ def _lines(data: bytes) -> list[str]:
 
 
 def _cut(ends: tuple[list[str], list[str]], numbers: tuple[int, int], budget: int, name: str) -> str:
-    """The first lines of one end, the last of the other, and what stands between them; `numbers` are those of the first
-    and the last line in the file."""
+    """The first lines of one end, a note, and the last lines of the other; `numbers` are those of the first and the
+    last line in the file."""
     (beginning, ending), (first, last) = ends, numbers
     head = _within(beginning, budget // 4)
     head = head[: max(0, last - first + 1)]
@@ -135,7 +135,7 @@ def _within(lines: list[str], budget: int) -> list[str]:
 
 
 def _newlines(file: Path, start: int, end: int) -> int:
-    """How many newlines stand between two bytes of the file."""
+    """The number of newlines between two bytes of the file."""
     count = 0
     with file.open("rb") as stream:
         stream.seek(start)
@@ -146,7 +146,7 @@ def _newlines(file: Path, start: int, end: int) -> int:
     return count
 
 
-CLOSED = 141  # of a writer that SIGPIPE ended: 128 and its number
+CLOSED = 141  # the exit code after SIGPIPE: 128 plus its number
 
 _OPTIONS_OF_GREP = re.compile(
     r"-[a-zA-Z]*[qmlL].*|--(quiet|silent|max-count|files-with(out)?-match(es)?)(=.*)?"
@@ -158,20 +158,20 @@ _BROKEN = re.compile(r"broken ?pipe|\bEPIPE\b|pipe to stdout was broken", re.IGN
 
 
 def bash_options(reading: Reading) -> list[str]:
-    """The options of bash for a command: `pipefail`, but not where something is done only if a pipe succeeds whose
-    reader closes it early. In `make | grep -q error && ...` grep may find it and make be ended for that."""
+    """The options of bash for a command: `pipefail`, unless a condition depends on a pipe whose reader closes it early:
+    in `make | grep -q error && ...` a match of grep would make `make` fail."""
     early = any(map(_closes, reading.commands))
     return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
 
 
 def was_cut_off(reading: Reading, code: int | None, output: str) -> bool:
-    """Whether `code` only says that a writer of a pipe was cut off by a reader that had enough."""
+    """Whether `code` only means that the reader of a pipe closed it early."""
     python_ended = code == 120  # it could not flush its output
     return any(map(_closes, reading.commands)) and (python_ended or _BROKEN.search(output) is not None)
 
 
 def _closes(command: Simple) -> bool:
-    """Whether it may close the pipe that it reads before all is written."""
+    """Whether it may close its input before the end."""
     words = [word.text for word in command.words[1:]]
     if not command.fed:
         return False
@@ -189,14 +189,13 @@ _COMPARES = frozenset({"diff", "cmp"})
 
 
 def unmatched(text: str, exit_code: int | None, output: str) -> str:
-    """What the exit code of the command `text` means when it is no failure ("no match"); "" when it may be one: a
-    command in it may do more than read, or says in `output` that it failed."""
+    """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be one: because
+    a command in it does more than read, or reports an error in `output`."""
     reading = read_command(text)
     commands = [command for command in reading.commands if command.words]
     names = {command.name for command in commands}
-    if (
-        exit_code != (123 if "xargs" in names else 1) or reading.doubt
-    ):  # of xargs, when what it ran ends with 1
+    expected = 123 if "xargs" in names else 1  # xargs reports 123 for an exit code of 1
+    if exit_code != expected or reading.doubt:
         return ""
     meanings = [meaning for command in commands if (meaning := _meaning(command))]
     others = [command for command in commands if not _meaning(command)]
@@ -209,7 +208,7 @@ def unmatched(text: str, exit_code: int | None, output: str) -> str:
 
 
 def _meaning(command: Simple) -> str:
-    """What an exit code of 1 says of this command; "" for a failure."""
+    """What an exit code of 1 of this command means; "" for a failure."""
     words = [word.text for word in command.words[1:]]
     verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
     if command.name in _SEARCHES or verb == "grep":

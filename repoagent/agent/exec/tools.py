@@ -20,12 +20,12 @@ from repoagent.agent.state import Needs, Tool, failing
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
-SECONDS = 30.0  # that are waited by itself
+SECONDS = 30.0  # by default
 LONGEST_WAIT = 600.0
-_LINE = 500  # characters of a line in which a pattern is looked for
+_LINE = 500  # characters of a line that are searched
 _PATTERN = 200
 _POLL = 0.05
-# A pattern with these can take for ever on one line.
+# A pattern with these can take forever on one line.
 _COSTLY = re.compile(r"\)[*+{]|\\[1-9]|\(\?[<!=P]")
 
 
@@ -80,7 +80,7 @@ def _state(
     missed: bool = False,
     waited: float = 0.0,
 ) -> tuple[str, bool, bool, dict[str, object]]:
-    """What an observation says of a background command: what it printed since, and how it stands."""
+    """The text and data of an observation on a background command: its new output, and its state."""
     shown = show(command.file, runner.shown_as(command.file), runner.budget, command.shown)
     command.shown = shown.until
     ended = command.has_ended()
@@ -90,8 +90,8 @@ def _state(
         head = f"Ready. {head}"
     elif missed:
         head = f"Not ready{f' within {waited:g} s' if waited else ''}. {head}"
-    if ended and name not in runner.told:
-        runner.told.add(name)
+    if ended and name not in runner.reported:
+        runner.reported.add(name)
         runner.audit({**command.record(), "background": name})
         changed = runner.look_before(command.job)()
     output = fence(shown.text, "output") if shown.text else "No new output."
@@ -106,7 +106,7 @@ def _state(
 
 
 def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Command]:
-    """The background command that is meant; the only one that runs, when none is named. Raises UsageError."""
+    """The named background command; by default the only one that runs. Raises UsageError."""
     name = (action.args.get("command", "") or action.body).strip()
     running = [name for name, command in runner.background.items() if not command.has_ended()]
     if not name and len(running) == 1:
@@ -124,7 +124,7 @@ def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Com
 
 
 def _number(text: str, name: str, most: float) -> float:
-    """A number above 0; 0 when it is not given. Raises UsageError."""
+    """A number above 0, 0 by default. Raises UsageError."""
     text = text.strip()
     if not text:
         return 0.0
@@ -134,9 +134,9 @@ def _number(text: str, name: str, most: float) -> float:
 
 
 def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:
-    """Whether a line that was printed since the start holds `awaited`, as text or as a pattern; looks at what is new.
+    """A function that reads new output, and returns whether a line has `awaited`, as text or as a pattern.
 
-    Raises UsageError for a pattern that can't be read, or could take for ever.
+    Raises UsageError for an invalid pattern, or one that could take forever.
     """
     if len(awaited) > _PATTERN or _COSTLY.search(awaited) or len(re.findall(r"(?<!\\)[*+{]", awaited)) > 3:
         raise UsageError('for="..." must be a simple pattern: a word or two of the line.')
@@ -166,13 +166,13 @@ def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:
     return seen
 
 
-LONGEST_OUTPUT = 100_000  # bytes of a command: the system takes no more in one argument
-FIRST_LOOK = 0.7  # seconds that a background command is given to print something, or to fail
-NOTICEABLE = 2.0  # seconds: of a shorter run the time is not said, so that the same result reads the same
+LONGEST_COMMAND = 100_000  # bytes: the system takes no more in one argument
+FIRST_LOOK = 0.7  # seconds for a background command to print something, or to fail
+NOTICEABLE = 2.0  # seconds; shorter times are not shown, so that the same result reads the same
 
 
 def command_tools(runner: CommandRunner) -> tuple[Tool, ...]:
-    """`run`, `wait` and `kill`, for the commands of `shop`."""
+    """`run`, `wait` and `kill`."""
     return run_tool(runner), wait_tool(runner), kill_tool(runner)
 
 
@@ -184,8 +184,8 @@ def run_tool(runner: CommandRunner) -> Tool:
     )
 
     def needs(action: Action) -> Needs:
-        asked = ApprovalRequest("command", action.body.strip(), cwd=action.args.get("cwd", ""))
-        return "nothing" if runner.gate.only_reads(asked) else "writes"
+        request = ApprovalRequest("command", action.body.strip(), cwd=action.args.get("cwd", ""))
+        return "nothing" if runner.gate.only_reads(request) else "writes"
 
     return Tool("run", text, failing("run", lambda action: _run(runner, action)), needs=needs)
 
@@ -194,9 +194,9 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
     text = action.body.strip()
     if not text:
         raise UsageError("no command: use <run>make test</run>")
-    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > LONGEST_OUTPUT:
+    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > LONGEST_COMMAND:
         raise UsageError(
-            f"a command must be text of at most {LONGEST_OUTPUT} bytes; write longer input to a file."
+            f"a command must be text of at most {LONGEST_COMMAND} bytes; write longer input to a file."
         )
     if unknown := set(action.args) - {"timeout", "background", "cwd"}:
         raise UsageError(f"unknown argument {min(unknown)}: run takes timeout, cwd and background.")
@@ -235,7 +235,7 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
 
 
 def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
-    """The folder `cwd` below the top, and its name from there. Raises UsageError when it is none, or leads out."""
+    """The folder `cwd`, and its path relative to the top. Raises UsageError if it is missing or outside."""
     name = cwd.strip()
     base = top.resolve()
     if "\0" in name:
@@ -252,7 +252,7 @@ def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
 
 
 def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
-    """Raises UsageError when it can't be started."""
+    """Raises UsageError if it cannot be started."""
     shell = _shell(environment(runner.env).get("PATH"))
     options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
     argv = [shell, *options, "-c", job.text]
@@ -264,7 +264,7 @@ def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
 
 
 def _shell(path: str | None) -> str:
-    """bash, where there is one: that of the system, rather than what PATH may find in the work tree."""
+    """The bash of the system, rather than one that PATH may find in the work tree; else sh."""
     for shell in ("/bin/bash", "/usr/bin/bash"):
         if os.access(shell, os.X_OK):
             return shell
@@ -272,9 +272,9 @@ def _shell(path: str | None) -> str:
 
 
 def _begin(runner: CommandRunner, job: Job) -> Observation:
-    """Start a command in the background, and give it a moment."""
+    """Start a command in the background, and wait a moment."""
     name = runner.next_name()
-    changed = runner.look()() if job.may != "read" else ""  # what it changes is told from what was there
+    changed = runner.look()() if job.may != "read" else ""  # the baseline for its own changes
     command = _started(runner, job, name)
     runner.background[name] = command
     runner.audit({**command.record(), "background": name})
@@ -282,7 +282,7 @@ def _begin(runner: CommandRunner, job: Job) -> Observation:
     shown = show(command.file, runner.shown_as(command.file), runner.budget)
     command.shown = shown.until
     if ended:
-        runner.told.add(name)
+        runner.reported.add(name)
         runner.audit({**command.record(), "background": name})
         more = "\n".join(filter(None, [changed, runner.look_before(job)()]))
         return _ended(runner, command, shown, more, name)
@@ -292,14 +292,14 @@ def _begin(runner: CommandRunner, job: Job) -> Observation:
 
 
 def _ended(runner: CommandRunner, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
-    """What came of a command that has ended."""
-    nothing = unmatched(command.job.text, command.exit, shown.text)
+    """The observation on a command that has ended."""
+    meaning = unmatched(command.job.text, command.exit, shown.text)
     more = "\n".join(filter(None, [more, runner.explain(shown.text)]))
     return Observation(
         "run",
-        report(command, shown, more, nothing),
+        report(command, shown, more, meaning),
         ok=command.exit == 0
-        or bool(nothing)
+        or bool(meaning)
         or was_cut_off(read_command(command.job.text), command.exit, shown.text),
         data=data_of(runner, command, name),
         blocks=False,
@@ -326,7 +326,7 @@ def report(command: Command, shown: Shown, more: str = "", meaning: str = "") ->
 
 
 def data_of(runner: CommandRunner, command: Command, name: str = "") -> dict[str, object]:
-    """What a program may want to know of it."""
+    """The data of an observation, for programs."""
     return {
         "command": command.job.text,
         "exit": command.exit,

@@ -56,19 +56,19 @@ class Sandbox(Protocol):
         """`bubblewrap` or `landlock`."""
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        """What to run instead of `argv`. Standard streams, exit code (128+n for signal n) and signals pass through;
-        killing it ends all that it started. `report`: see `why_ended`."""
+        """The command line for `argv` in the sandbox. Standard streams, exit code (128+n for signal n) and signals pass
+        through; killing it ends all that it started. `report`: see `why_ended`."""
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
-        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+        """Where in the work tree commands cannot write although `policy` allows it, in sentences."""
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        """What this machine can't confine of `policy`, in sentences; nothing where all of it holds."""
+        """The parts of `policy` that cannot be enforced on this machine, in sentences."""
 
 
 @lru_cache(maxsize=1)
 def find() -> Sandbox | None:
-    """The best sandbox that works here; None for none. Tried once for the process, and remembered for the next."""
+    """The best sandbox that works on this machine, or None. Tried once per process, and cached for the next."""
     best = next((sandbox for sandbox in candidates() if works(sandbox)), None)
     if sys.platform == "linux":
         remember(best, _bubblewrap())
@@ -76,14 +76,14 @@ def find() -> Sandbox | None:
 
 
 def likely() -> Sandbox | None:
-    """The sandbox that worked here last, without a try; else `find`. Give it to `tried` before anything runs in it."""
+    """The cached sandbox, without a trial; else `find`. Pass it to `tried` before anything runs in it."""
     return _guess() or find()
 
 
 def tried(sandbox: Sandbox) -> Sandbox:
-    """What to run a command in that was to run in `sandbox`: where that is a guess, the best that works now.
+    """`sandbox`; if it comes from the cache, the best one that works now.
 
-    Raises Refused where none does: nothing that was allowed in a sandbox runs without one.
+    Raises Refused if none does: a command that was allowed in a sandbox never runs without one.
     """
     if sandbox is not _guess():
         return sandbox
@@ -104,7 +104,7 @@ def _guess() -> Sandbox | None:
 
 
 def candidates() -> Iterator[Sandbox]:
-    """All kinds of sandbox that this machine may have, the best first."""
+    """All kinds of sandbox that this machine may support, the best first."""
     if sys.platform != "linux":
         return
     if program := _bubblewrap():
@@ -117,7 +117,7 @@ def candidates() -> Iterator[Sandbox]:
 
 
 def works(sandbox: Sandbox) -> bool:
-    """Whether a command runs in it, writes where it may, and does not where it may not."""
+    """Whether a command runs in it, and can write only where it is allowed."""
     try:
         with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
             return _confines(sandbox, Path(folder).resolve())
@@ -161,7 +161,7 @@ def _knows_sizes(program: str) -> bool:
 
 
 def _bubblewrap() -> str | None:
-    """The program, by a path that is not of the folder we happen to be in."""
+    """The program, ignoring relative folders in PATH."""
     path = os.pathsep.join(
         part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")
     )
@@ -177,18 +177,18 @@ _NO_MOVES = "Commands cannot move or link files from one folder to another (old 
 
 @dataclass(frozen=True)
 class Landlock:
-    """Landlock of version `abi`; `mounting` where this user may have mounts of his own."""
+    """Landlock of version `abi`; `mounting`: the user may create mount namespaces."""
 
     abi: int
     mounting: bool
     name: str = "landlock"
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        """What to run instead of `argv`. Makes the scratch folder if it is not there. `report`: see `why_ended`."""
+        """The command line for `argv` in the sandbox. Creates the scratch folder. `report`: see `why_ended`."""
         prepare_scratch(policy)
         planned = plan(policy) if self.mounting else None
-        # In namespaces a socket leads nowhere; without them it must not be made. Those with a name in the file system
-        # can only be hidden by mounts. Pairs (socketpair) are always there.
+        # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
+        # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
         families: tuple[int, ...] = _WITH_INTERNET if self.mounting or policy.network else ()
         specification = {
             "kind": "landlock",
@@ -198,12 +198,12 @@ class Landlock:
             "shared_memory": policy.shared_memory,
             "families": (_UNIX, *families) if self.mounting else families,
             "missing": planned.missing if planned else (),
-            "depth": 2 if planned else 0,  # who waits for the namespaces, and their init
+            "depth": 2 if planned else 0,  # the parent of the namespaces, and their init
         }
         return launched(argv, policy, specification, report)
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
-        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+        """Where in the work tree commands cannot write although `policy` allows it, in sentences."""
         if self.mounting:
             return (NARROW,) if plan(policy).narrow else ()
         top = os.path.realpath(policy.top)
@@ -211,11 +211,11 @@ class Landlock:
         return (_CLOSED,) if closed else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        """What can't be confined of `policy` here, in sentences."""
+        """The parts of `policy` that cannot be enforced on this machine, in sentences."""
         return tuple(self._limits_with_mounts(policy) if self.mounting else self._limits_without(policy))
 
     def _rules(self, policy: Policy) -> Iterator[tuple[str, int, list[str]]]:
-        """Folders and files, the rights over them, and what of them is left out: the launcher goes round it."""
+        """Folders and files, the rights to them, and the paths below them that are excluded."""
         hidden = (
             ["/dev"]
             if self.mounting
@@ -271,8 +271,8 @@ _STATUS = ("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp")
 
 
 def remembered(bubblewrap: str | None) -> Bubblewrap | Landlock | None:
-    """What worked here last; None where nothing is kept that still holds. `bubblewrap` is its program, where there is
-    one. Only which of them it was is read: programs and versions are those of now."""
+    """The cached sandbox, if the cache is still valid. `bubblewrap`: the path of the program, if installed. Only the
+    kind of sandbox is read from the cache, not the program or version."""
     if (file := _file()) is None or (key := _key(bubblewrap)) is None:
         return None
     try:
@@ -294,8 +294,8 @@ def remembered(bubblewrap: str | None) -> Bubblewrap | Landlock | None:
 
 
 def remember(worked: object, bubblewrap: str | None) -> None:
-    """Keep that `worked`, the best that was tried; forget what is kept where it is None. In silence when that fails: it
-    is tried again then."""
+    """Cache `worked`, the best sandbox; clear the cache if it is None. Errors are ignored: the trial is repeated
+    then."""
     facts: dict[str, object] = {}
     if isinstance(worked, Bubblewrap):
         facts = {"sandbox": "bubblewrap", "sizes": worked.sizes}
@@ -323,13 +323,13 @@ def _file() -> Path | None:
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         base = cache if cache.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # nobody knows where home is
+    except RuntimeError:  # no home folder
         return None
     return base / "repoagent" / "sandbox.json"
 
 
 def _key(bubblewrap: str | None) -> str | None:
-    """What the answer depends on, as one word; None where a start of the machine can't be told from another."""
+    """A hash of everything that the result depends on; None if a restart of the machine cannot be detected."""
     proc = Path("/proc")
     try:
         parts = [__version__, sys.executable, (proc / "sys/kernel/random/boot_id").read_text(), *os.uname()]

@@ -21,7 +21,7 @@ _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 def launched(
     argv: Sequence[str], policy: Policy, specification: Mapping[str, object], report: Path | None
 ) -> list[str]:
-    """What to run instead of `argv`: a Python that needs no packages, the specification, the command."""
+    """The command line of the launcher for `argv`."""
     own = () if policy.read_only else (policy.top,)
     text: dict[str, object] = {
         "memory": policy.memory,
@@ -38,18 +38,17 @@ def _packed(specification: dict[str, object]) -> str:
 
 
 def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-    """What to run instead of `argv` where there is no sandbox: it may touch everything, but the limits on memory and
-    processes hold, and nothing that it starts outlives it. `report`: see `why_ended`. Elsewhere than on Linux it is
-    `argv` itself: the supervisor needs Linux."""
+    """The command line for `argv` without a sandbox, but with the limits on memory and processes; nothing that it
+    starts outlives it. `report`: see `why_ended`. On other systems than Linux it is `argv` itself."""
     if sys.platform != "linux":
         return list(argv)
     return launched(argv, policy, {"kind": "none", "depth": 0}, report)
 
 
 def supervised(argv: Sequence[str]) -> list[str]:
-    """What to run instead of `argv`, without a sandbox or limits: it is ended with all that it has started when it is
-    told to end, or when this program dies. What has left its process group outlives it only where it ends by itself.
-    Elsewhere than on Linux it is `argv` itself."""
+    """The command line for `argv` without a sandbox or limits: it and all that it started end when it is terminated, or
+    when this program dies. When it ends by itself, processes outside its group stay. On other systems than Linux it is
+    `argv` itself."""
     if sys.platform != "linux":
         return list(argv)
     specification: dict[str, object] = {"kind": "none", "depth": 0, "daemons": True}
@@ -57,10 +56,9 @@ def supervised(argv: Sequence[str]) -> list[str]:
 
 
 def why_ended(report: Path) -> str | None:
-    """The reason in words for which a command was ended by us ("it took more than 512 MB of memory"); None for none.
+    """Why we ended a command ("it used more than 512 MB of memory", exit code 137); None if it ended by itself.
 
-    Its exit code is 137 then. `report` was given to `wrap`, and is a place where a command can't write; it is empty or
-    not there where a command ended by itself.
+    `report` is the file that was passed to `wrap`, where commands cannot write.
     """
     try:
         return report.read_text("utf-8").strip() or None
@@ -68,9 +66,9 @@ def why_ended(report: Path) -> str | None:
         return None
 
 
-# A step is (what, source, target); an empty source is an empty folder or file. What is one of
-#   "write"   the source at the target, writable        "keep"  the same, read-only
-#   "pin"     a folder onto itself: it can't be renamed  "folder"/"file"  covered: nothing in it to read
+# A step is (what, source, target); an empty source is an empty folder or file. `what` is one of
+#   "write"  the source at the target, writable          "keep"  the same, read-only
+#   "pin"    a folder onto itself: it cannot be renamed  "folder"/"file"  covered by an empty one
 Step = tuple[str, str, str]
 
 _SHARED = ("/tmp", "/var/tmp")
@@ -82,8 +80,8 @@ _SOCKETS = Path("/proc/net/unix")
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in their order, the names that have to be there before (see `launch.placeholders`), and whether the top
-    of the work tree could not be made writable as a whole."""
+    """The steps in order, the names that need placeholders (see `launch.main`), and whether the top of the work tree is
+    read-only except for its entries."""
 
     steps: tuple[Step, ...]
     missing: tuple[str, ...]
@@ -91,7 +89,7 @@ class Plan:
 
 
 def writable_roots(policy: Policy) -> list[str]:
-    """The folders that may be written, without links in them; what is below one of `keep` is none."""
+    """The resolved writable folders that exist, without those below one of `keep`."""
     roots = [] if policy.read_only else [_real(policy.top)]
     protected = kept_names(policy)
     roots += [
@@ -101,21 +99,21 @@ def writable_roots(policy: Policy) -> list[str]:
 
 
 def kept_names(policy: Policy) -> list[str]:
-    """The names that are never written: links above them are followed; of a link, it and what it leads to are kept."""
+    """The names that are read-only, with resolved parents; for a link both the link and its target."""
     names = [os.path.join(_real(path.parent), path.name) for path in policy.keep]  # noqa: PTH118
     return list(dict.fromkeys([*names, *(_real(Path(name)) for name in names)]))
 
 
 def shielded_names(policy: Policy) -> list[str]:
-    """The names of `shield` that are kept."""
+    """The resolved names of `shield` that are not below `also_write`."""
     allowed = [_real(path) for path in policy.also_write]
     names = dict.fromkeys(map(_real, policy.shield))
     return [name for name in names if not any(within(name, folder) for folder in allowed)]
 
 
 def prepare_scratch(policy: Policy) -> Path:
-    """Make the scratch folder, and in it those that programs have as XDG_CONFIG_HOME and XDG_DATA_HOME, with a link to
-    each entry of the user's own. Nothing in it is taken for anything: a command may have put a link there."""
+    """Create the scratch folder with folders for XDG_CONFIG_HOME and XDG_DATA_HOME, which link to the entries of the
+    user's own. Nothing in it is trusted: a command may have put a link there."""
     scratch = Path(_real(policy.scratch))
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, variable, usual in _HOMES:
@@ -123,7 +121,7 @@ def prepare_scratch(policy: Policy) -> Path:
         try:
             (scratch / name).mkdir(mode=0o700)
             folder = os.open(scratch / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:  # it is there
+        except OSError:  # it exists
             continue
         try:
             with suppress(OSError), os.scandir(own) as entries:
@@ -135,12 +133,12 @@ def prepare_scratch(policy: Policy) -> Path:
 
 
 def plan(policy: Policy) -> Plan:
-    """How `policy` is mounted. The scratch folder must be there, see `prepare_scratch`."""
+    """The mounts of `policy`. The scratch folder must exist, see `prepare_scratch`."""
     scratch = _real(policy.scratch)
     roots = writable_roots(policy)
     protected = kept_names(policy)
     links = [path for path in protected if os.path.islink(path)]  # noqa: PTH114
-    steps: dict[str, Step] = {}  # by target: the last one holds
+    steps: dict[str, Step] = {}  # by target; the last one counts
 
     def add(what: str, source: str, target: str) -> None:
         steps[target] = (what, source, target)
@@ -158,9 +156,8 @@ def plan(policy: Policy) -> Plan:
             add("keep", real, real)
     narrow = False
     for root in roots:
-        if any(
-            _parent(link) == root for link in links
-        ):  # a link can't be covered, so its folder stays read-only
+        if any(_parent(link) == root for link in links):
+            # a link cannot be covered, so its folder stays read-only
             narrow = True
             add("keep", root, root)
             for entry in paths_without(root, links):
@@ -188,23 +185,21 @@ def plan(policy: Policy) -> Plan:
         if mode := _mode(path):
             covered = max((target for target in steps if within(path, target)), key=len, default="/")
             if steps.get(covered, ("", "", ""))[0] == "folder" or (covered in _SHARED and covered != path):
-                continue  # not to be seen anyway
+                continue  # hidden already
             add("folder", "", path) if stat.S_ISDIR(mode) else add("file", "", path)
     ordered = sorted(steps.values(), key=lambda step: step[2].count("/") if step[2] != "/" else 0)
     return Plan(tuple(ordered), tuple(dict.fromkeys(missing)), narrow)
 
 
 def _tools() -> Iterator[str]:
-    """Where the programs and their settings are, for those who have them in /tmp."""
+    """The folders of programs and settings, which some users have in /tmp."""
     yield from (sys.prefix, sys.base_prefix, os.path.expanduser("~"))  # noqa: PTH111
     yield from (part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/"))
 
 
 def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
-    """Sockets with a name in the file system that somebody holds open: a read-only mount does not keep from connecting.
-
-    Those in what is writable are the project's own.
-    """
+    """Open Unix sockets in the file system, as a read-only mount does not prevent connecting to them; except for those
+    in writable folders, which are the project's own."""
     try:
         lines = _SOCKETS.read_bytes().splitlines()[1:]
     except OSError:
@@ -218,7 +213,7 @@ def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
 
 
 def _between(path: str, roots: Iterable[str]) -> Iterator[str]:
-    """The folders above `path` and below the deepest of `roots` that holds it."""
+    """The folders above `path` and below the deepest of `roots` that contains it."""
     root = max(roots, key=len, default=path)
     folder = _parent(path)
     while within(folder, root) and folder != root:
@@ -233,7 +228,7 @@ def _first_missing(path: str) -> str:
 
 
 def _is_empty_folder(path: str) -> bool:
-    """Such a folder is most likely a placeholder, of a command that runs or of one that was killed."""
+    """An empty folder is most likely a placeholder of a running or killed command."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -261,24 +256,20 @@ NARROW = (
     "its folders."
 )
 _OPTIONS = {"write": "--bind", "pin": "--bind", "keep": "--ro-bind"}
-_FAMILIES = (
-    1,
-    2,
-    10,
-    16,
-)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; the rest reaches round a network namespace
+# AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; the others are not confined by a network namespace
+_FAMILIES = (1, 2, 10, 16)
 
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The program at `program`. `sizes`: it can limit the size of what it keeps in memory (since 0.7)."""
+    """The program at `program`. `sizes`: it can limit the size of a tmpfs (since 0.7)."""
 
     program: str
     sizes: bool = False
     name: str = "bubblewrap"
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        """What to run instead of `argv`. Makes the scratch folder if it is not there. `report`: see `why_ended`."""
+        """The command line for `argv` in the sandbox. Creates the scratch folder. `report`: see `why_ended`."""
         prepare_scratch(policy)
         planned = plan(policy)
         specification = {
@@ -293,11 +284,11 @@ class Bubblewrap:
         return launched(argv, policy, specification, report)
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
-        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+        """Where in the work tree commands cannot write although `policy` allows it, in sentences."""
         return (NARROW,) if plan(policy).narrow else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        """What can't be confined of `policy` here, in sentences."""
+        """The parts of `policy` that cannot be enforced on this machine, in sentences."""
         limits = [*self.narrows(policy)]
         if not self.sizes:
             limits.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
@@ -308,7 +299,7 @@ class Bubblewrap:
         return tuple(limits)
 
     def _may_scope(self) -> bool:
-        """Whether bubblewrap works without being setuid, as it mostly does."""
+        """Whether bubblewrap is not setuid; it rarely is."""
         return not os.stat(self.program).st_mode & stat.S_ISUID  # noqa: PTH116
 
 
@@ -322,7 +313,7 @@ def options(planned: Plan, policy: Policy, *, sizes: bool = False) -> list[str]:
     if sizes:
         size = str(policy.shared_memory)
         system += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    if os.geteuid() == 0:  # the same user as outside may set the whole system's kernel parameters there
+    if os.geteuid() == 0:  # root could set kernel parameters of the whole system there
         system += ["--remount-ro", "/proc"]
     mounts = [word for step in planned.steps for word in _mount(step)]
     covered = [

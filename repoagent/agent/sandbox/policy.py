@@ -19,11 +19,11 @@ _SHARED_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Policy:
-    """What a command may touch. Paths are absolute; the deeper one decides: a `scratch` inside of `keep` is writable.
+    """What a command may touch. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
 
-    All else of the file system is readable and not writable. `shield` is kept too, unless it is below `also_write`: of
-    a link what it leads to; where there is nothing, or an empty folder, nothing can be made. With Landlock alone it
-    holds at the top of the work tree only. `memory` is in bytes and for all processes together.
+    The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is as `keep`, unless
+    it is below `also_write`; links are followed, and a missing name or an empty folder cannot be created or filled.
+    With Landlock alone it holds only at the top of the work tree. `memory`: bytes of all processes together.
     """
 
     top: Path
@@ -31,7 +31,7 @@ class Policy:
     keep: tuple[Path, ...] = ()
     hide: tuple[Path, ...] = ()
     also_write: tuple[Path, ...] = ()
-    also_read: tuple[Path, ...] = ()  # of /tmp and /run, which are empty otherwise
+    also_read: tuple[Path, ...] = ()  # in /tmp and /run, which are otherwise empty
     read_only: bool = False
     network: bool = False
     memory: int | None = None
@@ -40,11 +40,11 @@ class Policy:
 
     @property
     def shared_memory(self) -> int:
-        """Bytes of /dev/shm, which are in no process."""
+        """Bytes of /dev/shm, which do not count for any process."""
         return min(self.memory or _SHARED_MEMORY, _SHARED_MEMORY)
 
 
-# What holds keys, or words that were meant for one program: below the home folder.
+# Files and folders with keys or private text, below the home folder.
 _IN_HOME = """
 .ssh .gnupg .aws .azure .kube .docker .netrc _netrc .git-credentials .npmrc .yarnrc.yml .pypirc .pgpass .my.cnf .s3cfg
 .boto .vault-token .terraform.d .terraformrc .password-store .databrickscfg .databricks .huggingface .anthropic .openai
@@ -69,8 +69,8 @@ CLOUDSDK_CONFIG AZURE_CONFIG_DIR PGPASSFILE NPM_CONFIG_USERCONFIG SSH_AUTH_SOCK 
 
 
 def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """Where keys are on most machines, below `home`, of the system, and named by `env` (or this process's environment):
-    what there is of it."""
+    """The existing files and folders with keys: below `home`, of the system, and named by `env` (or the environment of
+    this process)."""
     env = os.environ if env is None else env
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     hidden = [home / name for name in _IN_HOME.split()]
@@ -78,7 +78,7 @@ def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Pa
         folder / name for folder in dict.fromkeys((config, home / ".config")) for name in _IN_CONFIG.split()
     ]
     hidden += [Path(name) for name in _OF_SYSTEM.split()]
-    if os.geteuid() == 0:  # nobody else can read them; a client needs the settings beside them
+    if os.geteuid() == 0:  # others cannot read them; a client needs the settings next to them
         hidden += sorted(Path("/etc/ssh").glob("ssh_host_*_key"))
     hidden += [
         Path(part)
@@ -89,8 +89,8 @@ def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Pa
     return tuple(path for path in dict.fromkeys(hidden) if os.path.lexists(path))
 
 
-# By name: those of services that have keys, git's (a command's own git finds the repository by itself), ours, sockets
-# of agents and sessions, and what makes a program load another one first.
+# Variables of services with keys, of git (which finds the repository by itself), of repoagent, of agents and sessions
+# (sockets), and those that make a program load another one.
 _DROPPED = re.compile(
     r"(ANTHROPIC|OPENAI|OPENROUTER|GEMINI|MISTRAL|COHERE|GROQ|AWS|AZURE|GOOGLE|GCP|GCLOUD|CLOUDSDK|CLOUDFLARE|DIGITALOCEAN"
     r"|GITHUB|GH|GITLAB|BITBUCKET|NPM|TWINE|PYPI|HF|HUGGING_?FACE|WANDB|SENTRY|STRIPE|TWILIO|SLACK|VAULT|KUBE\w*|DOCKER|ACTIONS"
@@ -104,7 +104,7 @@ _SECRET_NAME = re.compile(
 )
 _KEPT_ALWAYS = ("PATH", "HOME", "PWD", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ")
 
-# Where tools keep what they can make again: in the scratch folder, since the home folder is not writable.
+# Caches go to the scratch folder, as the home folder is not writable.
 _CACHES = {
     "TMPDIR": "", "TMP": "", "TEMP": "", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state",
     "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data",
@@ -113,7 +113,7 @@ _CACHES = {
     "SCCACHE_DIR": "cache/sccache", "GRADLE_USER_HOME": "cache/gradle", "MPLCONFIGDIR": "cache/matplotlib",
     "DOTNET_CLI_HOME": "cache/dotnet",
 }  # fmt: skip
-# Without the network these tools would try for a while before they say so.
+# Without network access these tools would retry for a while before they fail.
 _OFFLINE = {
     "CARGO_NET_OFFLINE": "true", "GOPROXY": "off", "GOSUMDB": "off", "GOTOOLCHAIN": "local", "UV_OFFLINE": "1",
     "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_offline": "true",
@@ -122,18 +122,14 @@ _OFFLINE = {
 
 
 def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
-    """`environment` without what a command must not have: keys (by name, by the form of the value, and wherever the
-    value of a key stands in another variable), GIT_*, REPOAGENT_*, sockets of agents, desktops and terminals,
-    LD_PRELOAD and its like.
+    """`environment` without keys (recognized by name or form, also inside other variables), GIT_*, REPOAGENT_*, sockets
+    of agents, desktops and terminals, LD_PRELOAD and similar variables.
 
-    Kept is all else: PATH, LANG, TERM, a virtual environment, JAVA_HOME, GOPATH, CARGO_HOME, NODE_PATH ... HOME stays,
-    so that tools find their settings and what they have downloaded, to read: the packages of Cargo (~/.cargo/registry),
-    Go (~/go/pkg/mod), Maven (~/.m2) and npm (node_modules). What they write beside the work tree goes to the scratch
-    folder: TMPDIR, XDG_CACHE_HOME, XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_DATA_HOME (the last two hold links to what
-    there is, see `prepare_scratch`), the build cache of Go, logs of npm, Gradle's home (with the downloaded files as
-    its read-only cache). `pytest`, `make`, `cargo test`, `go test` and `npm test` run so without the network; the first
-    build of Go is a cold one. git takes no locks that it can do without, and trusts the work tree if another user owns
-    it: that it was opened at all was decided before.
+    HOME stays, so that tools find their settings and downloaded packages (Cargo, Go, Maven, npm), read-only. What they
+    write goes to the scratch folder: temporary files, caches, the XDG folders (see `prepare_scratch`), Gradle's home
+    (with the downloaded files as a read-only cache). So `pytest`, `make`, `cargo test`, `go test` and `npm test` run
+    without network access. git takes no optional locks, and trusts the work tree even if another user owns it: whether
+    to open it was decided before.
     """
     scratch = Path(policy.scratch)
     secrets = {value for value in secrets_of(environment).values() if len(value) >= SHORTEST}
@@ -177,11 +173,11 @@ _HOME = re.compile(r"^home[ \t]*=[ \t]*(/.*?)[ \t]*$", re.MULTILINE)
 
 
 def environments(env: Mapping[str, str], writable: Sequence[str], hidden: Sequence[str]) -> Iterator[str]:
-    """The folders, without links, of the environments that PATH, VIRTUAL_ENV and CONDA_PREFIX of `env` name, and of the
-    interpreters that those are based on.
+    """The resolved folders of the environments in PATH, VIRTUAL_ENV and CONDA_PREFIX of `env`, and of their base
+    interpreters.
 
-    What lies in a `writable` folder may be written by anybody: it gives no access to anything, so it is left out. So is
-    what is `hidden`, and what holds the home folder.
+    Environments in a `writable` folder are skipped, as a command could forge one to gain access; so are `hidden` ones,
+    and those that contain the home folder.
     """
     named = [
         os.path.dirname(part.rstrip("/"))  # noqa: PTH120
@@ -203,10 +199,10 @@ def _is_safe(path: str, writable: Sequence[str], hidden: Sequence[str]) -> bool:
 
 
 def _home(path: str) -> str | None:
-    """The folder of the base interpreter of an environment, "" where it needs none; None for what is no environment."""
+    """The folder of the base interpreter of an environment, "" if it has none; None if it is not an environment."""
     try:
         data = read_regular(Path(path, "pyvenv.cfg"), most=_LARGEST)
-    except RepoagentError:  # a link, or no file that Python has written
+    except RepoagentError:  # a link, or too large
         return None
     if data is None:
         return "" if os.path.isdir(f"{path}/conda-meta") else None  # noqa: PTH112

@@ -394,7 +394,7 @@ def test_why_the_sandbox_ended_a_command_is_told(bench: Bench) -> None:
 
 
 def test_the_outputs_of_a_run_have_an_end_together(bench: Bench) -> None:
-    bench.runner.keep, bench.runner.keep_in_all = 400_000, 600_000
+    bench.runner.keep, bench.runner.keep_total = 400_000, 600_000
     for _ in range(3):
         seen = bench.run("seq 200000; echo last")
     sizes = [file.stat().st_size for file in sorted(bench.runner.folder.glob("*.txt"))]
