@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from repoagent.agent.actions import Action
 from repoagent.agent.context_window.shorten_text import Quoted, pieces, size, trimmed
-from repoagent.agent.parse_reply import Parsed, parse
+from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import EDIT, QUIET
 from repoagent.dataclass import dataclass
 from repoagent.llm.attachments import reference
@@ -18,7 +18,19 @@ from repoagent.llm.model import fence, printable, without_thought
 from repoagent.llm.usage import estimate_tokens
 
 BYTES = 3  # of a token, as `estimate_tokens` counts
-CHECKPOINT = "checkpoint"  # the kind of a turn that stands for those before it
+CHECKPOINT = "checkpoint"  # the kind of a turn that replaces those before it
+HEADINGS = ("Goal", "Decisions", "Plan", "Changes", "Open", "Tried and failed", "Next step")
+_INTRODUCTION = (
+    "The conversation has become long: earlier turns of the assistant and their observations are no longer "
+    "shown. This checkpoint replaces them; it is a record of the work, not an instruction. The newest "
+    "turns follow."
+)
+_CERTAIN, _STEPS = "## Known for certain", "## Steps so far\n"
+_LEFT_OUT = "[… shortened …]"
+_COMMANDS = 20
+_WORDS, _BYTES_A_WORD = 900, 10
+_LINE = 160  # characters
+_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?:? (-?\d{1,3})\b")
 
 
 def is_checkpoint(turn: Turn) -> bool:
@@ -26,20 +38,20 @@ def is_checkpoint(turn: Turn) -> bool:
 
 
 def tokens(turns: Iterable[Turn]) -> int:
-    """What `turns` are in a prompt, with what is written around them; rather too many than too few."""
-    return sum(map(_tokens, turns))
-
-
-def _tokens(turn: Turn) -> int:
-    overhead = 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
-    attached = reference(turn) if ATTACHED in turn.meta else None
-    thought = turn.meta.get("thought", "")  # sent back with the text
-    reasoning = int(thought) if thought.isdecimal() and len(thought) < 9 else 0
-    return estimate_tokens(turn.text) + overhead + (attached.tokens if attached else 0) + reasoning
+    """The estimated tokens of `turns` in a prompt, with markup; rather too many than too few."""
+    total = 0
+    for turn in turns:
+        total += estimate_tokens(turn.text)
+        total += 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
+        attached = reference(turn) if ATTACHED in turn.meta else None
+        total += attached.tokens if attached else 0
+        thought = turn.meta.get("thought", "")  # sent back with the text
+        total += int(thought) if thought.isdecimal() and len(thought) < 9 else 0
+    return total
 
 
 def without_attached(turn: Turn) -> Turn:
-    """`turn` without its image or PDF, and with a line that says so."""
+    """Replace the image or PDF of a turn by a note."""
     attachment = reference(turn)
     if attachment is None:
         return turn
@@ -49,54 +61,38 @@ def without_attached(turn: Turn) -> Turn:
 
 def borders(turns: Sequence[Turn]) -> list[int]:
     """The indexes where a unit begins: a message of the user, or a reply with its observations."""
-    starts = []
-    after_person = False
-    for number, turn in enumerate(turns):
-        if turn.role != "observation" or after_person or number == 0:
-            starts.append(number)
-        after_person = turn.role == "user"
-    return starts
-
-
-HEADINGS = ("Goal", "Decisions", "Plan", "Changes", "Open", "Tried and failed", "Next step")
-_INTRODUCTION = (
-    "The conversation has become long: earlier turns of the assistant and their observations are no longer "
-    "shown. This checkpoint replaces them; it is a record of the work, not an instruction. The newest "
-    "turns follow."
-)
-_LEFT_OUT = "[… shortened …]"
-_COMMANDS = 20
-_WORDS, _BYTES_A_WORD = 900, 10
-_LINE = 160  # characters
-_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?:? (-?\d{1,3})\b")
+    return [
+        number
+        for number, turn in enumerate(turns)
+        if number == 0 or turn.role != "observation" or turns[number - 1].role == "user"
+    ]
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the program knows of a run without asking: the plan as text, the files that it changed and the commands
-    that it ran, each a line, the newest last."""
+    """What the program knows of a run: the plan as text, and a line for each changed file and command, newest last."""
 
     plan: str = ""
     changed: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
     def render(self) -> str:
-        blocks = ["## Known for certain"]
+        blocks = []
         if self.plan.strip():
             blocks.append(f"The plan:\n{self.plan.strip()}")
         if self.changed:
             blocks.append("Files changed:\n" + "\n".join(f"- {_line(line)}" for line in self.changed))
         if self.commands:
-            left = len(self.commands) - _COMMANDS
-            more = f" (the last {_COMMANDS} of {len(self.commands)})" if left > 0 else ""
+            more = (
+                f" (the last {_COMMANDS} of {len(self.commands)})" if len(self.commands) > _COMMANDS else ""
+            )
             lines = "\n".join(f"- {_line(line)}" for line in self.commands[-_COMMANDS:])
             blocks.append(f"Commands run{more}, with the result of the last run of each:\n{lines}")
-        return "\n\n".join(blocks) if len(blocks) > 1 else ""
+        return "\n\n".join([_CERTAIN, *blocks]) if blocks else ""
 
 
 def question(most: int) -> Turn:
-    """What the model is asked for a checkpoint of at most about `most` bytes with: a turn to be put at the end of those
-    that are shown, and kept nowhere."""
+    """The request for a checkpoint of about `most` bytes, to append to the shown turns; it is not saved."""
     text = (files("repoagent.agent") / "prompts" / "checkpoint.md").read_text(encoding="utf-8")
     words = max(100, min(_WORDS, most // _BYTES_A_WORD // 50 * 50))
     return Turn("observation", text.strip().replace("{words}", str(words)), {"kind": CHECKPOINT, "ok": "yes"})
@@ -105,49 +101,68 @@ def question(most: int) -> Turn:
 def usable(reply: str) -> str:
     """The checkpoint in a model's reply; "" without the required headings."""
     text = without_thought(reply).strip()
-    headings = sum(
-        re.search(rf"^#+ *{name}", text, re.MULTILINE | re.IGNORECASE) is not None for name in HEADINGS
-    )
-    return printable(text) if headings >= 3 else ""
+    flags = re.MULTILINE | re.IGNORECASE
+    headings = [name for name in HEADINGS if re.search(rf"^#+ *{name}", text, flags)]
+    return printable(text) if len(headings) >= 3 else ""
 
 
 def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
-    """A checkpoint without a model: what the last one said, and of each reply its first line and actions."""
+    """A checkpoint without a model: the text of the last one, and of each reply its first line and actions."""
     written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
-    since = turns[written[-1] + 1 :] if written else turns
-    lines = [_step(since[start:end], tools, nonce) for start, end in _steps(since)]
-    previous = (
-        body_of(turns[written[-1]].text).partition("\n## Known for certain")[0].strip() if written else ""
-    )
-    return "\n\n".join(filter(None, [previous, "## Steps so far\n" + "\n".join(lines) if lines else ""]))
+    previous = ""
+    if written:
+        previous = body_of(turns[written[-1]].text).partition(f"\n{_CERTAIN}")[0].strip()
+    lines = []
+    for thought, performed in _steps(turns[written[-1] + 1 :] if written else turns, tools, nonce):
+        done = []
+        for action, seen in performed:
+            if action.kind in QUIET:
+                continue
+            if action.kind == EDIT:
+                about = ", ".join(_paths(action.body))
+            else:
+                about = " ".join([*action.args.values(), *action.body.split()])[:80]
+            how = _ended(seen) if action.kind == "run" else "failed" if seen.meta.get("ok") == "no" else ""
+            done.append(f"{action.kind} {about}".strip() + (f" ({how})" if how else ""))
+        summary = "; ".join(filter(None, [thought.split("\n", 1)[0].strip(), ", ".join(done)]))
+        lines.append("- " + _line(summary or "(nothing)"))
+    return "\n\n".join(filter(None, [previous, _STEPS + "\n".join(lines) if lines else ""]))
 
 
 def joined(text: str, known: Known, most: int) -> str:
     """The body of a checkpoint in at most about `most` bytes: `text`, and what is `known`."""
     certain = trimmed(known.render(), most // 3, _LEFT_OUT)
-    if "## Steps so far\n" in text:
-        text = _newest_steps(text, most - size(certain) - 2)
-    text = trimmed(text, most - size(certain) - 2, _LEFT_OUT)
-    return "\n\n".join(filter(None, [text.strip(), certain.strip()]))
+    most -= size(certain) + 2
+    if _STEPS in text:  # as many steps as fit, the newest
+        before, _, steps = text.partition(_STEPS)
+        before = trimmed(before.strip(), most // 2, _LEFT_OUT)
+        lines = steps.split("\n")
+        left = most - size(before) - size(_STEPS) - 60
+        newest: list[str] = []
+        while lines and (left := left - size(lines[-1]) - 1) >= 0:
+            newest.insert(0, lines.pop())
+        note = [f"({len(lines)} earlier steps omitted)"] if lines else []
+        text = "\n\n".join(filter(None, [before, _STEPS + "\n".join([*note, *newest])]))
+    return "\n\n".join(filter(None, [trimmed(text, most, _LEFT_OUT).strip(), certain.strip()]))
 
 
 def checkpoint_text(body: str) -> str:
-    """The text of the turn that `body` is sent as."""
+    """The text of the turn with the checkpoint `body`."""
     return f"{_INTRODUCTION}\n\n{fence(body, CHECKPOINT)}"
 
 
 def body_of(text: str) -> str:
-    """The body in the result of `checkpoint_text`; all of a text that the user has changed."""
+    """The body in the result of `checkpoint_text`; of a text that the user has changed, all of it."""
     quoted = [piece for piece in pieces(text) if isinstance(piece, Quoted) and piece.label == CHECKPOINT]
     return quoted[-1].content.removesuffix("\n") if quoted else text.removeprefix(_INTRODUCTION).strip()
 
 
 def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *, plan: str = "") -> Known:
-    """What the conversation itself says of files and commands, for who has no better source."""
+    """The changed files and the commands according to the conversation."""
     changed: dict[str, None] = {}
     commands: dict[str, str] = {}
-    for start, end in _steps(turns):
-        for action, seen in _done(turns[start:end], tools, nonce):
+    for _, performed in _steps(turns, tools, nonce):
+        for action, seen in performed:
             if action.kind == EDIT and seen.meta.get("ok") != "no":
                 changed |= dict.fromkeys(_paths(action.body))
             elif action.kind == "run" and action.body.strip():
@@ -157,43 +172,23 @@ def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *
     return Known(plan, tuple(changed), tuple(f"{how}: {command}" for command, how in commands.items()))
 
 
-def _steps(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
-    """Where each reply and its observations begin and end."""
+def _steps(
+    turns: Sequence[Turn], tools: Collection[str], nonce: str
+) -> Iterator[tuple[str, list[tuple[Action, Turn]]]]:
+    """The thought of each reply, and its actions with their observations."""
     starts = borders(turns)
     for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
-        if turns[start].role == "assistant":
-            yield start, end
-
-
-def _done(step: Sequence[Turn], tools: Collection[str], nonce: str) -> list[tuple[Action, Turn]]:
-    performed = [turn for turn in step[1:] if "extra" not in turn.meta]
-    return list(zip(_read(step[0], tools, nonce).actions, performed, strict=False))
-
-
-def _read(reply: Turn, tools: Collection[str], nonce: str) -> Parsed:
-    return parse(reply.text, tools, nonce=nonce, was_cut="dropped" in reply.meta)
-
-
-def _step(step: Sequence[Turn], tools: Collection[str], nonce: str) -> str:
-    thought = _read(step[0], tools, nonce).thought.split("\n", 1)[0]
-    done = []
-    for action, seen in _done(step, tools, nonce):
-        if action.kind in QUIET:
-            continue
-        about = ", ".join(_paths(action.body)) if action.kind == EDIT else _about(action)
-        how = _ended(seen) if action.kind == "run" else "failed" if seen.meta.get("ok") == "no" else ""
-        done.append(f"{action.kind} {about}".strip() + (f" ({how})" if how else ""))
-    return "- " + _line("; ".join(filter(None, [thought.strip(), ", ".join(done)])) or "(nothing)")
-
-
-def _about(action: Action) -> str:
-    return " ".join([*action.args.values(), *action.body.split()])[:80]
+        reply = turns[start]
+        if reply.role == "assistant":
+            parsed = parse(reply.text, tools, nonce=nonce, was_cut="dropped" in reply.meta)
+            observations = [turn for turn in turns[start + 1 : end] if "extra" not in turn.meta]
+            yield parsed.thought, list(zip(parsed.actions, observations, strict=False))
 
 
 def _ended(seen: Turn) -> str:
     """How a command ended, as its observation says outside of what it quotes."""
-    unquoted = "".join(piece for piece in pieces(seen.text) if isinstance(piece, str))
-    if code := _EXIT.search(unquoted):
+    outside = "".join(piece for piece in pieces(seen.text) if isinstance(piece, str))
+    if code := _EXIT.search(outside):
         return f"exit {code[1]}"
     return "failed" if seen.meta.get("ok") == "no" else "done"
 
@@ -201,19 +196,6 @@ def _ended(seen: Turn) -> str:
 def _paths(body: str) -> list[str]:
     """The files that a patch names."""
     return list(dict.fromkeys(re.findall(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", body, re.MULTILINE)))
-
-
-def _newest_steps(text: str, most: int) -> str:
-    """`text` with as many of its steps as fit, the newest."""
-    before, heading, steps = text.partition("## Steps so far\n")
-    before = trimmed(before.strip(), most // 2, _LEFT_OUT)
-    lines = steps.split("\n")
-    left = most - size(before) - size(heading) - 60
-    newest: list[str] = []
-    while lines and (left := left - size(lines[-1]) - 1) >= 0:
-        newest.insert(0, lines.pop())
-    note = [f"({len(lines)} earlier steps omitted)"] if lines else []
-    return "\n\n".join(filter(None, [before, heading + "\n".join([*note, *newest])]))
 
 
 def _line(text: str) -> str:

@@ -2,13 +2,13 @@
 
 Without a checkpoint all turns are sent. With one: the user's words, the checkpoint, the turns that it kept, and all
 that follow. So a request only grows at its end until the next checkpoint, and the provider's cache keeps its prefix.
-Results that a later one has made worthless become one line, but only when a checkpoint is made, for the same reason.
+Superseded results become one line, but only when a checkpoint is made, for the same reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -39,101 +39,74 @@ from repoagent.llm.conversation import ATTACHED, Turn
 from repoagent.llm.model import Request
 from repoagent.llm.usage import estimate
 
-
-def marked(request: Request) -> Request:
-    """`request` with cache marks at the end of its first message (what stays until the next checkpoint), where the
-    last request ended, and at its own end. Marks that other parts have stay."""
-    people = [number for number, message in enumerate(request.messages) if message.role == "user"]
-    numbers = {*people[:1], *people[-2:]}
-    messages = list(request.messages)
-    for number in numbers:
-        *before, last = messages[number].parts
-        messages[number] = replace(messages[number], parts=(*before, replace(last, cache=True)))
-    return replace(request, messages=tuple(messages))
-
-
-_READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
-_EDITED = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
-_WORTH = 400  # characters: less is not worth a line of its own
-
-
-@dataclass(frozen=True)
-class _Read:
-    path: str
-    first: int
-    last: int
-
-    def covers(self, other: _Read) -> bool:
-        return self.path == other.path and self.first <= other.first and other.last <= self.last
-
-
-def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """`turns` with one line in the place of a `read` whose lines were read again or whose file was edited since, and
-    of what was shortened and is in a file, and of images and PDFs. What the newest unit holds stays."""
-    newest = borders(turns)[-1] if turns else 0
-    made = list(turns)
-    later: list[_Read] = []
-    edited: set[str] = set()
-    for number in range(len(turns) - 1, -1, -1):
-        turn = turns[number]
-        if turn.role == "assistant":
-            edited |= set(_edits(turns, number))
-        if turn.role != "observation":
-            continue
-        if number < newest and ATTACHED in turn.meta:
-            made[number] = without_attached(turn)
-            continue
-        reads = list(_reads(turn))
-        if number < newest and len(turn.text) > _WORTH:
-            note = _why(reads, later, edited)
-            if not note and (spilled := spilled_to(turn.text)):
-                note = f"(Omitted; it is in {', '.join(spilled)}.)"
-            made[number] = replace(turn, text=note) if note else turn
-        later += reads
-    return tuple(made)
-
-
-def _why(reads: Sequence[_Read], later: Sequence[_Read], edited: set[str]) -> str:
-    if not reads:
-        return ""
-    if all(any(new.covers(old) for new in later) for old in reads):
-        return f"({_named(reads)}: omitted, you read it again later.)"
-    if all(read.path in edited for read in reads):
-        return f"({_named(reads)}: omitted, the file was edited since. Read it again if it matters.)"
-    return ""
-
-
-def _named(reads: Sequence[_Read]) -> str:
-    return "; ".join(f"{read.path}, lines {read.first}-{read.last}" for read in reads)
-
-
-def _reads(turn: Turn) -> Iterator[_Read]:
-    if turn.meta.get("kind") != "read" or turn.meta.get("ok") == "no":
-        return
-    for piece in pieces(turn.text):
-        match = _READ.match(piece.label) if isinstance(piece, Quoted) else None
-        if match:
-            yield _Read(unquoted(match[1]), int(match[2]), int(match[3]))
-
-
-def _edits(turns: Sequence[Turn], number: int) -> list[str]:
-    """The paths that the reply at `number` has edited, when that went well."""
-    for turn in turns[number + 1 :]:
-        if turn.role != "observation":
-            return []
-        if turn.meta.get("kind") == "edit":
-            return _EDITED.findall(turns[number].text) if turn.meta.get("ok") != "no" else []
-    return []
-
-
 # Shares of the budget, and of what the user's messages leave of it.
 WORDS = 0.6  # of the budget: beyond this the user's older messages are cut in the middle
 HIGH = 0.75  # of the rest: beyond this a checkpoint is due
 RECENT = 0.3  # of the rest: the newest turns that a checkpoint keeps
 RECENT_MOST = 0.5  # of the rest: when the newest step alone is larger than RECENT
 TEXT = 0.2  # of the rest: the checkpoint itself
+LEAST = 2_000  # tokens for the turns: with less no step fits
+_WORTH_A_CALL = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
+_WORTH_A_NOTE = 400  # characters: a shorter result is not replaced by a note
 
 _CUT = "[… the middle is omitted; the conversation file has all of it …]"
+_READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
+_EDITED = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
+
+Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
+
+
+def marked(request: Request) -> Request:
+    """`request` with cache marks at the end of its first message (what stays until the next checkpoint), where the
+    last request ended, and at its own end. Other marks stay."""
+    of_user = [number for number, message in enumerate(request.messages) if message.role == "user"]
+    messages = list(request.messages)
+    for number in {*of_user[:1], *of_user[-2:]}:
+        *before, last = messages[number].parts
+        messages[number] = replace(messages[number], parts=(*before, replace(last, cache=True)))
+    return replace(request, messages=tuple(messages))
+
+
+def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Replace by a note: each `read` whose lines were read again or whose file was edited since, results that are also
+    in a file, images and PDFs. The newest unit stays."""
+    newest = borders(turns)[-1] if turns else 0
+    slim = list(turns)
+    later: list[tuple[str, int, int]] = []  # path, first and last line
+    edited: set[str] = set()
+    result: Turn | None = None  # of the edit in the reply that comes next, backwards
+    for number in range(len(turns) - 1, -1, -1):
+        turn = turns[number]
+        if turn.role == "assistant" and result is not None and result.meta.get("ok") != "no":
+            edited |= set(_EDITED.findall(turn.text))
+        if turn.role != "observation":
+            result = None
+            continue
+        if turn.meta.get("kind") == "edit":
+            result = turn
+        if number < newest and ATTACHED in turn.meta:
+            slim[number] = without_attached(turn)
+            continue
+        reads = []
+        if turn.meta.get("kind") == "read" and turn.meta.get("ok") != "no":
+            labels = [piece.label for piece in pieces(turn.text) if isinstance(piece, Quoted)]
+            matches = [match for label in labels if (match := _READ.match(label))]
+            reads = [(unquoted(match[1]), int(match[2]), int(match[3])) for match in matches]
+        if number < newest and len(turn.text) > _WORTH_A_NOTE:
+            names = "; ".join(f"{path}, lines {first}-{last}" for path, first, last in reads)
+            read_again = all(
+                any(new == path and start <= first and last <= end for new, start, end in later)
+                for path, first, last in reads
+            )
+            if reads and read_again:
+                slim[number] = replace(turn, text=f"({names}: omitted, you read it again later.)")
+            elif reads and all(path in edited for path, _, _ in reads):
+                note = f"({names}: omitted, the file was edited since. Read it again if it matters.)"
+                slim[number] = replace(turn, text=note)
+            elif files := spilled_to(turn.text):
+                slim[number] = replace(turn, text=f"(Omitted; it is in {', '.join(files)}.)")
+        later += reads
+    return tuple(slim)
 
 
 @dataclass(frozen=True)
@@ -149,34 +122,43 @@ class Mark:
 def newest(turns: Sequence[Turn]) -> Mark | None:
     """The checkpoint in effect, if any."""
     checkpoints = [number for number, turn in enumerate(turns) if is_checkpoint(turn)]
-    made = next((number for number in reversed(checkpoints) if "keeps" in turns[number].meta), None)
-    if made is None:
+    at = next((number for number in reversed(checkpoints) if "keeps" in turns[number].meta), None)
+    if at is None:
         return None
-    meta = turns[made].meta
+    meta = turns[at].meta
     opening = next((number for number, turn in enumerate(turns) if turn.role != "user"), 0)
-    start = max(opening, made - _whole_number(meta["keeps"]))  # a prompt begins with the user's message
-    fitting = [border for border in [*borders(turns[:made]), made] if border >= start]
-    return Mark(
-        made,
-        fitting[0],
-        _whole_number(meta.get("budget", "")),
-        replace(turns[made], text=turns[checkpoints[-1]].text),
-    )
+    start = max(opening, at - _whole_number(meta["keeps"]))  # a prompt begins with the user's message
+    start = next((border for border in borders(turns[:at]) if border >= start), at)
+    turn = replace(turns[at], text=turns[checkpoints[-1]].text)
+    return Mark(at, start, _whole_number(meta.get("budget", "")), turn)
+
+
+def _whole_number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The turns that are sent, in their order."""
+    """The turns to send, in order."""
     mark = newest(turns)
     if mark is None:
         return tuple(turn for turn in turns if not is_checkpoint(turn))
-    words = clipped([turn for turn in turns[: mark.at] if turn.role == "user"], mark.budget)
+    words = _clipped([turn for turn in turns[: mark.at] if turn.role == "user"], mark.budget)
     before = sum(turn.role == "user" for turn in turns[: mark.start])
-    recent = fitted(turns[mark.start : mark.at], words[before:], mark.budget, tokens(words))
     later = (turn for turn in turns[mark.at + 1 :] if not is_checkpoint(turn))
+
+    # what the checkpoint kept, within its share: without superseded results, long ones without their middle
+    recent_words = iter(words[before:])
+    slim = without_superseded(turns[mark.start : mark.at])
+    recent = [next(recent_words) if turn.role == "user" else turn for turn in slim if not is_checkpoint(turn)]
+    results = [turn for turn in recent if turn.role != "user"]
+    most = int((mark.budget - tokens(words)) * RECENT_MOST) if mark.budget else tokens(recent)
+    if tokens(results) > most:
+        each = share([tokens([turn]) for turn in results], most)
+        recent = [turn if turn.role == "user" else _within(turn, each) for turn in recent]
     return (*words[:before], mark.turn, *recent, *later)
 
 
-def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
+def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
     """The user's turns within their share of `budget`: the newest is kept whole if possible, older ones lose their
     middle, and the oldest are dropped if that is not enough."""
     most = int(budget * WORDS) if budget else tokens(words)
@@ -186,35 +168,18 @@ def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
     last = _within(last, most * 3 // 4)
     left = most - tokens([last])
     each = share([tokens([turn]) for turn in older], left)
-    made = [_within(turn, max(each, 40)) for turn in older]
-    while made and tokens(made) > left:
-        made.pop(0)
-    return [*[replace(turn, text="[left out]") for turn in older[: len(older) - len(made)]], *made, last]
+    shown = [_within(turn, max(each, 40)) for turn in older]
+    while shown and tokens(shown) > left:
+        shown.pop(0)
+    return [*[replace(turn, text="[left out]") for turn in older[: len(older) - len(shown)]], *shown, last]
 
 
-def fitted(turns: Sequence[Turn], words: Sequence[Turn], budget: int, person: int) -> list[Turn]:
-    """The turns that a checkpoint keeps, within their share: superseded results are dropped, long ones lose their
-    middle. `words` are the user's turns among them, as they are shown."""
-    shown_words = iter(words)
-    recent = [
-        next(shown_words) if turn.role == "user" else turn
-        for turn in without_superseded(turns)
-        if not is_checkpoint(turn)
-    ]
-    most = int((budget - person) * RECENT_MOST) if budget else tokens(recent)
-    others = [turn for turn in recent if turn.role != "user"]
-    if tokens(others) <= most:
-        return recent
-    each = share([tokens([turn]) for turn in others], most)
-    return [turn if turn.role == "user" else _within(turn, each) for turn in recent]
-
-
-def first_kept(turns: Sequence[Turn], budget: int, part: float = RECENT) -> int:
+def _first_kept(turns: Sequence[Turn], budget: int, part: float) -> int:
     """The index of the first turn that a checkpoint made now would keep: the newest unit, and as many before it as fit
     in `part` of what the user's messages leave of `budget`; nothing that the last checkpoint replaced."""
     mark = newest(turns)
     least = mark.start if mark else 0
-    words = clipped([turn for turn in turns if turn.role == "user"], budget)
+    words = _clipped([turn for turn in turns if turn.role == "user"], budget)
     left = int((budget - tokens(words)) * part)
     slim = list(turns[:least]) + list(without_superseded(turns[least:]))
     start = end = len(turns)
@@ -235,22 +200,12 @@ def _within(turn: Turn, most: int) -> Turn:
     return replace(turn, text=trimmed(turn.text, max(0, most - overhead) * BYTES, _CUT))
 
 
-def _whole_number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
-LEAST = 2_000  # tokens for the turns: with less no step fits
-_WORTH_A_CALL = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
-
-Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
-
-
 @dataclass(frozen=True)
 class Window:
     """What of a long conversation is sent.
 
-    budget: tokens that the turns may take (`room`). tools: the names of all tools, to read the replies. file: where
-    the checkpoint is stored for the user to edit; None keeps it in the conversation alone.
+    budget: tokens for the turns (see `room`). tools: the names of all tools, to parse the replies. file: where the
+    checkpoint is stored for the user to edit; None keeps it in the conversation alone.
     """
 
     budget: int
@@ -258,18 +213,16 @@ class Window:
     file: Path | None = None
 
     def turns(self, state: State) -> tuple[Turn, ...]:
-        """The turns to be sent: the same ones from call to call and more at the end, until the next checkpoint."""
+        """The turns to send: the same ones from call to call and more at the end, until the next checkpoint."""
         return shown_turns(state.turns)
 
     def is_due(self, state: State) -> bool:
         """Whether a checkpoint has to be made before the next call."""
         mark = newest(state.turns)
-        if mark and all(map(is_checkpoint, state.turns[mark.at :])):  # another would say the same
+        if mark and all(map(is_checkpoint, state.turns[mark.at :])):  # another would be the same
             return False
-        turns = shown_turns(state.turns)
-        person = tokens(turn for turn in turns if turn.role == "user")
-        rest = tokens(turns) - person
-        return person > self.budget * WORDS or rest > (self.budget - person) * HIGH
+        words, rest = self._sizes(state)
+        return words > self.budget * WORDS or rest > (self.budget - words) * HIGH
 
     def ready(
         self,
@@ -279,52 +232,48 @@ class Window:
         *,
         force: bool = False,
     ) -> State:
-        """The state to make the next call with: a checkpoint is appended when it is due (or with `force`), and the
-        text of one that the user has edited.
+        """The state for the next call: with a new checkpoint if it is due or with `force`, and with the user's edit of
+        its file.
 
-        `ask` sends the turns that it is given and returns the reply and what is to be noted of it (model, tokens);
-        without it, when it raises LimitReached or ModelError, or when its reply is no checkpoint, one is made
-        of what is `known` and the first lines of the replies. Raises what writing the files does.
+        `ask` sends turns and returns the reply and its meta data (model, tokens). Without it, if it raises LimitReached
+        or ModelError, or if the reply is not a checkpoint, one is made of what is `known` and the first lines of the
+        replies. Raises what writing the files does.
         """
         state = self._with_edit(state)
         mark = newest(state.turns)
         replies = any(turn.role == "assistant" for turn in state.turns[mark.at if mark else 0 :])
         if not (force and replies) and not self.is_due(state):
             return state
-        start = first_kept(state.turns, self.budget, self._part(state))
+        words, rest = self._sizes(state)
+        part = min(RECENT, rest / max(1, self.budget - words) / 3)  # at most a third of the present turns
+        start = _first_kept(state.turns, self.budget, part)
         facts = known(state) if known else checkpoint.known_from(state.turns, self.tools, state.nonce)
-        text, meta = self._summarize(state, ask, start)
-        meta = {**meta, "by": "model" if text else "program"}
-        text = (
-            text
-            or checkpoint.mechanical(state.turns, self.tools, state.nonce)
-            or "Nothing has been done yet."
-        )
-        body = checkpoint.joined(text, facts, self._most(state))
+        text, meta = "", dict[str, str]()
+        prompt = self._prompt(state, start) if ask and self.budget >= _WORTH_A_CALL else ()
+        if ask and prompt:
+            try:
+                reply, answered = ask(prompt)
+            except (LimitReached, ModelError):  # the run goes on, and meets its limit where it matters
+                pass
+            else:
+                text, meta = checkpoint.usable(reply), dict(answered)  # also an unusable reply has a cost
+        meta["by"] = "model" if text else "program"
+        text = text or checkpoint.mechanical(state.turns, self.tools, state.nonce)
+        body = checkpoint.joined(text or "Nothing has been done yet.", facts, self._most(state))
         turn = _turn(body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)})
         state = state.with_turn(turn)
         self._write(body)
         return state
 
-    def _summarize(self, state: State, ask: Ask | None, start: int) -> tuple[str, Mapping[str, str]]:
-        prompt = self._prompt(state, start) if ask and self.budget >= _WORTH_A_CALL else ()
-        if not ask or not prompt:
-            return "", {}
-        try:
-            reply, meta = ask(prompt)
-        except (LimitReached, ModelError):  # the run goes on, and meets its limit where it matters
-            return "", {}
-        return checkpoint.usable(reply), meta  # a reply that is none was paid for all the same
-
-    def _part(self, state: State) -> float:
-        """The share of the remaining budget that a checkpoint may keep: at most a third of the present turns."""
+    def _sizes(self, state: State) -> tuple[int, int]:
+        """The tokens of the shown turns: the user's, and the others."""
         turns = shown_turns(state.turns)
-        person = tokens(turn for turn in turns if turn.role == "user")
-        return min(RECENT, (tokens(turns) - person) / max(1, self.budget - person) / 3)
+        words = tokens(turn for turn in turns if turn.role == "user")
+        return words, tokens(turns) - words
 
     def _prompt(self, state: State, start: int) -> tuple[Turn, ...]:
-        """The turns to ask with. What fits no more is left out from the newest on, as far as it is kept anyway; ()
-        when it does not fit even so."""
+        """The turns to ask for a checkpoint with. If they do not fit, the newest of those that are kept anyway are left
+        out; () if that is not enough."""
         question = checkpoint.question(self._most(state) * 2 // 3)
         mark = newest(state.turns)
         least = max(start, mark.at + 1 if mark else 0)
@@ -336,21 +285,23 @@ class Window:
         return ()
 
     def _most(self, state: State) -> int:
-        """The bytes that the body of a checkpoint may have."""
-        words = clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
+        """The bytes for the body of a checkpoint."""
+        words = _clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
         most = int((self.budget - tokens(words)) * TEXT) - tokens([_turn("", {})])
         return max(0, most - 20) * BYTES
 
     def _with_edit(self, state: State) -> State:
         """The state, with the user's edit of the checkpoint file if there is one."""
+        from repoagent.storage.atomic import read_regular
+
         written = [turn for turn in state.turns if is_checkpoint(turn)]
         if not written or self.file is None:
             return state
-        text = _text(self.file)
+        text = (read_regular(self.file) or b"").decode("utf-8", "replace")
         if _hash(text) == written[-1].meta.get("hash"):
             return state
         if not text.strip() or _hash(text) in {turn.meta.get("hash") for turn in written}:
-            self._write(checkpoint.body_of(written[-1].text))  # it is missing, or of before a kill
+            self._write(checkpoint.body_of(written[-1].text))  # it is missing, or older, from before a kill
             return state
         body = checkpoint.joined(text.strip(), Known(), self._most(state))
         return state.with_turn(_turn(body, {"by": "person", "hash": _hash(text)}))
@@ -377,12 +328,6 @@ def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
 def _turn(body: str, meta: Mapping[str, str]) -> Turn:
     fixed = {"kind": CHECKPOINT, "ok": "yes", "extra": CHECKPOINT, "hash": _hash(body)}
     return Turn("observation", checkpoint.checkpoint_text(body), {**fixed, **meta})
-
-
-def _text(file: Path) -> str:
-    from repoagent.storage.atomic import read_regular
-
-    return (read_regular(file) or b"").decode("utf-8", "replace")
 
 
 def _hash(text: str) -> str:
