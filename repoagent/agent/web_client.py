@@ -1,8 +1,8 @@
 """Fetch one page over HTTP from the public internet.
 
-URLs are parsed strictly and written in one way, so that what is asked about, allowed and fetched is the same. The
-name is resolved once, and that very address is connected to; every step has a deadline. No proxy is used: it would
-resolve the name again, and could reach what is refused here.
+URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The name is
+resolved once, and the connection goes to that address; every step has a deadline. No proxy is used: it would resolve
+the name again, and could reach what is refused here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from urllib.parse import quote, urljoin, urlsplit
 
 from repoagent import __version__
@@ -27,12 +28,12 @@ LONGEST = 2_000  # characters
 PORTS = {"http": 80, "https": 443}
 _LOWEST = 1024  # of the other allowed ports: below are mail, files, shells
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[[0-9a-f:.]+\]")
-_SAFE = "!$&'()*+,;=:@/?-._~%"  # not escaped in a path or a query
+_SAFE = "!$&'()*+,;=:@/?-._~%"  # not escaped in a path or query
 
 
 @dataclass(frozen=True)
 class Url:
-    """A page's address. host: in lower case, in the letters of DNS. target: path and query, as they are sent."""
+    """A normalized URL. host: in lower case and IDNA. target: the path and query."""
 
     scheme: str
     host: str
@@ -50,10 +51,7 @@ class Url:
 
 
 def read_url(text: str, base: Url | None = None) -> Url:
-    """The address that `text` is; relative to `base` where that is given. What follows `#` is left out.
-
-    Raises UsageError, in a sentence that says what is wrong with it.
-    """
+    """Parse a URL, relative to `base` if given, without its fragment. Raises UsageError if it is invalid."""
     text = text.strip()
     if len(text) > LONGEST:
         raise UsageError(f"the URL is longer than {LONGEST} characters.")
@@ -90,8 +88,8 @@ def _host(name: str) -> str:
     return host.removesuffix(".")
 
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an address of version 4 in its last 32 bits
-# Reserved by the registries of IANA, and taken for global by some versions of Python; some clouds have services there.
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
+# Reserved by IANA, but global in some versions of Python; some clouds have services there.
 _RESERVED = tuple(
     map(
         ipaddress.ip_network,
@@ -101,9 +99,9 @@ _RESERVED = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether `address`, in digits, belongs to the public internet: not to this machine or its network.
+    """Whether an IP address belongs to the public internet, and not to this machine or its network.
 
-    An address of version 6 that holds one of version 4 is what it holds; those that lead through a tunnel are not.
+    An IPv6 address that embeds an IPv4 address is judged by the latter; tunnels are not public.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -126,7 +124,7 @@ def is_public(address: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Whether `host` is an address in digits, and no name."""
+    """Whether `host` is an IP address and not a name."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -135,14 +133,14 @@ def is_address(host: str) -> bool:
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The addresses of `host`, in digits, in the order in which they are to be tried. Raises OSError."""
+    """The IP addresses of `host`, in the order to try. Raises OSError."""
     entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
-LARGEST = 2 * 1024 * 1024  # bytes of a page, also when it is unpacked
-SECONDS = 30.0  # for all of it, with its redirections
-REDIRECTIONS = 5
+LARGEST = 2 * 1024 * 1024  # bytes of a page, also after decompression
+SECONDS = 30.0  # with all redirects
+_REDIRECTS = 5
 _MOVED = {301, 302, 303, 307, 308}
 _TRIES = 4  # addresses of one name
 _HEADERS = {
@@ -156,8 +154,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Net:
-    """How the network is reached. may: which addresses may be connected to. trust: what a certificate is checked with,
-    None for what the system has."""
+    """Access to the network. may: whether to connect to an address. trust: the context for certificates."""
 
     may: Callable[[str], bool] = is_public
     resolve: Callable[[str, int], Sequence[str]] = resolve
@@ -168,8 +165,8 @@ class Net:
 
 @dataclass(frozen=True)
 class Page:
-    """An answer. data: the body, at most as long as is taken; cut: there was more. kind: the content type without its
-    parameters, in lower case; charset: what it says of its characters, or ""; broken: it ended too early."""
+    """A response. data: the body; cut: it was longer. kind: the content type in lower case, without parameters;
+    charset: its parameter, or ""; broken: it ended too early."""
 
     url: Url
     status: int
@@ -181,28 +178,36 @@ class Page:
 
     @property
     def ok(self) -> bool:
-        """Whether the status says that it is the page."""
         return 200 <= self.status < 300
 
 
 def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
-    """The page at `url`, or at where it leads; `moved` is asked before each step there, and raises to say no.
+    """The page at `url`, after redirects; `moved` is called before each of them and raises to refuse it.
 
-    Raises UsageError, in a sentence, for whatever goes wrong; a status such as 404 does not.
+    Raises UsageError for every failure; a status such as 404 is not one.
     """
     deadline = time.monotonic() + net.seconds
     seen = {url}
     while True:
-        page, target = _one(url, net, deadline)
-        if not target:
-            return page
-        following = read_url(target, url)
+        exchange = _Exchange(url, net)
+        exchange.start()
+        try:
+            exchange.join(max(0.0, deadline - time.monotonic()))
+        finally:
+            exchange.abandon()
+        if exchange.failure is not None:
+            raise exchange.failure
+        if exchange.page is None:
+            raise UsageError(f"{url.site} did not complete its answer within {net.seconds:g} s.")
+        if not exchange.target:
+            return exchange.page
+        following = read_url(exchange.target, url)
         if url.scheme == "https" and following.scheme == "http":
             raise UsageError(
                 f"{url.site} redirects to {following.site}, which is not encrypted; such redirects are not "
                 "followed."
             )
-        if following in seen or len(seen) > REDIRECTIONS:
+        if following in seen or len(seen) > _REDIRECTS:
             raise UsageError(f"{url.site} redirects too often: {len(seen)} redirects were followed.")
         began = time.monotonic()
         moved(url, following)
@@ -212,135 +217,116 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
 
 
 def inside(url: Url, address: str) -> str:
-    """Why the host of `url`, which is `address`, is not connected to."""
+    """The refusal to connect to the host of `url`, which has the IP address `address`."""
     host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
     return f"{host} is not on the public internet; only public pages are fetched."
 
 
-def _one(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
-    """One answer, and where it leads to. The work is done by a thread, so that whatever hangs is left behind."""
-    exchange = _Exchange(url, net)
-    thread = threading.Thread(target=exchange.run, daemon=True)
-    thread.start()
-    try:
-        thread.join(max(0.0, deadline - time.monotonic()))
-        late = thread.is_alive()  # what fails from here on fails because of that
-    finally:
-        exchange.abandon()
-    if exchange.failure is not None and not late:
-        raise exchange.failure
-    if exchange.page is None:
-        raise UsageError(f"{url.site} did not complete its answer within {net.seconds:g} s.")
-    return exchange.page, exchange.target
-
-
-class _Exchange:
-    """A request and its answer, in a thread of its own."""
+class _Exchange(threading.Thread):
+    """A request and its response, in a thread, so that a hanging step can be abandoned."""
 
     def __init__(self, url: Url, net: Net) -> None:
+        super().__init__(daemon=True)
         self.url, self.net = url, net
         self.page: Page | None = None
-        self.target = ""
+        self.target = ""  # of a redirect
         self.failure: UsageError | None = None
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._left = False
+        self._abandoned = False
 
     def abandon(self) -> None:
-        """Break the connection, if there is one, now or as soon as it is made."""
+        """Break the connection, now or as soon as it is made."""
         with self._lock:
-            self._left = True
-            if self._socket is not None:
-                _break(self._socket)
+            self._abandoned = True
+            self._use(self._socket)
+
+    def _use(self, connection: socket.socket | None) -> None:
+        """Note the current socket, so that `abandon` can break it. Call it with the lock."""
+        self._socket = connection
+        if connection is not None and self._abandoned:
+            with suppress(OSError):  # it is closed already
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def run(self) -> None:
         site = self.url.site
         try:
             self._exchange()
-        except ssl.SSLCertVerificationError as error:
-            self.failure = UsageError(
-                f"the certificate of {site} is not trusted: {error.verify_message.rstrip('.')}."
-            )
-        except ssl.SSLError as error:
-            self.failure = UsageError(
-                f"could not open an encrypted connection to {site}: {error.reason or error}."
-            )
-        except http.client.HTTPException as error:
-            self.failure = UsageError(f"invalid response from {site} ({type(error).__name__}).")
-        except (UnicodeError, ValueError) as error:  # also of names and headers that the libraries refuse
-            self.failure = UsageError(f"invalid response from {site} ({error}).")
         except UsageError as error:
             self.failure = error
+        except ssl.SSLCertVerificationError as error:
+            reason = error.verify_message.rstrip(".")
+            self.failure = UsageError(f"the certificate of {site} is not trusted: {reason}.")
+        except ssl.SSLError as error:
+            reason = error.reason or str(error)
+            self.failure = UsageError(f"could not open an encrypted connection to {site}: {reason}.")
+        except http.client.HTTPException as error:
+            self.failure = UsageError(f"invalid response from {site} ({type(error).__name__}).")
+        except ValueError as error:  # also of names and headers that the libraries refuse
+            self.failure = UsageError(f"invalid response from {site} ({error}).")
         except OSError as error:
-            self.failure = UsageError(f"could not reach {site}: {error.strerror or error}.{_proxy_note()}")
+            names = [f"{name}_proxy" for name in ("https", "http", "all")]
+            names = [name for name in names if os.environ.get(name) or os.environ.get(name.upper())]
+            note = f" (The proxy of {names[0]} is not used.)" if names else ""
+            self.failure = UsageError(f"could not reach {site}: {error.strerror or error}.{note}")
 
     def _exchange(self) -> None:
-        connection = http.client.HTTPConnection(self.url.host.strip("[]"), self.url.port)
+        url, net = self.url, self.net
+        addresses = list(net.resolve(url.host, url.port))
+        if not addresses:
+            raise UsageError(f"{url.host} has no IP address.")
+        if refused := [address for address in addresses if not net.may(address)]:
+            raise UsageError(inside(url, refused[0]))
+        name = url.host.strip("[]")
+        connection = http.client.HTTPConnection(name, url.port)
         try:
-            connection.sock = self._connected(self._addresses())
-            usual = self.url.site.partition("://")[2]
-            connection.putrequest("GET", self.url.target, skip_host=True, skip_accept_encoding=True)
-            for name, value in {"Host": usual, **_HEADERS}.items():
-                connection.putheader(name, value)
+            connection.sock = self._connect(addresses[:_TRIES])
+            if url.scheme == "https":
+                secure = net.trust().wrap_socket(
+                    connection.sock, server_hostname=name, do_handshake_on_connect=False
+                )
+                with self._lock:
+                    self._use(secure)
+                connection.sock = secure
+                secure.do_handshake()
+            connection.putrequest("GET", url.target, skip_host=True, skip_accept_encoding=True)
+            for header, value in {"Host": url.site.partition("://")[2], **_HEADERS}.items():
+                connection.putheader(header, value)
             connection.endheaders()
-            self._read(connection.getresponse())
+            response = connection.getresponse()
+            headers = response.headers
+            target = headers.get("Location", "") if response.status in _MOVED else ""
+            data, cut = (b"", False) if target else _body(response, net.largest)
+            kind = headers.get_content_type() if headers.get("Content-Type") else ""
+            broken = not (target or cut) and bool(response.length)
+            charset = headers.get_content_charset() or ""
+            self.target = target.encode("latin-1", "replace").decode("utf-8", "replace")
+            self.page = Page(url, response.status, kind, charset, data, cut, broken)
         finally:
             connection.close()
             with self._lock:
                 if self._socket is not None:
                     self._socket.close()
 
-    def _addresses(self) -> list[str]:
-        addresses = list(self.net.resolve(self.url.host, self.url.port))
-        if not addresses:
-            raise UsageError(f"{self.url.host} has no IP address.")
-        if refused := [address for address in addresses if not self.net.may(address)]:
-            raise UsageError(inside(self.url, refused[0]))
-        return addresses[:_TRIES]
-
-    def _connected(self, addresses: Sequence[str]) -> socket.socket:
+    def _connect(self, addresses: Sequence[str]) -> socket.socket:
         """A connection to the first of `addresses` that answers."""
-        each = self.net.seconds / len(addresses)
         for address in addresses:
+            timeout = self.net.seconds / len(addresses)
             try:
-                plain = socket.create_connection((address, self.url.port), timeout=each)
+                connection = socket.create_connection((address, self.url.port), timeout=timeout)
             except OSError:
                 if address == addresses[-1]:
                     raise
                 continue
             break
-        self._hold(plain)
-        plain.settimeout(self.net.seconds)
-        if self.url.scheme == "http":
-            return plain
-        secure = self.net.trust().wrap_socket(
-            plain, server_hostname=self.url.host.strip("[]"), do_handshake_on_connect=False
-        )
-        self._hold(secure)
-        secure.do_handshake()
-        return secure
-
-    def _hold(self, made: socket.socket) -> None:
+        connection.settimeout(self.net.seconds)
         with self._lock:
-            self._socket = made
-            if self._left:
-                _break(made)
-
-    def _read(self, response: http.client.HTTPResponse) -> None:
-        headers = response.headers
-        target = headers.get("Location", "") if response.status in _MOVED else ""
-        data, cut = (b"", False) if target else _body(response, self.net.largest)
-        kind = headers.get_content_type() if headers.get("Content-Type") else ""
-        page = Page(
-            self.url, response.status, kind, headers.get_content_charset() or "", data, cut,
-            broken=not (target or cut) and bool(response.length),
-        )  # fmt: skip
-        self.target = target.encode("latin-1", "replace").decode("utf-8", "replace")
-        self.page = page
+            self._use(connection)
+        return connection
 
 
 def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool]:
-    """The body, unpacked, and whether there was more than `largest` bytes of it."""
+    """The decompressed body, and whether it has more than `largest` bytes."""
     packing = response.headers.get("Content-Encoding", "").strip().lower()
     if packing not in {"", "identity", "gzip", "x-gzip", "deflate"}:
         raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
@@ -362,19 +348,3 @@ def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool
         if taken > largest or (unpack is not None and unpack.eof):
             break
     return bytes(body[:largest]), len(body) > largest or taken > largest
-
-
-def _break(connection: socket.socket) -> None:
-    try:
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-    except OSError:  # it is closed already
-        pass
-
-
-def _proxy_note() -> str:
-    names = [
-        name
-        for name in ("https_proxy", "http_proxy", "all_proxy")
-        if os.environ.get(name) or os.environ.get(name.upper())
-    ]
-    return f" (The proxy of {names[0]} is not used.)" if names else ""
