@@ -166,7 +166,11 @@ def test_a_fork_has_no_key_and_history_is_asked_all_the_same(pull: GitRepo, act:
     job = act(
         pull, told=event(pull, fork=True), model="anthropic/claude-sonnet-5-5", env={"ANTHROPIC_API_KEY": ""}
     )
-    assert job.code == 0 and job.output("findings") == "1" and "there is no key" in job.log, job.log
+    assert (
+        job.code == 0
+        and job.output("findings") == "1"
+        and "is incomplete: no key for Anthropic's models" in job.log
+    ), job.log
 
 
 @pytest.mark.soak

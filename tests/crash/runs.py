@@ -235,7 +235,7 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
                 found["codes"] = codes, stage.said.read_text()[-600:]
             told = stage.repo.read(".repoagent/conversations/work.md")
             redone = told.count(b"was interrupted:")
-            again = (redone + (told.count(b"The child failed") > 0)) * (
+            again = (redone + (told.count(b"The sub-agent failed") > 0)) * (
                 1 + len(stage.scene.child)
             )  # a child that was interrupted begins anew
             found |= stage.wrong(stage.calls + 1 + again, redone=bool(redone))

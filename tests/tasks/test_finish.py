@@ -46,7 +46,7 @@ def test_a_check_that_fails_where_nothing_may_be_changed(repo: GitRepo) -> None:
 def test_where_nothing_may_be_changed_no_change_is_offered(repo: GitRepo, only: dict[str, object]) -> None:
     repo.commit(**{"f.txt": "one\n"})
     _, model, _ = go(repo, '<delegate kind="edit">change it</delegate>', DONE, **only)
-    assert "what was done, and what shows" not in model.told and "\n- edit:" not in model.told
+    assert "what was done, and how it was checked" not in model.told and "\n- edit:" not in model.told
     assert "unknown kind edit: choose one of explore, review" in model.told
 
 

@@ -96,7 +96,7 @@ def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.
     assert 'the user is in the folder "sub dir"; all paths here are relative to the top' in model.told
     monkeypatch.chdir(repo.top)
     _, model, _ = go(repo, "nothing to do", name="run-20260101-000000-bbbbbb")
-    assert "the person is in" not in model.told
+    assert "the user is in" not in model.told
 
 
 def test_a_change_that_the_person_committed_is_not_said_to_be_left(repo: GitRepo) -> None:

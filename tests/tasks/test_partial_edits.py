@@ -317,10 +317,10 @@ def test_killed_after_all_of_it_was_written(files: GitRepo, monkeypatch: pytest.
 
 
 def test_after_a_resume_the_own_edit_is_known(files: GitRepo) -> None:
-    """A file of which the hunks came with an earlier reply did not change "since you saw it"."""
+    """A file of which the hunks came with an earlier reply did not change "since you last read it"."""
     limited(files, 3, '<read path="a.txt"/>', FIRST + WRONG, REST)
     _, model, _ = go(files, diff("a.txt", "two", "three"), DONE, prompt="")
-    assert "had changed since you saw it" not in model.told
+    assert "changed since you last read it" not in model.told
 
 
 def test_it_is_dropped_with_what_a_checkpoint_replaces(

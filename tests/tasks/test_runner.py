@@ -148,7 +148,7 @@ def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRep
     before = repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(CheckFailed, match="the model changed nothing afterwards") as error:
         go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
-    assert "`repoagent run --resume" in str(error.value) and "Put it right" not in str(error.value)
+    assert "`repoagent run --resume" in str(error.value) and "Fix it" not in str(error.value)
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
     # a new process checks again: what it depends on may have been put right
     outcome, _, _ = go(repo, DONE, prompt="again", check="grep two f.txt")

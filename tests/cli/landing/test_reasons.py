@@ -48,7 +48,7 @@ def test_a_refused_edit_says_why_and_its_words_come_when_they_are_true(repo: Git
         assert "def greet(person):" in before and "Send the hunk" not in before and "It greets." not in before
         window.send("y\n")
         assert window.end() == 0
-    assert window.seen.count("It greets.") == 1 and "not done, because" not in window.seen
+    assert window.seen.count("It greets.") == 1 and "was not performed" not in window.seen
     assert window.seen.index("It greets.") < window.seen.index("] Greet well · 1 file +1 -1")
 
 
@@ -207,7 +207,9 @@ def test_the_same_answer_again_is_said_to_be_that(repo: GitRepo, script: Script)
         window.send("be brief\n")
         again = window.expect(ASK)
         assert (
-            "same diff as before\n" in again and "diff --git" not in again and "did not accept" not in again
+            "same diff as before\n" in again
+            and "diff --git" not in again
+            and "The user rejected the change" not in again
         )
         window.send("y\n")
         assert window.end() == 0
