@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
@@ -23,10 +23,10 @@ AGAIN = 4  # the same action and result, with others in between, before the warn
 PATIENCE = 20  # the same for steps that only wait
 REPEATED, SAID_AGAIN = "repeated", "again"  # what the turns of these notices have as `extra`
 
-_CHANGES = frozenset({EDIT, "write"})  # after one that went well, the same is not the same any more
+_CHANGES = frozenset({EDIT, "write"})  # after a successful one, the same action may have another result
 _WAITS = frozenset({"wait"})
-_OWN = frozenset({REPEATED, SAID_AGAIN, "checkpoint", "plan"})  # turns that say nothing of an action's result
-_STEPS = 60  # how far back is looked
+_OWN = frozenset({REPEATED, SAID_AGAIN, "checkpoint", "plan"})  # turns that are not the result of an action
+_STEPS = 60  # that are compared
 _NOISE = (
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"), "date"),
@@ -38,12 +38,9 @@ _NOISE = (
 )
 
 
-_Read = tuple[Step, Sequence[Action]]
-
-
 @dataclass(frozen=True)
 class Repetition:
-    """The warning to the model, and the `extra` of the turn; `over`: it was warned just before, and the run ends."""
+    """The warning to the model, and the `extra` of its turn; `over`: it was warned just before, and the run ends."""
 
     text: str
     extra: str
@@ -51,102 +48,72 @@ class Repetition:
 
 
 def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> Repetition | None:
-    """What is to be said of the last of the steps `history`, each of them performed; None for nothing. `actions` reads
-    the actions of a step's reply."""
+    """The warning after the last step of `history`, if any; all steps are performed. `actions` parses the reply of a
+    step."""
     history = history[-_STEPS:]
     if not history:
         return None
     kinds = {action.kind for action in actions(history[-1])} - QUIET
     waiting = bool(kinds) and kinds <= _WAITS
-    if _circles([_exact(step) for step in history], (1, 2), PATIENCE if waiting else EXACT):
-        return _repeated("You did exactly this before, with the same result.", history)
-    fresh = _since_last_change(history, actions)
-    marks = [_near(step, requested) for step, requested in fresh]
-    if _circles(marks, (1, 2, 3, 4), PATIENCE if waiting else NEAR):
-        return _repeated("You repeat the same actions with the same results.", history)
-    return _again(fresh)
-
-
-def _repeated(text: str, history: Sequence[Step]) -> Repetition:
     over = any(turn.meta.get("extra") == REPEATED for step in history[-2:-1] for turn in step.observations)
-    return Repetition(f"{text} Do something else, finish, or reject.", REPEATED, over)
+    advice = "Do something else, finish, or reject."
+    exact = [(" ".join(step.reply.text.split()), *(turn.text for turn in _results(step))) for step in history]
+    if _is_cycle(exact, 2, PATIENCE if waiting else EXACT):
+        return Repetition(f"You did exactly this before, with the same result. {advice}", REPEATED, over)
 
-
-def _circles(marks: Sequence[tuple[str, ...]], sizes: Iterable[int], times: int) -> bool:
-    """Whether `marks` end in the same stretch, of one of the `sizes`, so many `times` in a row."""
-    for size in sizes:
-        last = marks[-size:]
-        if len(marks) >= size * times and all(last) and list(marks[-size * times :]) == list(last) * times:
-            return True
-    return False
-
-
-def _again(fresh: Sequence[_Read]) -> Repetition | None:
-    """Whether an action of the last step had the same result often enough since the last change."""
-    counts = Counter(
-        mark for step, requested in fresh for mark in {mark for _, mark in _results(step, requested)}
-    )
-    for action, mark in _results(*fresh[-1]) if fresh else ():
-        count = counts[mark]
-        if action.kind not in _WAITS and count % AGAIN == 0 and (count // AGAIN).bit_count() == 1:
-            what = " ".join([action.kind, *action.args.values(), *action.body.split()])[:120]
-            text = (
-                f"This is the {count}th time that you did this with the same result and no edit in between: "
-                f"{what}"
-            )
-            return Repetition(f"{text}\nYou know its result. Use it, or do something else.", SAID_AGAIN)
-    return None
-
-
-def _since_last_change(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> list[_Read]:
-    """The steps after the last that changed a file, or after which older results are not shown any more."""
-    fresh: list[_Read] = []
+    # the steps after the last change of a file, or since the model no longer sees older results
+    fresh: list[tuple[Step, Sequence[Action]]] = []
     for step in reversed(history):
         requested = actions(step)
-        done = zip(requested, step.performed, strict=False)
-        if any(action.kind in _CHANGES and seen.meta.get("ok") != "no" for action, seen in done):
+        performed = zip(requested, step.performed, strict=False)
+        if any(action.kind in _CHANGES and seen.meta.get("ok") != "no" for action, seen in performed):
             break
         if any(turn.meta.get("extra") == "checkpoint" for turn in step.observations):
             break
         fresh.insert(0, (step, requested))
-    return fresh
+    similar: list[tuple[str, ...]] = []
+    for step, requested in fresh:
+        requests = [_normalized(action) for action in requested if action.kind not in QUIET]
+        results = [_plain(turn.text) for turn in _results(step) if turn.meta.get("kind") not in QUIET]
+        similar.append((*requests, *results) if requests else ())
+    if _is_cycle(similar, 4, PATIENCE if waiting else NEAR):
+        return Repetition(f"You repeat the same actions with the same results. {advice}", REPEATED, over)
+
+    # the same action and result with others in between
+    counts: Counter[str] = Counter()
+    last: dict[str, Action] = {}
+    for step, requested in fresh:
+        performed = zip(requested, step.performed, strict=False)
+        last = {
+            f"{_normalized(action)}\0{_plain(seen.text)}": action
+            for action, seen in performed
+            if action.kind not in QUIET
+        }
+        counts.update(last.keys())
+    for key, action in last.items():
+        count = counts[key]
+        if action.kind not in _WAITS and count % AGAIN == 0 and (count // AGAIN).bit_count() == 1:
+            what = " ".join([action.kind, *action.args.values(), *action.body.split()])[:120]
+            text = f"This is the {count}th time that you did this with the same result and no edit in between: {what}"
+            return Repetition(f"{text}\nYou know its result. Use it, or do something else.", SAID_AGAIN)
+    return None
 
 
-def _exact(step: Step) -> tuple[str, ...]:
-    return (" ".join(step.reply.text.split()), *(turn.text for turn in _results_of(step)))
+def _is_cycle(marks: Sequence[tuple[str, ...]], longest: int, times: int) -> bool:
+    """Whether `marks` end in a cycle of at most `longest` steps that is repeated so many `times`."""
+    for size in range(1, longest + 1):
+        last = list(marks[-size:])
+        if len(marks) >= size * times and all(last) and list(marks[-size * times :]) == last * times:
+            return True
+    return False
 
 
-def _near(step: Step, actions: Sequence[Action]) -> tuple[str, ...]:
-    """What was asked for and what came of it; () when nothing was."""
-    if not _loud(actions):
-        return ()
-    requests = [_normalized(action) for action in _loud(actions)]
-    return (
-        *requests,
-        *(_plain(turn.text) for turn in _results_of(step) if turn.meta.get("kind") not in QUIET),
-    )
-
-
-def _results(step: Step, actions: Sequence[Action]) -> list[tuple[Action, str]]:
-    """The actions that were performed, each with what makes it and its result the same as another."""
-    done = zip(actions, step.performed, strict=False)
-    return [
-        (action, f"{_normalized(action)}\0{_plain(seen.text)}")
-        for action, seen in done
-        if action.kind not in QUIET
-    ]
-
-
-def _loud(actions: Sequence[Action]) -> list[Action]:
-    return [action for action in actions if action.kind not in QUIET]
-
-
-def _results_of(step: Step) -> list[Turn]:
+def _results(step: Step) -> list[Turn]:
     return [turn for turn in step.observations if turn.meta.get("extra") not in _OWN]
 
 
 def _normalized(action: Action) -> str:
-    """An action as it is compared; of an edit its patches alone, not the words around them."""
+    """An action for comparison; of an edit only its patches."""
     body = action.body
     if action.kind == EDIT:
         from repoagent.patch.parse.blocks import patch_spans
@@ -157,9 +124,9 @@ def _normalized(action: Action) -> str:
     )
 
 
-@lru_cache(maxsize=512)  # all steps are looked at after each, and their texts are long
+@lru_cache(maxsize=512)  # all steps are compared after each, and their texts are long
 def _plain(text: str) -> str:
-    """A result without what differs from one time to the next, by a hash when it is long."""
+    """A result without times, addresses and temporary names; a hash if it is long."""
     for pattern, instead in _NOISE:
         text = pattern.sub(instead, text)
     return text if len(text) < 200 else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
