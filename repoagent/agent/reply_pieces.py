@@ -127,9 +127,13 @@ def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
     if closed is None:
         return bad(f"<{name}> is not closed; end it with {end}, or write <{name} …/> if it has no body.")
     body = reply[opened.end() : closed.start()]
-    if mark is None and _doubtful(name, body, reply[closed.end() :]):
-        return bad(own_closing_tag(name))
-    if mark is not None and _closed_again(reply, closed.end(), close, name):
+    rest = reply[closed.end() :]
+    if mark is None:
+        # the first closing tag may be part of the body: after an opening one, or inside its code
+        in_code = not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest)
+        if in_code or re.search(rf"<{name}(?![\w-])", body):
+            return bad(own_closing_tag(name))
+    elif (again := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: again.start()]):
         return bad(f"{end} occurs more than once; choose an id that the body does not contain.")
     action = Action(
         name, args, body.removeprefix("\r\n") if body.startswith("\r") else body.removeprefix("\n")
@@ -142,19 +146,6 @@ def own_closing_tag(name: str) -> str:
         f"it is ambiguous where <{name}> ends, because its body may contain the tag itself. Give it an id "
         f'that the body does not contain: <{name} id="x7">…</{name} id="x7">.'
     )
-
-
-def _doubtful(name: str, body: str, rest: str) -> bool:
-    """Whether the first closing tag may be part of the body: after an opening one, or inside its code."""
-    if re.search(rf"<{name}(?![\w-])", body):
-        return True
-    return not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest) is not None
-
-
-def _closed_again(reply: str, at: int, close: re.Pattern[str], name: str) -> bool:
-    """Whether the same closing tag follows, without another opening tag of the name before it."""
-    again = close.search(reply, at)
-    return again is not None and re.search(rf"<{name}(?![\w-])", reply[at : again.start()]) is None
 
 
 def _to_end_of_line(reply: str, piece: Piece) -> Piece:
@@ -215,8 +206,8 @@ _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Call:
-    """What a reply asks for in such a form. `name` is the tool as it is called there, "" in a shell block; `command`
-    the shell command in it, "" for none. `sure`: it can't be an answer, as other markup may be."""
+    """A tool call in another form. `name`: the tool as it is called there, "" for a shell block; `command`: its shell
+    command, if any. `sure`: it cannot be part of an answer, as other markup may be."""
 
     form: Literal["tag", "call", "fence"]
     name: str = ""
@@ -226,13 +217,20 @@ class Call:
 
 
 def foreign(words: str) -> Call | None:
-    """The call that `words`, a reply without its actions, is for; None where they are words to the user. Words may
-    announce it; but of a block of shell, or of markup that no program is known for, only in a sentence or so."""
-    for start, name in _starts(words):
+    """The call in `words`, a reply without its actions; None if they are an answer to the user. A sentence may
+    announce the call; unless it has the name of a known tool, nothing longer may."""
+    at = 0
+    for line in words.splitlines(keepends=True):
+        start = at
+        at += len(line)
+        match = _START.match(line)
+        if match is None:
+            continue
+        name = (match[1] or "").lower()
         lead, rest = words[:start].strip(), words[start:].strip()
         short = len(lead) <= LEAD and "\n\n" not in lead
         if name in _SURE or short:
-            call = _block(rest) if not name else _element(rest)
+            call = _element(rest) if name else _block(rest)
             if call is not None and (short or call.sure):
                 return call
         if _BLOCK.match(rest) or rest.startswith(("```", "~~~")):
@@ -251,11 +249,16 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
         wrong = f"there is no tool `{call.name}` here"
     if tool == EDIT and EDIT in tools:
         sentence = f"{wrong}; an edit is a patch in your reply, in the form described at the start."
-    elif tool == "run" and tool in tools:
-        sentence = f"{wrong}; to run a command write {_written(Action('run', {}, call.command), tools)}."
     elif tool in tools:
-        args = call.arguments if tool == call.name else {}
-        sentence = f"{wrong}; write {_written(Action(tool, args), tools)}."
+        args = call.arguments if tool == call.name and tool != "run" else {}
+        action = Action(tool, args, call.command if tool == "run" else "")
+        if action.args or (action.body and len(action.body) <= SHOWN):
+            written = render(action)
+        else:  # as the prompt shows it
+            example = _EXAMPLE.search(tools[tool].text)
+            written = example[0] if example else f"<{tool}/>"
+        purpose = "to run a command write" if tool == "run" else "write"
+        sentence = f"{wrong}; {purpose} {written}."
     else:
         no = "; no tool here runs commands" if call.form == "fence" else ""
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
@@ -267,30 +270,13 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
     return sentence
 
 
-def _written(action: Action, tools: Mapping[str, Tool]) -> str:
-    """The action as it is written here; of one without arguments or a short command what the prompt says."""
-    if action.args or (action.body and len(action.body) <= SHOWN):
-        return render(action)
-    example = _EXAMPLE.search(tools[action.kind].text)
-    return example[0] if example else f"<{action.kind}/>"
-
-
-def _starts(words: str) -> Iterator[tuple[int, str]]:
-    """Where a line begins with a tag (and its name), with JSON or with a code block."""
-    at = 0
-    for line in words.splitlines(keepends=True):
-        if match := _START.match(line):
-            yield at, (match[1] or "").lower()
-        at += len(line)
-
-
 def _block(text: str) -> Call | None:
     """A call as JSON, bare or in a code block, or a code block of shell; with nothing below it."""
     block = _BLOCK.match(text)
     if block is None:
         return _json(text)
     if re.search(rf"(?m)^[ \t]*{block[1]}", block[3]):
-        return None  # more blocks than this one
+        return None  # there are several blocks
     language = block[2].lower()
     if language in _SHELL:
         lines = [line.removeprefix("$ ") for line in block[3].strip().splitlines()]
@@ -320,7 +306,9 @@ def _element(text: str) -> Call | None:
 
 def _call(name: str, attributes: str, body: str) -> Call:
     if name not in _CALLS:
-        command = (_json_command(body) or body).strip() if _TOOL_OF_NAME.get(name, name) == "run" else ""
+        command = ""
+        if _TOOL_OF_NAME.get(name, name) == "run":
+            command = (_command(_decoded(body.strip())) or body).strip()
         if inner := re.search(r"<(?:command|cmd|parameter name=\"command\")>(.*?)</", command, re.DOTALL):
             command = inner[1].strip()
         return Call("tag", name, command, sure=name in _SURE)
@@ -330,9 +318,8 @@ def _call(name: str, attributes: str, body: str) -> Call:
     named = _ATTRIBUTE.search(attributes) or (_ATTRIBUTE.search(inner[2]) if inner else None)
     pairs = re.findall(r"<(?:\w+:)?parameter name=\"(\w+)\">(.*?)</", body, re.DOTALL)
     args = {key: value.strip() for key, value in pairs}
-    command = next((args[key] for key in _COMMAND_KEYS if key in args), "")
     tool = named[1] if named else inner[1].lower() if inner else name
-    return Call("call", tool.removeprefix("functions."), command, args)
+    return Call("call", tool.removeprefix("functions."), _command(args), args)
 
 
 def _json(text: str) -> Call | None:
@@ -349,32 +336,32 @@ def _object(value: Any) -> Call | None:
         return _object(value[0]) if value else None
     if not isinstance(value, dict):
         return None
-    if isinstance(calls := value.get("tool_calls"), list):
-        return _object(calls)
-    if isinstance(inner := value.get("function"), dict):
+    if isinstance(inner := value.get("tool_calls"), list) or isinstance(inner := value.get("function"), dict):
         return _object(inner)
     name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), "")
     args = next((value[key] for key in _ARGUMENT_KEYS if key in value), None)
-    if isinstance(args, str):
-        args = _decoded(args)
-    args = value if args is None and any(key in value for key in _COMMAND_KEYS) else args
+    args = _decoded(args) if isinstance(args, str) else args
+    if args is None and any(key in value for key in _COMMAND_KEYS):
+        args = value
     if not name or args is None:
         return None
     arguments = args if isinstance(args, dict) else {}
-    command = next((_text(arguments[key]) for key in _COMMAND_KEYS if key in arguments), "")
     plain = {
         key: str(value)
         for key, value in arguments.items()
         if isinstance(value, str | int) and key.isidentifier()
     }
-    return Call("call", name.removeprefix("functions."), command, plain)
+    return Call("call", name.removeprefix("functions."), _command(arguments), plain)
 
 
-def _json_command(text: str) -> str:
-    arguments = _decoded(text.strip())
+def _command(arguments: Any) -> str:
+    """The shell command in the arguments of a call; one that is a list of words is `bash -lc TEXT`."""
     if not isinstance(arguments, dict):
         return ""
-    return next((_text(arguments[key]) for key in _COMMAND_KEYS if key in arguments), "")
+    command = next((arguments[key] for key in _COMMAND_KEYS if key in arguments), "")
+    if isinstance(command, list):
+        return str(command[-1]) if command else ""
+    return str(command)
 
 
 def _decoded(text: str) -> Any:
@@ -382,10 +369,3 @@ def _decoded(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _text(command: object) -> str:
-    """A command that may be a list of words: of `bash -lc TEXT` the text."""
-    if isinstance(command, list):
-        return str(command[-1]) if command else ""
-    return str(command)
