@@ -133,23 +133,18 @@ def from_here(
     A name is relative to the folder if its file exists there and not from the top; a new file, if all others are."""
     if not prefix:
         return tuple(patches)
-    found = [_found(patch, known, prefix) for patch in patches]
-    here = any(found) and not any(name == "" for name in found)
+    names: list[str | None] = []  # the existing file in the folder; "" for one from the top, None for neither
+    for patch in patches:
+        old, new = spellings(patch.old, patch.new)
+        sides = old if patch.action in {"rename", "copy"} else [*new, *old]
+        sides = [name for name in sides if ".." not in name]
+        local = next((name for name in sides if known(prefix + name)), None)
+        names.append("" if any(map(known, sides)) else local)
+    all_local = any(names) and "" not in names
     return tuple(
-        _moved(patch, name if name else None, prefix) if name or (here and name is None) else patch
-        for patch, name in zip(patches, found, strict=True)
+        _moved(patch, name, prefix) if name or (all_local and name is None) else patch
+        for patch, name in zip(patches, names, strict=True)
     )
-
-
-def _found(patch: FilePatch, known: Callable[[str], bool], prefix: str) -> str | None:
-    """The existing file in the folder that the patch names; "" for one from the top, None for none at all."""
-    old, new = spellings(patch.old, patch.new)
-    names = [
-        name for name in (old if patch.action in {"rename", "copy"} else [*new, *old]) if ".." not in name
-    ]
-    if any(known(name) for name in names):
-        return ""
-    return next((name for name in names if known(prefix + name)), None)
 
 
 def _moved(patch: FilePatch, name: str | None, prefix: str) -> FilePatch:
@@ -185,6 +180,7 @@ _POINTER = re.compile(
     r"|i(?:'|\u2019)?(?:ll| will))\b",
     re.IGNORECASE,
 )
+_LIST_OR_PATCH = re.compile(r"[-*+>|`~<]|\d+[.)]|(?:diff|index|---|\+\+\+|@@)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
 
 
@@ -206,33 +202,37 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # as a shell of Windows redirects it
         data = data.decode("utf-16", "replace").encode()
     data = data.removeprefix(b"\xef\xbb\xbf")
-    mails = [match.start() for match in _MAIL.finditer(data) if _begins(data, match.start())]
+    mails = [
+        start
+        for match in _MAIL.finditer(data)
+        if (start := match.start()) == 0 or data[:start].endswith((b"\n\n", b"\n\r\n"))
+    ]
     if len(mails) > 1 and mails[0] == 0:
         raise Refused(
             f"{name} contains {len(mails)} mails, each a separate commit: apply them with `git am`, or one by "
             "one (`git mailsplit` splits them)"
         )
-    if mails[:1] == [0] or _is_mail(data):
+    headers = _HEADERS.match(data)
+    fields = {line.partition(b":")[0].lower() for line in headers[0].splitlines()} if headers else set()
+    if mails[:1] == [0] or (b"subject" in fields and fields & {b"from", b"date"}):
         return _mail(name, data, cwd)
     text = data.decode("utf-8", "surrogateescape")
-    shown = list(_SHOWN.finditer(text))
-    if len(shown) > 1 and shown[0].start() == 0:
+    commits = list(_SHOWN.finditer(text))
+    if not commits or commits[0].start() != 0:
+        return PatchInput(name, text, _from_prose(text))
+    if len(commits) > 1:
         raise Refused(
-            f"{name} contains {len(shown)} commits: apply them one by one, or use `git format-patch` and `git am`"
+            f"{name} contains {len(commits)} commits: apply them one by one, or use `git format-patch` and `git am`"
         )
-    if shown and shown[0].start() == 0:
-        return _shown(name, text, shown[0].end())
-    return PatchInput(name, text, _from_prose(text))
-
-
-def _begins(data: bytes, start: int) -> bool:
-    return start == 0 or data[:start].endswith((b"\n\n", b"\n\r\n"))
-
-
-def _is_mail(data: bytes) -> bool:
-    head = _HEADERS.match(data)
-    names = {line.partition(b":")[0].lower() for line in head[0].splitlines()} if head else set()
-    return b"subject" in names and bool(names & {b"from", b"date"})
+    head = _SHOWN_HEAD.match(text, commits[0].end())
+    if head is None:
+        return PatchInput(name, text)
+    # `git show` and `git log -p` indent the message by four columns
+    words = "\n".join(line.removeprefix("    ") for line in head[2].split("\n")).strip("\n")
+    words = words.encode("utf-8", "replace").decode()
+    author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
+    message = without_claims(f"{words}\n", people=False) if words else ""
+    return PatchInput(name, text[head.end() :], message, author[1] if author else "")
 
 
 def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
@@ -246,47 +246,27 @@ def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
         text = patch.read_bytes().decode("utf-8", "surrogateescape")
     fields = dict(line.split(": ", 1) for line in out.decode("utf-8", "replace").splitlines() if ": " in line)
     author = f"{fields.get('Author', '')} <{fields.get('Email', '')}>".strip()
+    subject = fields.get("Subject", "")
     fence = re.search(r"\n(`{3,}.*)\n*\Z", body)  # the patch is in a fence, and git has cut there
-    text = f"{fence[1]}\n{text}" if fence else text
-    body = body[: fence.start()] if fence else body
-    if not text.strip():  # no unified diff: another form of change, in the body
-        return PatchInput(name, body, _steerless(fields.get("Subject", "")), author)
-    return PatchInput(name, text, _whole(fields.get("Subject", ""), body), author)
-
-
-def _whole(subject: str, body: str) -> str:
-    return _steerless(
-        "\n\n".join(part for part in (subject.strip(), body.strip("\n").rstrip()) if part) + "\n"
-    )
-
-
-def _steerless(message: str) -> str:
-    """The message of another commit: who signed it stays, as with `git am`."""
-    return without_claims(message, people=False)
-
-
-def _shown(name: str, text: str, start: int) -> PatchInput:
-    """What `git show` and `git log -p` print: the message is indented by four columns."""
-    head = _SHOWN_HEAD.match(text, start)
-    if head is None:
-        return PatchInput(name, text)
-    lines = [line.removeprefix("    ") for line in head[2].split("\n")]
-    author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
-    words = "\n".join(lines).strip("\n").encode("utf-8", "replace").decode()
-    return PatchInput(
-        name, text[head.end() :], _steerless(f"{words}\n") if words else "", author[1] if author else ""
-    )
+    if fence:
+        text, body = f"{fence[1]}\n{text}", body[: fence.start()]
+    if text.strip():
+        subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
+    else:  # no unified diff: another form of change, in the body
+        text = body
+    # who signed the commit stays, as with `git am`
+    return PatchInput(name, text, without_claims(subject, people=False), author)
 
 
 def _from_prose(text: str) -> str:
     """A message from the words around a patch: what is in a `<commit>` tag, else the first sentence before the
-    patch that says something, with the rest of its paragraph."""
+    patch that is about the change, with the rest of its paragraph."""
     spans = patch_spans(text)
     before = text[: spans[0].start] if spans else text
-    around = [text[one.end : other.start] for one, other in pairwise(spans)]
-    rest = " ".join([before, *around, text[spans[-1].end :] if spans else ""])
-    if tagged := _COMMIT.search(rest):
-        return compose(_plain(tagged[1]), "") if tagged[1].strip() else ""
+    between = [text[span.end : other.start] for span, other in pairwise(spans)]
+    rest = " ".join([before, *between, text[spans[-1].end :] if spans else ""])
+    if tag := _COMMIT.search(rest):
+        return compose(_plain(tag[1]), "") if tag[1].strip() else ""
     for paragraph in re.split(r"\n\s*\n", _plain(before)):
         words = " ".join(paragraph.split()).strip("#* ")
         if (bare := _ASSENT.sub("", words)) != words:
@@ -294,16 +274,12 @@ def _from_prose(text: str) -> str:
         first, *more = _SENTENCE.split(words, maxsplit=1)
         if _POINTER.match(first) and more:
             first, *more = _SENTENCE.split(more[0], maxsplit=1)
-        if _says_something(first):
+        # neither one word, a pointer, a caption nor a line of a list or a patch
+        if len(first.split()) > 1 and not (
+            first.endswith(":") or _POINTER.match(first) or _LIST_OR_PATCH.match(first)
+        ):
             return compose("\n\n".join([first, *more]), "")
     return ""
-
-
-def _says_something(sentence: str) -> bool:
-    """Whether a sentence may stand for a change: words, and neither a pointer, a caption nor the line of a list."""
-    if sentence.endswith(":") or re.match(r"[-*+>|`~<]|\d+[.)]|(?:diff|index|---|\+\+\+|@@)\b", sentence):
-        return False
-    return len(sentence.split()) > 1 and not _POINTER.match(sentence)
 
 
 def _plain(text: str) -> str:
@@ -387,22 +363,22 @@ def rebase_changes(
     worktree: WorkTree, changes: Sequence[FileChange], present: Mapping[str, Source]
 ) -> tuple[FileChange, ...]:
     """Rebase `changes` of older texts onto the `present` ones by git's three-way merge. Raises Refused on conflict."""
-    return tuple(_carried(worktree, change, present.get(change.old_path or "")) for change in changes)
-
-
-def _carried(worktree: WorkTree, change: FileChange, now: Source | None) -> FileChange:
-    if now is None or now.data is None or now.data == change.before:
-        return change
-    name = change.name
-    if change.after is None or change.before is None:
-        raise Refused(
-            f"{name} has changed since the patch that deletes it was made: review it and recreate the patch"
-        )
-    merged = merge(worktree, now.data, change.before, change.after)
-    if isinstance(merged, Conflict):
-        where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
-        raise Refused(f"{name} has changed{where} since the patch was made: recreate the patch")
-    return replace(change, before=now.data, after=merged)
+    rebased = []
+    for change in changes:
+        source = present.get(change.old_path or "")
+        if source is None or source.data is None or source.data == change.before:
+            rebased.append(change)
+            continue
+        if change.after is None or change.before is None:
+            raise Refused(
+                f"{change.name} has changed since the patch that deletes it was made: review it and recreate the patch"
+            )
+        merged = merge(worktree, source.data, change.before, change.after)
+        if isinstance(merged, Conflict):
+            where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
+            raise Refused(f"{change.name} has changed{where} since the patch was made: recreate the patch")
+        rebased.append(replace(change, before=source.data, after=merged))
+    return tuple(rebased)
 
 
 def is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
@@ -411,39 +387,33 @@ def is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) ->
     for patch in patches:
         old, new = spellings(patch.old, patch.new)
         if patch.action == "create" or patch.old == NO_FILE:
-            if not any(_holds(patch, files[name]) for name in new if name in files):
-                return False
+            applied = any(_has_content(patch, files[name]) for name in new if name in files)
         elif patch.action == "delete" or patch.new == NO_FILE:
-            if any(name in files for name in old):
-                return False
+            applied = not any(name in files for name in old)
         elif patch.action == "rename":
-            if patch.old in files or patch.new not in files:
-                return False
-            edits += (
-                [replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}")]
-                if patch.hunks
-                else []
-            )
+            applied = patch.old not in files and patch.new in files
+            if patch.hunks:
+                edits.append(replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}"))
         else:
+            applied = True
             edits.append(patch)
-    return not edits or _edited(edits, files)
+        if not applied:
+            return False
+    try:
+        if edits:
+            apply_patches(edits, files)
+    except PatchRefused as error:
+        return error.reasons <= NOTHING_TO_DO
+    return not edits
 
 
-def _holds(patch: FilePatch, source: SourceText) -> bool:
+def _has_content(patch: FilePatch, source: SourceText) -> bool:
     text = decode(source.data)
     if text is None:
         return False
     if patch.whole is not None:
-        return patch.whole.rstrip("\n").split("\n") == "\n".join(text.lines).rstrip("\n").split("\n")
+        return patch.whole.rstrip("\n") == "\n".join(text.lines).rstrip("\n")
     return tuple(line.text for hunk in patch.hunks for line in hunk.new) == text.lines
-
-
-def _edited(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
-    try:
-        apply_patches(patches, files)
-    except PatchRefused as error:
-        return error.reasons <= NOTHING_TO_DO
-    return False
 
 
 def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
@@ -459,28 +429,22 @@ def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[
 
 
 def with_names(
-    patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str], there: Callable[[str], bool]
+    patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str], exists: Callable[[str], bool]
 ) -> tuple[FilePatch, ...]:
     """Name nameless patches, and a diff of one file under names that do not exist (`before.c`, `after.c`), after the
-    file in `paths`; `there` tells whether a name exists. Raises UsageError."""
-    if paths and _stands_in(patches, there):
-        return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
+    file in `paths`; `exists` tells whether a name does. Raises UsageError."""
+    names = {(patch.old, patch.new) for patch in patches}
+    if paths and len(names) == 1 and all(p.form == "diff" and p.action == "edit" for p in patches):
+        old, new = names.pop()
+        if old and new and not any(exists(name) for side in spellings(old, new) for name in side):
+            return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
     if nameless and not paths:
         raise UsageError(f"{patch_input.name} does not say which file it changes: name it with --path FILE")
     if paths and not nameless and paths[0] not in map(plain_name, patches):
-        names = ", ".join(dict.fromkeys(map(plain_name, patches)))
-        raise UsageError(f"{patch_input.name} names its own files ({names}): omit --path")
+        listed = ", ".join(dict.fromkeys(map(plain_name, patches)))
+        raise UsageError(f"{patch_input.name} names its own files ({listed}): omit --path")
     return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
-
-
-def _stands_in(patches: Sequence[FilePatch], there: Callable[[str], bool]) -> bool:
-    """Are these changes of one file, under names that no file has?"""
-    names = {(patch.old, patch.new) for patch in patches}
-    if len(names) != 1 or any(patch.form != "diff" or patch.action != "edit" for patch in patches):
-        return False
-    old, new = names.pop()
-    return bool(old and new) and not any(there(name) for side in spellings(old, new) for name in side)
 
 
 def place_patches(

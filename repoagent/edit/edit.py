@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from typing import Literal
 
 from repoagent.agent.actions import Observation
@@ -27,9 +26,8 @@ from repoagent.edit.patch_tool import (
     files_named_in,
     scope_observation,
 )
-from repoagent.edit.pending_memory import Pending, pending
+from repoagent.edit.pending_memory import pending
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.prompt.build import Prepared
 from repoagent.edit.prompt.gather import copies, prepare
 from repoagent.edit.recorder import EditLog
 from repoagent.edit.request import EditRequest, named_files
@@ -122,13 +120,14 @@ def edit(
         run = _Run(prepared, setup, ui, record, open_state(conversation_file(dirs, edit_id)))
         try:
             run.begin(key)
-            result, outcome = run.go()
+            outcome = run.run()
         except KeyboardInterrupt:
-            ui.interrupted(_interrupted(run))
+            ui.interrupted(run.interrupted())
             raise
         finally:
             forget_unanswered(dirs, edit_id)
-    said = [outcome.words, outcome.text if result is not None else ""]
+    result = run.result
+    words = [outcome.words, outcome.text if result is not None else ""]
     return EditOutcome(
         kind="answered" if result is None else result.kind,
         edit_id=edit_id,
@@ -139,110 +138,76 @@ def edit(
         attempts=meter.attempts,
         cost=meter.cost,
         seconds=time.monotonic() - started - ui.waited,
-        words="\n\n".join(filter(None, said)),
+        words="\n\n".join(filter(None, words)),
         messages=outcome.messages,
     )
 
 
-def _interrupted(run: _Run) -> str:
-    """What is so after a ^C, in a line."""
-    tool_context = run.prepared.tool_context
-    if edit_folder(tool_context.worktree, run.edit_id).exists():
-        return "interrupted after the change was made; `repoagent undo` undoes it"
-    said = "interrupted; nothing was changed"
-    if tool_context.request.instead_of is not None:
-        said = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
-    turns = open_state(conversation_file(layout(tool_context.worktree), run.edit_id)).turns
-    if replies := sum(turn.role == "assistant" for turn in turns):
-        said += f". Run the same command again to resume (replies already paid for: {replies})"
-    return said
-
-
 @dataclass
-class _Run:
+class _Run(ModelCalls, EditLog):
     """One run of the loop over a prepared edit, and what it leaves behind."""
 
-    prepared: Prepared
-    model_setup: ModelSetup
-    ui: UserInterface
-    pending: Pending  # the record of this edit until it is in the memory of its files
     state: State
     result: CommitOutcome | None = None
     setback: SentBack | None = None
-    tried: tuple[FileChange, ...] = ()  # what that was of
+    tried: tuple[FileChange, ...] = ()  # the changes that `setback` refused
     refused: str = ""  # why the last edit was
-    begun: tuple[Turn, ...] = ()  # what an earlier run has left
-
-    @property
-    def asking(self) -> ModelCalls:
-        return ModelCalls(self.prepared, self.model_setup, self.ui)
-
-    @property
-    def log(self) -> EditLog:
-        return EditLog(self.prepared, self.model_setup, self.ui, self.pending)
-
-    @property
-    def edit_id(self) -> str:
-        return self.pending.name
+    begun: tuple[Turn, ...] = ()  # of an earlier run
 
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
-        if self.state.turns:
-            self.begun = self.state.turns
-            self.prepared = self.prepared.located(self.state.turns[0].meta.get(PART, ""))
-            self._allow_drafts()
-            try:
-                self._take_in_again()
-                perform_again(self.prepared.tools, self.state)
-            except RepoagentError as error:
-                raise Refused(
-                    f"cannot resume edit {self.edit_id} ({error}): use --conversation fresh to start over"
-                ) from error
-            replies = sum(turn.role == "assistant" for turn in self.state.turns)
-            self.ui.note(f"resuming the interrupted edit {self.edit_id}; replies already paid for: {replies}")
-            return
         request = self.prepared.tool_context.request
-        meta = {
-            "edit": self.edit_id,
-            "asked": request_mark(key),
-            "time": now(),
-            **named_files(request.targets),
-        }
-        if self.prepared.question:
-            meta[PART] = self.asking.locate(key)
-            self.prepared = self.prepared.located(meta[PART])
-        self.state = self.state.with_turn(Turn("user", request.instruction, meta))
-        self._allow_drafts()
-
-    def _allow_drafts(self) -> None:
-        """Let refused edits leave a draft, and files be asked for; a small model is asked without either."""
+        self.begun = self.state.turns
+        if self.begun:
+            part = self.begun[0].meta.get(PART, "")
+        else:
+            part = self.locate(key) if self.prepared.question else ""
+        self.prepared = self.prepared.located(part)
         tool_context = self.prepared.tool_context
-        if not tool_context.short:
+        if not tool_context.short:  # a small model leaves no drafts and cannot ask for files
             tool_context.drafts = True
-            tool_context.allow = (
-                (lambda paths: True) if tool_context.request.scope == "repo" else self.ui.permits
-            )
-
-    def _take_in_again(self) -> None:
-        """The files that the user has allowed to be changed. Raises Refused where one is not as the model saw it."""
-        tool_context = self.prepared.tool_context
-        for turn in self.state.turns:
-            for path, blob in allowed_files(turn).items():
+            tool_context.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
+        if not self.begun:
+            meta = {"edit": self.edit_id, "asked": request_mark(key), "time": now()}
+            meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
+            self.state = self.state.with_turn(Turn("user", request.instruction, meta))
+            return
+        try:
+            for path, blob in (item for turn in self.begun for item in allowed_files(turn).items()):
                 if path not in tool_context.editable and can_be_offered(tool_context, [path]):
                     add_to_scope(tool_context, path)
                 if path not in tool_context.editable or tool_context.draft.sources[path].blob != blob:
                     raise Refused(f"{path} has changed since")
+            perform_again(self.prepared.tools, self.state)
+        except RepoagentError as error:
+            raise Refused(
+                f"cannot resume edit {self.edit_id} ({error}): use --conversation fresh to start over"
+            ) from error
+        replies = sum(turn.role == "assistant" for turn in self.begun)
+        self.ui.note(f"resuming the interrupted edit {self.edit_id}; replies already paid for: {replies}")
 
-    def go(self) -> tuple[CommitOutcome | None, Outcome]:
-        """Run the loop to its end and remember it. Returns what was committed, and how the loop ended.
+    def interrupted(self) -> str:
+        """The state after ^C, in one line."""
+        worktree = self.prepared.tool_context.worktree
+        if edit_folder(worktree, self.edit_id).exists():
+            return "interrupted after the change was made; `repoagent undo` undoes it"
+        text = "interrupted; nothing was changed"
+        if self.prepared.tool_context.request.instead_of is not None:
+            text = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
+        turns = open_state(conversation_file(layout(worktree), self.edit_id)).turns
+        if replies := sum(turn.role == "assistant" for turn in turns):
+            text += f". Run the same command again to resume (replies already paid for: {replies})"
+        return text
+
+    def run(self) -> Outcome:
+        """Run the loop to its end and remember it. Returns how the loop ended; `result` is what was committed.
 
         A run that a later one can resume (no network, a limit, an interrupt) keeps its conversation file.
         """
-        asking = self.asking
         agent = ModelAgent(
-            self.model_setup.model, self.model_setup.meter, asking.render,
-            on_text=self.ui.text, on_void=self.ui.void, on_wait=asking.waiting,
-            on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.tool_context.short,
+            self.model_setup.model, self.model_setup.meter, self.render,
+            on_text=self.ui.text, on_void=self.ui.void, on_wait=self.waiting,
+            on_reply=self.kept, recall=self.recall, continues=not self.prepared.tool_context.short,
         )  # fmt: skip
         try:
             while True:
@@ -259,36 +224,27 @@ class _Run:
                     break
                 self.state = outcome.state.with_turn(objection)
         except (
-            OutOfScope,
-            ModelError,
-            Busy,
-            NotNow,
-            NoCommit,
-            GitError,
-            SystemFailed,
-            UnfinishedTransaction,
-        ):
+            OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, UnfinishedTransaction,
+        ):  # fmt: skip
             raise
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
                 raise
-            self.log.remember(self.result, "failed", str(self.setback))
+            self.remember(self.result, "failed", str(self.setback))
             raise self.setback.failure(f"Nothing was changed ({error}).") from error
         except CheckFailed as error:
-            self.log.remember(self.result, "failed", str(error))
+            self.remember(self.result, "failed", str(error))
             raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error
-        except NothingDone as error:
-            self.log.remember(self.result, "declined", str(error))
-            raise
         except RepoagentError as error:
-            self.log.remember(self.result, "refused", str(error))
+            self.remember(
+                self.result, "declined" if isinstance(error, NothingDone) else "refused", str(error)
+            )
             raise
         if outcome.kind == "rejected":
-            self.log.remember(self.result, "rejected", outcome.text)
+            self.remember(self.result, "rejected", outcome.text)
             raise NothingDone(f"the model declined: {outcome.text}")
-        answer = "" if self.result else outcome.text
-        self.log.remember(self.result, "answered", answer)
-        return self.result, outcome
+        self.remember(self.result, "answered", "" if self.result else outcome.text)
+        return outcome
 
     def event(self, event: LoopEvent) -> None:
         seen = event.observation
@@ -324,11 +280,8 @@ class _Run:
         last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
         if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
             raise tool_context.refusal
-        text, shown = (
-            f"Your edit is not complete. {tool_context.still_missing}",
-            "asked the model for the missing hunks",
-        )
-        return Observation(MISSING, text, ok=False, shown=shown)
+        text = f"Your edit is not complete. {tool_context.still_missing}"
+        return Observation(MISSING, text, ok=False, shown="asked the model for the missing hunks")
 
     def insist(self, state: State) -> Observation | None:
         """Answer a reply of only words: part of the edit is missing, a small model forgot its edit, or an edit that
@@ -336,13 +289,13 @@ class _Run:
         if missing := self.unfinished_edit(state):
             return missing
         tool_context = self.prepared.tool_context
-        said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
-        if tool_context.short and said < REMINDERS:
+        reminders = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
+        if tool_context.short and reminders < REMINDERS:
             text = f"Your answer contains no edit.\n{self.prepared.reminder}".rstrip()
             return Observation(REMINDER, text, ok=False, shown="the reply contains no edit")
-        told = self.told(state, UNFINISHED)
-        self.refuse_same(whatever=told)
-        if tool_context.draft.edits and not tool_context.short and not told:
+        objected = self.objected(state)
+        self.refuse_same(whatever=objected)
+        if tool_context.draft.edits and not tool_context.short and not objected:
             text = "Your edit applies but is not committed, and your reply requests nothing: `<finish>` or continue."
             shown = "the reply neither finishes the edit nor requests an action"
             return Observation(UNFINISHED, text, ok=False, shown=shown)
@@ -356,8 +309,11 @@ class _Run:
             raise self.setback.failure()
 
     @staticmethod
-    def told(state: State, kind: str) -> bool:
-        return any(turn.meta.get("kind") == kind for step in steps(state.turns) for turn in step.observations)
+    def objected(state: State) -> bool:
+        """Whether an unfinished edit went back to the model already."""
+        return any(
+            turn.meta.get("kind") == UNFINISHED for step in steps(state.turns) for turn in step.observations
+        )
 
     def refused_last(self, state: State) -> Observation | None:
         """Say once that the last edit was refused and is missing from the change. Raises Refused where no other edit
@@ -370,7 +326,7 @@ class _Run:
         reasons = set(edits[-1].meta.get("reasons", "").split())
         if reasons and reasons <= NOTHING_TO_DO:
             return None
-        if not self.told(state, UNFINISHED):
+        if not self.objected(state):
             text = (
                 "Your last edit was refused and is not part of the change. Send it again, corrected; if it is not "
                 "needed, finish again."
@@ -395,20 +351,15 @@ class _Run:
             if (refused := self.refused_last(state)) is not None:
                 return refused
         if not self.prepared.tool_context.request.dry_run:
-            self.log.save_pending(state)
+            self.save_pending(state)
         try:
             self.result = review_and_commit(
-                self.prepared.tool_context, self.edit_id, self.message, self.ui, self.explain
-            )
+                self.prepared.tool_context, self.edit_id, lambda changes: self.message(state, changes), self.ui,
+                lambda: self.explain(state),
+            )  # fmt: skip
         except SentBack as setback:
             self.setback, self.tried = setback, self.prepared.tool_context.draft.edits
             text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
             error = setback.failure() if setback.kind == "hook" else None  # a check is the user's to limit
             return Observation(setback.kind, text, ok=False, error=error, shown=setback.shown)
         return None
-
-    def message(self, changes: Sequence[FileChange]) -> str:
-        return self.log.message(self.state, changes)
-
-    def explain(self) -> str:
-        return self.asking.explain(self.state)

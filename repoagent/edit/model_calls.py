@@ -36,10 +36,14 @@ def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Promp
     last = turns[-1]
     if prepared.form not in LOOSE:
         return prepared.prompts, False, None
-    said = [turn.text for turn in turns if turn.role == "assistant"]
-    same = said.count(said[-1]) if said else 0
+    replies = [turn.text for turn in turns if turn.role == "assistant"]
+    same = replies.count(replies[-1]) if replies else 0
     if same > 1 or last.text.startswith(UNCHANGED):
-        return reworded(prepared), True, None if same < 3 else retry_temperature(turns)
+        return (
+            _prompts(prepared, prepared.context.request.paths, plain=True),
+            True,
+            None if same < 3 else retry_temperature(turns),
+        )
     if last.meta.get("kind") == "check" and prepared.tool_context.draft.edits:
         output = fence(first_lines(check_output(last.text)), "output")
         return corrections(prepared, output), True, retry_temperature(turns)
@@ -55,47 +59,43 @@ def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
     """
     tool_context, context = prepared.tool_context, prepared.context
     texts = tool_context.draft.texts()
-    tried = {
-        path: replace(source, data=texts[path].data)
-        for path, source in context.sources.items()
-        if path in texts
-    }
-    windows = {
-        path: tuple(_moved(window, context.sources[path], tried[path]) for window in parts)
-        for path, parts in tool_context.windows.items()
-        if path in tried
-    }
+    tried: dict[str, Source] = {}
+    windows: dict[str, tuple[Window, ...]] = {}
+    for path, source in context.sources.items():
+        if path not in texts:
+            continue
+        tried[path] = replace(source, data=texts[path].data)
+        windows[path] = tool_context.windows.get(path, ())
+        old, new = decode(source.data or b""), decode(texts[path].data)
+        if old is not None and new is not None:  # the windows where they are in the first attempt
+            rows = [(window, *rows_now(window, old.lines, new.lines)) for window in windows[path]]
+            windows[path] = tuple(
+                replace(window, first=first + 1, last=max(last, first + 1)) for window, first, last in rows
+            )
+    windows = {path: parts for path, parts in windows.items() if parts}
     paths = [path for path in context.request.paths if path in tried]
     named = [path for path in paths if path.rpartition("/")[2] in output]
     now = replace(context, sources={**context.sources, **tried})
     changed = replace(tool_context, windows=windows)
-    marks = {path: fence_mark(shown_text(tried[path], windows.get(path, ()))) for path in paths}
     note = f"\nThe file above already has a first attempt, which fails the check:\n{output}\nCorrect it.\n"
-    return tuple(
-        prompt_for(now, changed, prepared.tools, [path], marks, note=note) for path in named or paths
-    )
+    return _prompts(replace(prepared, context=now, tool_context=changed), named or paths, note=note)
 
 
-def reworded(prepared: Prepared) -> tuple[Prompt, ...]:
-    """The first prompts in other words: a small model repeats its answer to the same ones at any temperature."""
-    tool_context, context = prepared.tool_context, prepared.context
-    paths = context.request.paths
+def _prompts(
+    prepared: Prepared, paths: Sequence[str], *, note: str = "", plain: bool = False
+) -> tuple[Prompt, ...]:
+    """One prompt for each file; with `plain` in other words, because a small model repeats its answer to the same ones
+    at any temperature."""
+    context, tool_context = prepared.context, prepared.tool_context
     marks = {
         path: fence_mark(shown_text(context.sources[path], tool_context.windows.get(path, ())))
-        for path in paths
+        for path in context.request.paths
+        if path in paths
     }
     return tuple(
-        prompt_for(context, tool_context, prepared.tools, [path], marks, plain=True) for path in paths
+        prompt_for(context, tool_context, prepared.tools, [path], marks, note=note, plain=plain)
+        for path in paths
     )
-
-
-def _moved(window: Window, before: Source, now: Source) -> Window:
-    """The window where it is in the text that was made of the file."""
-    old, new = decode(before.data or b""), decode(now.data or b"")
-    if old is None or new is None:
-        return window
-    first, last = rows_now(window, old.lines, new.lines)
-    return replace(window, first=first + 1, last=max(last, first + 1))
 
 
 PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
@@ -104,7 +104,7 @@ EXPLAIN = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class ModelCalls:
     """The model calls of one prepared edit; each request is stored as it was sent."""
 

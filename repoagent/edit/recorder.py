@@ -126,9 +126,9 @@ def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
     return public(spec)
 
 
-@dataclass(frozen=True)
+@dataclass
 class EditLog:
-    """Writes the record of an edit when it ends."""
+    """Writes the record of an edit when it ends; `pending` has it until it is in the memory of its files."""
 
     prepared: Prepared
     model_setup: ModelSetup

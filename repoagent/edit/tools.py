@@ -378,7 +378,7 @@ def _attached(tool_context: ToolContext, media: Media) -> Observation:
     from repoagent.llm.attachments import in_words
 
     attachments = tool_context.attachments
-    why = attachments.why_not([media]) if attachments else "images and PDFs cannot be shown here"
+    why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"
     if attachments is None or why:
         return Observation("read", f"{why}; {in_words(media)}.")
     return Observation("read", f"{in_words(media)}; attached below.", attached=attachments.keep(media))
