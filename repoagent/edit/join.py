@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from repoagent.split.join import (
     JoinConflict,
     MergeResult,
     SegmentConflict,
-    SegmentEdit,
     SegmentEdits,
     breaking_segments,
     lines_of,
@@ -113,52 +112,35 @@ NAMED = 3  # definitions in a subject
 
 def default_subject(segment_edits: SegmentEdits) -> str:
     """A subject that names the innermost definitions whose lines were edited, or else the lines."""
-    path = shown(segment_edits.index.source.path)
-    found = list(
-        dict.fromkeys(symbol for edit in segment_edits.edits for symbol in _symbols(segment_edits, edit))
-    )
-    whole = [symbol for symbol in found if symbol is not None]
-    names = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
-    choices = []
-    if found and len(whole) == len(found):
-        if len(names) <= NAMED:
-            choices += [_listed(names), _listed(list(dict.fromkeys(symbol.name for symbol in whole)))]
-        if len(names) > 1:
-            choices.append(f"{len(names)} parts")
-    subjects = [f"Change {what} in {where}" for what in choices for where in (path, path.rpartition("/")[2])]
-    fitting = [subject for subject in subjects if len(subject) <= SUBJECT_WIDTH]
-    return compose(fitting[0] if fitting else f"Change {_lines(segment_edits)} of {path}", "")
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _ranges(edit: SegmentEdit) -> Iterator[tuple[int, int]]:
-    """The edited lines of the source, first and last; those around what was put in alone."""
-    first = edit.segment.first_line
-    for i1, i2, _, _ in differing(lines_of(edit.before), lines_of(edit.after)):
-        yield (first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1)
-
-
-def _symbols(segment_edits: SegmentEdits, edit: SegmentEdit) -> Iterator[Symbol | None]:
-    """For each edited place what it is in."""
     symbols = [symbol for segment in segment_edits.index.segments for symbol in segment.symbols]
-    for first, last in _ranges(edit):
-        yield _innermost([one for one in symbols if one.first_line <= first and last <= one.last_line])
-
-
-def _innermost(symbols: Sequence[Symbol]) -> Symbol | None:
-    """The one that is in all others; None for none, and where several stand on these lines."""
-    deepest = max((symbol.depth for symbol in symbols), default=0)
-    found = [symbol for symbol in symbols if symbol.depth == deepest]
-    return found[0] if len(found) == 1 else None
-
-
-def _lines(segment_edits: SegmentEdits) -> str:
-    found = [one for edit in segment_edits.edits if edit.before != edit.after for one in _ranges(edit)]
-    first, last = max(1, min(one for one, _ in found)), max(one for _, one in found)
-    return f"line {first}" if first >= last else f"lines {first}-{last}"
+    ranges = []  # the edited lines of the source; those around lines that were only added
+    for edit in segment_edits.edits:
+        first = edit.segment.first_line
+        for i1, i2, _, _ in differing(lines_of(edit.before), lines_of(edit.after)):
+            ranges.append((first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1))
+    innermost: dict[Symbol | None, None] = {}
+    for first, last in ranges:
+        around = [symbol for symbol in symbols if symbol.first_line <= first and last <= symbol.last_line]
+        depth = max((symbol.depth for symbol in around), default=0)
+        deepest = [symbol for symbol in around if symbol.depth == depth]
+        innermost[deepest[0] if len(deepest) == 1 else None] = None
+    whole = [symbol for symbol in innermost if symbol is not None]
+    qualified = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
+    path = shown(segment_edits.index.source.path)
+    choices = []
+    if whole and len(whole) == len(innermost):
+        if len(qualified) <= NAMED:
+            for names in (qualified, list(dict.fromkeys(symbol.name for symbol in whole))):
+                choices.append(" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])))
+        if len(qualified) > 1:
+            choices.append(f"{len(qualified)} parts")
+    for subject in (
+        f"Change {what} in {name}" for what in choices for name in (path, path.rpartition("/")[2])
+    ):
+        if len(subject) <= SUBJECT_WIDTH:
+            return compose(subject, "")
+    low, high = max(1, min(first for first, _ in ranges)), max(last for _, last in ranges)
+    return compose(f"Change {f'line {low}' if low >= high else f'lines {low}-{high}'} of {path}", "")
 
 
 @dataclass(frozen=True)
@@ -308,12 +290,19 @@ def _commit(
     session = ApplySession(job.top, request, Draft({name: source}).with_changes([change]), [])
     words = request.instruction or default_subject(job.segment_edits)
     remarks = (*job.segment_edits.notes, *_remarks(job))
-    if job.worktree is None:
-        edit_id, result = new_edit_id(), _outside(session, remarks, ui)
-    else:
+    if job.worktree is not None:
         edit_id, result = commit_change(
             session, settings, ui, lambda changes: words, kind="join", remarks=remarks
         )
+    else:
+        edit_id = new_edit_id()
+        try:
+            proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
+            result = CommitOutcome(proposal)
+            if not request.dry_run:
+                result = write_files(session.worktree.top, proposal, request, edit_id, ui)
+        except SentBack as setback:
+            raise user_error(setback) from setback
     if not result.written:
         return edit_id, result, None
     with uninterrupted():
@@ -324,22 +313,11 @@ def _commit(
             return edit_id, result, None
 
 
-def _outside(session: ApplySession, remarks: tuple[str, ...], ui: UserInterface) -> CommitOutcome:
-    edit_id = new_edit_id()
-    try:
-        proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
-        if session.request.dry_run:
-            return CommitOutcome(proposal)
-        return write_files(session.worktree.top, proposal, session.request, edit_id, ui)
-    except SentBack as setback:
-        raise user_error(setback) from setback
-
-
 def _remarks(job: _Job) -> tuple[str, ...]:
     """What the user should know of how it was merged."""
     how, path = job.merged.how, job.segment_edits.index.source.path
-    both = [file for file, one in how.items() if one == "merged"]
-    already = [file for file, one in how.items() if one == "already"]
+    both = [file for file, kind in how.items() if kind == "merged"]
+    already = [file for file, kind in how.items() if kind == "already"]
     remarks = []
     if both:
         remarks.append(

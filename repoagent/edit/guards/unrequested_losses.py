@@ -38,45 +38,52 @@ def unasked_losses(
     Only text that the file had when it was read (`originals`, by path) can be lost. `parts` are parts of files that
     were rewritten as a whole; `loose` is that of `patch_spans`.
     """
-    said = f"{instruction} {_prose(answer, loose=loose)}"
-    if found := _lost_definitions(applied.changes, set(re.findall(r"\w+", said)), originals):
-        lost = [f"{name} ({change.name})" for change, name in found]
+    text = f"{instruction} {_prose(answer, loose=loose)}"
+    if lost := _lost_definitions(applied.changes, text, originals):
+        names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
-            f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not "
+            f"Not applied: the change removes {names}, which the request does not name. Keep what need not "
             "go; if it must go, name it in a sentence before the edit and send the edit again."
         )
     if loose and (frozen := changes_to_frozen(applied.changes, instruction)):
         return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
     if loose and (doubled := _doubled(applied.changes)):
         return f"Not applied: {doubled} would appear twice. Write everything once."
-    if not _SHORTER.search(said):
-        for path, old, new in parts:
-            if text := _shortened(path, old, new, rewritten=_REWRITTEN.search(said) is not None):
-                return text
-    return _lost_ends(applied, said)
+    for path, old, new in () if _SHORTER.search(text) else parts:
+        if tail := _lost_tail(old, new):
+            return (
+                f"Not applied: the last {tail} lines of that part of {path} are missing. Send all of it, to its last "
+                "line; if they must go, say in a sentence before it that they are removed."
+            )
+        before, after = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
+        if before >= _SHORT and 2 * after < before and not _REWRITTEN.search(text):
+            return (
+                f"Not applied: {after} lines came in place of {before}. Write every line that stays; if the others "
+                "must go, say in a sentence before it that they are removed."
+            )
+    return _lost_ends(applied, text)
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
     """A sentence if a whole file lacks its end, or definitions that nothing replaces and no text names, or "". For
     patches without a request; `words` is the commit message."""
-    said = f"{words} {_prose(answer, loose=False)}"
+    text = f"{words} {_prose(answer, loose=False)}"
     whole = {place.path for place in applied.placements if place.level == "whole-file"}
     changes = [change for change in applied.changes if change.path in whole]
     lost = [
-        f"{name} ({change.name})"
-        for change, name in _lost_definitions(changes, set(re.findall(r"\w+", said)), {})
-        if _is_left_out(change, name)
+        (change, name) for change, name in _lost_definitions(changes, text, {}) if _is_left_out(change, name)
     ]
     if lost:
+        names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
-            f"the whole file lacks {', '.join(lost)}, and nothing says that it should be removed. If it should, "
+            f"the whole file lacks {names}, and nothing says that it should be removed. If it should, "
             "name it with -m, or send a diff that deletes it."
         )
-    return _lost_ends(applied, said)
+    return _lost_ends(applied, text)
 
 
 def _is_left_out(change: FileChange, name: str) -> bool:
-    """Is nothing there in place of a lost definition, or is it still used?"""
+    """Whether nothing replaces a lost definition, or it is still used."""
     from repoagent.syntax.outline import outline
 
     before, after = shown(change.before or b""), shown(change.after or b"")
@@ -87,11 +94,12 @@ def _is_left_out(change: FileChange, name: str) -> bool:
     return not rows or any(first <= row < last for row in rows for first, last in gone)
 
 
-def _lost_ends(applied: Applied, said: str) -> str:
+def _lost_ends(applied: Applied, text: str) -> str:
     whole = {place.path for place in applied.placements if place.level == "whole-file"}
-    for change in applied.changes:
-        tail = _lost_end(change) if change.path in whole else 0
-        if tail and not _SHORTER.search(said):
+    for change in applied.changes if not _SHORTER.search(text) else ():
+        if change.path not in whole or change.before is None or change.after is None:
+            continue
+        if tail := _lost_tail(shown(change.before).split("\n"), shown(change.after).split("\n")):
             return (
                 f"Not applied: the last {tail} lines of {change.path} are missing. Send the whole file, to its last "
                 "line; if they must go, say in a sentence before it that they are removed."
@@ -100,11 +108,13 @@ def _lost_ends(applied: Applied, said: str) -> str:
 
 
 def _lost_definitions(
-    changes: Sequence[FileChange], words: set[str], originals: Mapping[str, bytes]
+    changes: Sequence[FileChange], text: str, originals: Mapping[str, bytes]
 ) -> list[tuple[FileChange, str]]:
+    """The definitions that are gone, in no file now, and not named in the text."""
     from repoagent.syntax.outline import definitions, lost_definitions
 
-    kept = {
+    words = set(re.findall(r"\w+", text))
+    present = {
         name
         for change in changes
         if change.path and change.after
@@ -115,7 +125,7 @@ def _lost_definitions(
         for change in changes
         if change.path and change.before is not None and change.after is not None
         for name in lost_definitions(change.path, change.before, change.after)
-        if name not in kept
+        if name not in present
         and name.rsplit(".", 1)[-1] not in words
         and (change.path not in originals or name in definitions(change.path, originals[change.path]))
     ]
@@ -142,32 +152,9 @@ def _doubled(changes: Sequence[FileChange]) -> str:
     return ""
 
 
-def _shortened(path: str, old: Sequence[str], new: Sequence[str], *, rewritten: bool) -> str:
-    """What to say of a part that lost its end, or more than half of its lines."""
-    if tail := _lost_tail(old, new):
-        return (
-            f"Not applied: the last {tail} lines of that part of {path} are missing. Send all of it, to its last line; "
-            "if they must go, say in a sentence before it that they are removed."
-        )
-    had, has = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
-    if had >= _SHORT and 2 * has < had and not rewritten:
-        return (
-            f"Not applied: {has} lines came in place of {had}. Write every line that stays; if the others must go, say "
-            "in a sentence before it that they are removed."
-        )
-    return ""
-
-
-def _lost_end(change: FileChange) -> int:
-    """As `_lost_tail`, of a whole file."""
-    if change.before is None or change.after is None:
-        return 0
-    return _lost_tail(shown(change.before).split("\n"), shown(change.after).split("\n"))
-
-
 def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines at the end are gone, where the new text just stops at one of the old lines: that is how an answer
-    looks that was not written to its end."""
+    """How many lines at the end are gone, where the new text stops at one of the old lines, as an answer does that was
+    not written to its end."""
     before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
     if after[-1] not in before:
         return 0
