@@ -46,7 +46,7 @@ def rate(together: int, commits: int) -> Rate | None:
 
 
 def is_weak(row: Neighbor) -> bool:
-    """Whether there is too little evidence for a pair: at most one common commit, of many, and a low score.
+    """Whether there is too little evidence: at most one common commit, of many, and a low score.
 
     `python -m bench.cochange.weak` says what that hides: of requests, flask and ripgrep 11 to 27 % of the rows, of
     which 1 to 2 % change along (of the others 9 to 13 %), and 0 to 3 % of the hits among the first ten.
@@ -61,13 +61,13 @@ def hidden(count: int) -> str:
 
 
 def legend(rows: Sequence[Neighbor]) -> str:
-    """What the columns say, as far as their names do not."""
-    told = "bar: share of best score; medium: from 20%; high: from 50%"
-    return f"{told}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else told
+    """What the columns mean that their names do not say."""
+    text = "bar: share of best score; medium: from 20%; high: from 50%"
+    return f"{text}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else text
 
 
 def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
-    """What makes a score a share of the best one, 0 to 1, to be drawn: scores of a large repository are all small."""
+    """A function from a score to its share of the best one, 0 to 1: scores of a large repository are all small."""
     full = max(max((row.score for row in rows), default=0.0), _LEAST_SCALE)
     return lambda score: min(max(score / full, 0.0), 1.0)
 
@@ -78,35 +78,32 @@ def why(reasons: Sequence[str], *, short: bool = False) -> str:
     return ", ".join(words.get(reason, reason) for reason in reasons)
 
 
-def guidance(found: Neighborhood) -> str:
-    """What to make of the rows."""
-    these = "these files" if len(found.paths) > 1 else "this file"
-    if found.paths[0].endswith(b"/"):
-        these = "these folders" if len(found.paths) > 1 else "this folder"
-    if not any(row.together for row in found.rows):
+def guidance(neighborhood: Neighborhood) -> str:
+    """How to read the rows."""
+    if not any(row.together for row in neighborhood.rows):
         return "candidates that have never changed with it; a place to look, not something that must change"
+    noun = "folder" if neighborhood.paths[0].endswith(b"/") else "file"
+    these = f"these {noun}s" if len(neighborhood.paths) > 1 else f"this {noun}"
     return f"changed with {these}; a place to look, not something that must change"
 
 
-def headline(found: Neighborhood) -> str:
-    """What was looked at, in one line. Names are as they are: make them safe to show."""
-    names = [os.fsdecode(path) for path in found.paths]
-    what = ", ".join(names[:_NAMED])
-    if len(names) > _NAMED:
-        what += f" and {len(names) - _NAMED} more"
-    at = "" if found.revision == "HEAD" else f" at {found.revision}"
-    its = "their" if len(names) > 1 else "its"
-    if not found.looked_at:
-        looked = f"no commit of {'theirs' if len(names) > 1 else 'it'} found"
-    elif found.looked_at == 1:
-        looked = f"{its} one commit looked at"
+def headline(neighborhood: Neighborhood) -> str:
+    """A summary in one line, with unescaped names."""
+    names = [os.fsdecode(path) for path in neighborhood.paths]
+    several = len(names) > 1
+    query = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    query += "" if neighborhood.revision == "HEAD" else f" at {neighborhood.revision}"
+    if not neighborhood.looked_at:
+        basis = f"no commit of {'theirs' if several else 'it'} found"
     else:
-        looked = f"{its} last {found.looked_at} commits looked at"
-    count = f"{len(found.rows)} {{}}{'' if len(found.rows) == 1 else 's'}"
-    if any(row.together for row in found.rows):
-        return f"{count.format('neighbor')} of {what}{at} ({looked})"
-    candidates = f", {count.format('candidate')} by name, folder or time" if found.rows else ""
-    return f"no file has changed with {what}{at} ({looked}){candidates}"
+        count = "one commit" if neighborhood.looked_at == 1 else f"last {neighborhood.looked_at} commits"
+        basis = f"{'their' if several else 'its'} {count} looked at"
+    rows = len(neighborhood.rows)
+    plural = "" if rows == 1 else "s"
+    if any(row.together for row in neighborhood.rows):
+        return f"{rows} neighbor{plural} of {query} ({basis})"
+    candidates = f", {rows} candidate{plural} by name, folder or time" if rows else ""
+    return f"no file has changed with {query} ({basis}){candidates}"
 
 
 AUTHOR_WIDTH = 30
@@ -137,19 +134,22 @@ def history_block(
     """
     from repoagent.history.commit_details import Step
 
-    found = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
-    if not found or limit < 1:
+    steps = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
+    if not steps or limit < 1:
         return ""
     head = authors_line(people) if people is not None else ""
-    lines = [_line(step) for step in found]
-    chosen = _chosen(
-        found,
-        lines,
-        limit,
-        None if budget is None else budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT),
-    )
+    lines = [_line(step) for step in steps]
+    chosen = list(range(min(limit, len(steps))))
+    if budget is not None:  # the newest, then the most telling ones that fit
+        left = budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT)
+        chosen = []
+        for number in [0, *sorted(range(1, len(steps)), key=lambda number: -worth(steps[number], number))]:
+            if len(chosen) < limit and (not chosen or _size(lines[number]) <= left):
+                chosen.append(number)
+                left -= _size(lines[number])
+        chosen.sort()
     shown = [head, *(lines[number] for number in chosen)]
-    left_out = len(found) - len(chosen)
+    left_out = len(steps) - len(chosen)
     if left_out and chosen[-1] > len(chosen) - 1:
         shown.append(LEFT_OUT)
     elif left_out or partial:
@@ -157,25 +157,46 @@ def history_block(
     return "".join(line + "\n" for line in shown if line)
 
 
+def _size(line: str) -> int:
+    return len(line.encode("utf-8", "surrogatepass")) + 1
+
+
+def _line(step: Step) -> str:
+    from repoagent.history.commit_details import did, lines_of
+
+    commit = step.commit
+    author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
+    line = f"{plain(commit.date[:10], 10)} {plain(commit.short, 16)} {author}: {subject or '(no subject)'}"
+    if what := plain(step.summary or did(step), DID_WIDTH):
+        line += f" — {what}"
+    counts = lines_of(commit)
+    return line + (f", {counts}" if counts else "")
+
+
 def authors_line(people: Authors) -> str:
-    """Who works on the file, in one line for a prompt: those with most commits, until when where that is long ago,
-    and who was there lately; "" for nobody."""
+    """The authors of the file in one line for a prompt: those with most commits, with the year in which they left if
+    that is long ago, and the latest ones; "" for no commits."""
     if not people.commits:
         return ""
-    said = (
-        f"{'the last ' if people.partial else ''}{people.commits} commit{'s' if people.commits > 1 else ''}"
-    )
     last = max(person.last for person in (*people.persons, *people.bots))
-    most = people.persons[:MOST]
-    if most:
-        whole = f"{len(people.persons)} people: " if len(people.persons) > MOST else ""
-        said += f" by {whole}" + ", ".join(f"{_name(one)} {one.commits}{_until(one, last)}" for one in most)
-    new = sorted(set(people.persons[MOST:]), key=lambda one: (one.last, one.commits, one.name), reverse=True)
-    if lately := ", ".join(_name(one) for one in new[:LATELY] if not _until(one, last)):
-        said += f"; lately {lately}"
+    year = (
+        f"{int(last[:4]) - 1:04}{last[4:]}" if last[:4].isdecimal() else ""
+    )  # who has left was last seen before it
+    line = f"{'the last ' * people.partial}{people.commits} commit{'s' if people.commits > 1 else ''}"
+    if people.persons:
+        total = f"{len(people.persons)} people: " if len(people.persons) > MOST else ""
+        names = []
+        for person in people.persons[:MOST]:
+            until = f" (until {plain(person.last[:4], 4)})" if person.last < year else ""
+            names.append(f"{plain(person.name, AUTHOR_WIDTH)} {person.commits}{until}")
+        line += f" by {total}{', '.join(names)}"
+    others = sorted(set(people.persons[MOST:]), key=lambda p: (p.last, p.commits, p.name), reverse=True)
+    if lately := [plain(person.name, AUTHOR_WIDTH) for person in others[:LATELY] if person.last >= year]:
+        line += f"; lately {', '.join(lately)}"
     if people.bots:
-        said += f"; by programs: {', '.join(f'{_name(one)} {one.commits}' for one in people.bots[:LATELY])}"
-    return plain(f"{said}; last {last}", PEOPLE_WIDTH)
+        bots = (f"{plain(bot.name, AUTHOR_WIDTH)} {bot.commits}" for bot in people.bots[:LATELY])
+        line += f"; by programs: {', '.join(bots)}"
+    return plain(f"{line}; last {last}", PEOPLE_WIDTH)
 
 
 def to_dict(past: HistoryReport) -> dict[str, object]:
@@ -222,49 +243,6 @@ def worth(step: Step, place: int) -> float:
     return telling / (1 + place / 8)
 
 
-def _chosen(found: Sequence[Step], lines: Sequence[str], limit: int, room: int | None) -> list[int]:
-    """Which commits are shown, by number, in order: all that fit, else the newest and then what is worth most."""
-    if room is None:
-        return list(range(min(limit, len(found))))
-    ranked = sorted(range(1, len(found)), key=lambda number: -worth(found[number], number))
-    chosen: list[int] = []
-    for number in [0, *ranked]:
-        if len(chosen) == limit:
-            break
-        if not chosen or _size(lines[number]) <= room:
-            chosen.append(number)
-            room -= _size(lines[number])
-    return sorted(chosen)
-
-
-def _size(line: str) -> int:
-    return len(line.encode("utf-8", "surrogatepass")) + 1
-
-
-def _line(step: Step) -> str:
-    from repoagent.history.commit_details import did, lines_of
-
-    commit = step.commit
-    author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
-    when, short = plain(commit.date[:10], 10), plain(commit.short, 16)
-    said = [f"{when} {short} {author}: {subject or '(no subject)'}"]
-    if what := plain(step.summary or did(step), DID_WIDTH):
-        said.append(what)
-    counts = lines_of(commit)
-    return " — ".join(said) + (f", {counts}" if counts else "")
-
-
-def _name(person: Author) -> str:
-    return plain(person.name, AUTHOR_WIDTH)
-
-
-def _until(person: Author, last: str) -> str:
-    """When it was that somebody left: more than a year before the last commit of all."""
-    year, rest = last[:4], last[4:]
-    away = year.isdecimal() and person.last < f"{int(year) - 1:04}{rest}"
-    return f" (until {plain(person.last[:4], 4)})" if away else ""
-
-
 def _person(person: Author) -> dict[str, object]:
     return {"name": person.name, "commits": person.commits, "first": person.first, "last": person.last}
 
@@ -273,49 +251,38 @@ def _step(step: Step) -> dict[str, object]:
     from repoagent.history.commit_details import did
 
     commit, touched = step.commit, step.touched
+    symbols: dict[str, object] | None = None
+    if touched is not None:
+        symbols = {kind: list(getattr(touched, kind)) for kind in ("added", "removed", "changed")}
+        symbols["renamed"] = [list(pair) for pair in touched.renamed]
+    names = "commit", "short", "author", "date", "subject", "added", "removed", "path"
     return {
-        "commit": commit.commit,
-        "short": commit.short,
-        "author": commit.author,
-        "date": commit.date,
-        "subject": commit.subject,
-        "added": commit.added,
-        "removed": commit.removed,
-        "path": commit.path,
+        **{name: getattr(commit, name) for name in names},
         "was": step.was or None,
         "status": commit.status,
         "files": step.files,
         "did": did(step),
-        "symbols": None
-        if touched is None
-        else {
-            "added": list(touched.added),
-            "removed": list(touched.removed),
-            "changed": list(touched.changed),
-            "renamed": [list(pair) for pair in touched.renamed],
-        },
+        "symbols": symbols,
         "summary": step.summary or None,
     }
 
 
-def candidates_block(found: Neighborhood) -> str:
-    """What changes with some files, a line each, and what to make of it; "" for no neighbors."""
-    if not found.rows:
+def candidates_block(neighborhood: Neighborhood) -> str:
+    """The neighbors for a prompt, a line each, and how to read them; "" for no neighbors."""
+    if not neighborhood.rows:
         return ""
-    head = "Files that changed with the edited ones, the surest first; candidates to inspect, not automatic targets:"
-    return "\n".join([head, *(_candidate(row) for row in found.rows)])
-
-
-def _candidate(row: Neighbor) -> str:
-    path = plain(os.fsdecode(row.path), PATH_WIDTH)
-    if not row.together:
-        return f"{path}: no common commits; {why(row.reasons)}"
-    last = "" if row.last is None else time.strftime(", last %Y-%m-%d", time.gmtime(row.last))
-    return f"{path}: in {row.together} of {row.commits} commits ({rate(row.together, row.commits)}){last}"
-
-
-_FORMAT = "%H%x00%h%x00%aN%x00%cI%x00%s"
-_FIELDS = 5
+    lines = [
+        "Files that changed with the edited ones, the surest first; candidates to inspect, not automatic targets:"
+    ]
+    for row in neighborhood.rows:
+        path = plain(os.fsdecode(row.path), PATH_WIDTH)
+        if not row.together:
+            lines.append(f"{path}: no common commits; {why(row.reasons)}")
+            continue
+        last = "" if row.last is None else time.strftime(", last %Y-%m-%d", time.gmtime(row.last))
+        share = f"{row.together} of {row.commits} commits ({rate(row.together, row.commits)})"
+        lines.append(f"{path}: in {share}{last}")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -334,13 +301,12 @@ def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
 
     Text that is no UTF-8 has replacement characters. Raises GitError.
     """
-    wanted = list(dict.fromkeys(ids))
-    if not wanted:
+    commits = list(dict.fromkeys(ids))
+    if not commits:
         return {}
     data = git(
         top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--encoding=UTF-8", "--no-color",
-        f"--format={_FORMAT}", stdin="".join(f"{commit}\n" for commit in wanted).encode(),
+        "--format=%H%x00%h%x00%aN%x00%cI%x00%s", stdin="".join(f"{commit}\n" for commit in commits).encode(),
     )  # fmt: skip
     tokens = [token.decode("utf-8", "replace") for token in data.split(b"\0")[:-1]]
-    found = (CommitHeader(*tokens[place : place + _FIELDS]) for place in range(0, len(tokens), _FIELDS))
-    return {told.commit: told for told in found}
+    return {tokens[start]: CommitHeader(*tokens[start : start + 5]) for start in range(0, len(tokens), 5)}
