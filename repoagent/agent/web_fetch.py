@@ -22,13 +22,13 @@ from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 from repoagent.storage.secrets import mask
 
-SECONDS = 30.0  # on the clock, to find the text of a page
+SECONDS = 30.0  # to extract the text of a page
 _HTML = {"text/html", "application/xhtml+xml"}
 _TEXT = re.compile(
     r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
     r"|application/(json5|jsonlines|ld-json|graphql|x-sh|x-tex|x-python)|message/.+|.+\+xml"
 )
-# Characters are read in these alone: some of Python's other codecs take ages on a long text, or are none.
+# Only these codecs are used: some others of Python are very slow on a long text, or do not decode text.
 _CODECS = re.compile(
     r"utf-?8|utf-?16(-?[bl]e)?|utf-?32(-?[bl]e)?|(us-)?ascii|iso-?8859-?\d+|latin-?\d+|windows-?\d{3,4}|cp\d{3,4}"
     r"|koi8-?[rtu]|gb2312|gbk|gb18030|big5(-?hkscs)?|euc-?(jp|kr)|shift[-_]?jis|iso-2022-(jp|kr)|mac-?[a-z]+|tis-?620"
@@ -40,13 +40,13 @@ Wrap = Callable[[Sequence[str]], list[str]]
 
 
 def is_html(page: Page) -> bool:
-    """Whether it is HTML; of a page that does not say, by how it begins."""
+    """Whether it is HTML, by its type, or by its beginning if it has none."""
     start = page.data[:1024].lstrip().lower()
     return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
 
 
 def readable(page: Page, wrap: Wrap) -> str:
-    """The text of `page`; `wrap` puts the program that reads HTML into a sandbox. UsageError: it has none."""
+    """The text of `page`; `wrap` puts the HTML parser into a sandbox. Raises UsageError if it is not text."""
     if is_html(page):
         return _of_html(decoded(page), str(page.url), wrap)
     if page.kind and not _TEXT.fullmatch(page.kind):
@@ -60,7 +60,7 @@ def readable(page: Page, wrap: Wrap) -> str:
 
 
 def decoded(page: Page) -> str:
-    """The characters of `page`, as its first bytes, its header or its own words tell; else as UTF-8."""
+    """Decode `page` by its byte order mark, header or meta element; as UTF-8 by default."""
     data = page.data
     for mark, codec in _MARKS.items():
         if data.startswith(mark):
@@ -72,7 +72,7 @@ def decoded(page: Page) -> str:
         if _CODECS.fullmatch(name.lower()):
             try:
                 return data.decode(name, "replace")
-            except LookupError:  # a name of the right form that Python does not know
+            except LookupError:  # an unknown encoding with a valid name
                 continue
     return data.decode("utf-8", "replace")
 
@@ -95,7 +95,7 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
         try:
             with process:
                 extracted = process.stdout.read(2 * LARGEST) if process.stdout else b""
-                if process.stdout and process.stdout.read(1):  # no page has so much to say
+                if process.stdout and process.stdout.read(1):  # more text than the page can have
                     process.kill()
         finally:
             late.cancel()
@@ -113,8 +113,8 @@ _ERROR_TEXT = 2_000  # characters of the text that comes with a failure
 
 @dataclass(frozen=True)
 class Window:
-    """What pages are fetched with. wrap: the sandbox of the program that reads HTML. audit: is told of each page.
-    seconds_left: of the run, None without a limit."""
+    """What pages are fetched with. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: of the
+    run, None without a limit."""
 
     gate: Gate
     net: Net = field(default_factory=Net)
@@ -158,7 +158,7 @@ def _perform(window: Window, action: Action) -> Observation:
 
 
 def _require_approval(gate: Gate, net: Net, url: Url, why: str = "") -> str:
-    """By whom it is allowed. Raises UsageError when it is not."""
+    """Return who allowed it. Raises UsageError if it is refused."""
     if mask(str(url)) != str(url):
         raise UsageError("the URL contains a key.")
     digits = url.host.strip("[]")
@@ -178,7 +178,7 @@ def _require_approval(gate: Gate, net: Net, url: Url, why: str = "") -> str:
 
 
 def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
-    """Raise UsageError for a redirection that may not be followed: to another host only when that is allowed too."""
+    """Raise UsageError for a refused redirect; another host needs an approval of its own."""
     if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
         _require_approval(gate, net, new, f"{old.site} leads there")
         return
@@ -196,7 +196,7 @@ def _text(page: Page, wrap: Wrap) -> str:
         return ""
     try:
         return readable(page, wrap)[:_ERROR_TEXT]
-    except UsageError:  # a picture, say: the status is what counts
+    except UsageError:  # such as an image: only the status matters
         return ""
 
 
