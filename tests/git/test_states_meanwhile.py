@@ -147,7 +147,7 @@ def test_a_commit_between_undo_and_its_move_is_kept(repo: GitRepo, monkeypatch: 
 EDIT_IN_A_CHILD = """
 import os, pathlib
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit
+from tests.git.edits import edit, shout
 repo = GitRepo(pathlib.Path({top!r}))
 (repo.top / ".git" / "pid").write_text(str(os.getpid()))
 edit(repo, shout(repo, 2))
