@@ -233,11 +233,11 @@ class RecentView:
             if token.startswith((b":", b"\n:")) and changes:
                 changes[-1][2].append(next(tokens, b""))
             elif token.lstrip(b"\n").startswith(b"\x01"):
-                commit, _, seconds = token.lstrip(b"\n")[1:].decode("ascii").partition(" ")
-                changes.append((commit, int(seconds or 0), []))
+                oid, _, time = token.lstrip(b"\n")[1:].decode("ascii").partition(" ")
+                changes.append((oid, int(time or 0), []))
         if late:
             del changes[-1:]  # it may be cut off
-        self._ids = [commit for commit, *_ in changes]
+        self._ids = [oid for oid, *_ in changes]
         self._paths: list[bytes] = []
         self._files: dict[bytes, int] = {}
         self._commits: list[Commit] = []

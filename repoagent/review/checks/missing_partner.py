@@ -57,7 +57,7 @@ def find_missing_partners(context: HistoryContext) -> list[Finding]:
         for partner in _likely_partners(context, view, files, threshold):
             name = os.fsdecode(partner.missing.path)
             if name not in changed and (
-                name not in best or best[name].one.confidence < partner.missing.confidence
+                name not in best or best[name].missing.confidence < partner.missing.confidence
             ):
                 best[name] = partner
     if not best or only_comments(context.change, *context.change.files):
