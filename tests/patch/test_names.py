@@ -193,3 +193,8 @@ def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
 
 def test_a_path_with_a_space_in_the_info_string_of_a_fence() -> None:
     assert changed("```my Makefile\none\n2\nthree\n```\n", "my Makefile", "Makefile") == ["my Makefile"]
+
+
+def test_an_escape_in_a_quoted_name_that_git_does_not_write() -> None:
+    answer = f'```diff\n--- "a/x\\8.py"\n+++ "b/x\\8.py"\n{HUNK}```\n'
+    assert changed(answer, "x8.py", "g.py") == ["x8.py"]
