@@ -164,7 +164,7 @@ def _fit(
         strict=tool_context.request.strict,
         parses_worse=parses_worse if tool_context.request.parse_check else None,
         exists=lambda path: exists(tool_context, path),
-        kept=kept,
+        earlier=kept,
     )
     return applied, _parts(draft, patches)
 

@@ -298,7 +298,7 @@ def _new_text(patch: FilePatch) -> Text:
 
 
 def _deleted_file(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
-    """A file that is deleted. It must contain the lines that the diff quotes: otherwise another file was meant."""
+    """A file that is deleted. It must contain the lines that the diff quotes: otherwise it is another file."""
     if any(hunk.added for hunk in hunks):
         raise PatchError(
             "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."

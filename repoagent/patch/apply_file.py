@@ -22,7 +22,7 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some for
 @dataclass(frozen=True)
 class Applied:
     """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `named` are
-    the files that the answer itself has patches for, without kept ones; `unclosed`: a fence lacked its end."""
+    the files that this answer has patches for, without those of earlier ones; `unclosed`: a fence is not closed."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
@@ -63,7 +63,7 @@ def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
     """The patches of an answer as written. `loose` is that of `patch_spans`, `known` the names of files; `ended`:
-    the answer is complete, so that a fence may lack its end. Raises PatchRefused for a broken answer, and for one
+    the answer is complete, so that a fence may be unclosed. Raises PatchRefused for a broken answer, and for one
     of more than LARGEST characters."""
     from repoagent.patch.parse.answer import parse
 
@@ -85,14 +85,14 @@ def apply_patches(
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
     exists: Callable[[str], bool] | None = None,
-    kept: Sequence[Outcome] = (),
+    earlier: Sequence[Outcome] = (),
 ) -> Applied:
     """Apply patches from `read_answer`, as `apply_answer` does.
 
-    `exists(path)` tells whether a file outside `sources` exists. `kept` are the outcomes that fitted in an earlier
+    `exists(path)` tells whether a file outside `sources` exists. `earlier` are the outcomes that fitted in an earlier
     answer for the same sources (`PatchRefused.fits`).
     """
-    from repoagent.patch.combine import combine, continue_kept, fitting
+    from repoagent.patch.combine import combine, continue_earlier, fitting
     from repoagent.patch.parse.prose import without_withdrawn
     from repoagent.patch.render import canonical_diff
     from repoagent.patch.targets import Files, Outcome, resolve
@@ -105,11 +105,11 @@ def apply_patches(
     groups, problems = resolve(without_withdrawn(patches, files.sources), files)
     if not groups and not problems:
         raise NoPatch
-    results = {result.change.name: result for result in kept}
+    results = {result.change.name: result for result in earlier}
     for group in groups:
         name = group[-1].name
         if name in results:
-            results[name], more = continue_kept(results[name], group, files)
+            results[name], more = continue_earlier(results[name], group, files)
             problems += more
             continue
         outcome = combine(group, files)

@@ -27,9 +27,9 @@ Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; N
 def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     """The one outcome of all patches of a file, or the problems that it has.
 
-    If all of them fit the same text, that is meant. Otherwise they can be steps, each made on the result of the one
-    before, or a later one can replace an earlier one at the same location. Exactly one of these must fit, or both with
-    the same result.
+    If all of them fit the same text, they are parts of one change. Otherwise they can be steps, each made on the result
+    of the one before, or a later one can replace an earlier one at the same location. Exactly one of these two must
+    fit, or both with the same result.
     """
     group = _without_quotations(group, files)
     name = group[0].name
@@ -221,28 +221,30 @@ def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) 
     return outcome if outcome is not None and outcome.changes else None
 
 
-def continue_kept(kept: Outcome, group: Sequence[Target], files: Files) -> tuple[Outcome, list[Problem]]:
-    """The `kept` outcome of a file combined with the patches of the next answer, and the problems of these.
+def continue_earlier(
+    earlier: Outcome, group: Sequence[Target], files: Files
+) -> tuple[Outcome, list[Problem]]:
+    """The `earlier` outcome of a file combined with the patches of the next answer, and the problems of these.
 
-    They are for the file with or without the kept changes. Where they change it again they replace them.
+    They are for the file with or without the earlier changes. Where they change it again they replace them.
     """
     alone = combine(group, files)
     if isinstance(alone, Outcome):
-        united = _united(kept, alone, group)
+        united = _united(earlier, alone, group)
         if united is not None:
             return united, _parse_problems(united, files)
         text = (
             "hunks of this file are kept from an earlier answer, and this patch changes only some of them. Send all "
             "hunks, or only those that are missing."
         )
-        return kept, [Problem(kept.change.name, 0, "overlap", text)]
+        return earlier, [Problem(earlier.change.name, 0, "overlap", text)]
     bad = {problem.hunk for problem in alone}
     if 0 in bad or not _NO_LOCATION.issuperset(problem.reason for problem in alone):
-        return kept, alone  # with the kept changes, one of several locations may look unique
+        return earlier, alone  # with the earlier changes, one of several locations may look unique
     rest = fitting(group, alone, files)
-    current = kept if rest is None else _united(kept, rest, group)
+    current = earlier if rest is None else _united(earlier, rest, group)
     if current is None:
-        return kept, alone
+        return earlier, alone
     change = current.change
     missing = _with_hunks(group, bad, include=True)
     if change.before is None or change.after is None or any(t.path != change.path for t in missing):
@@ -276,30 +278,30 @@ def _parse_problems(outcome: Outcome, files: Files) -> list[Problem]:
     return []
 
 
-def _united(kept: Outcome, new: Outcome, group: Sequence[Target]) -> Outcome | None:
-    """The new outcome with the kept changes at other lines; None where they meet without replacing these."""
-    old, change = kept.change, new.change
+def _united(earlier: Outcome, new: Outcome, group: Sequence[Target]) -> Outcome | None:
+    """The new outcome with the earlier changes at other lines; None where they meet without replacing these."""
+    old, change = earlier.change, new.change
     if old.before is None or old.after is None or change.after is None or old.path != old.old_path:
         return new
     if change.old_path != old.old_path or any(target.patch.whole is not None for target in group):
         return new
     text = decode(old.before)
-    if kept.parts is None or new.parts is None or text is None:
-        # The new outcome must add and delete all lines that the kept one does.
+    if earlier.parts is None or new.parts is None or text is None:
+        # The new outcome must add and delete all lines that the earlier one does.
         before, one, other = (Counter(data.split(b"\n")) for data in (old.before, old.after, change.after))
         return new if one - before <= other - before and before - one <= before - other else None
     parts = list(new.parts)
-    for part in kept.parts:
+    for part in earlier.parts:
         meeting = [other for other in new.parts if _meet(part, other)]
         if not any(_replaces(other, part) for other in meeting):
             if meeting:
                 return None
             parts.append(part)
     parts = merged(parts)
-    final_newline = kept.final_newline if new.final_newline is None else new.final_newline
+    final_newline = earlier.final_newline if new.final_newline is None else new.final_newline
     mode = old.mode if change.mode == change.old_mode else change.mode
     after = encoded(spliced(text, parts, final_newline))
-    placements = tuple(dict.fromkeys((*kept.placements, *new.placements)))
+    placements = tuple(dict.fromkeys((*earlier.placements, *new.placements)))
     return Outcome(replace(change, after=after, mode=mode), placements, tuple(parts), final_newline)
 
 
@@ -310,11 +312,11 @@ def _meet(one: Splice, other: Splice) -> bool:
     return first < end or (adds and first == end)
 
 
-def _replaces(new: Splice, kept: Splice) -> bool:
-    """Whether the new change covers the lines of the kept one, or has all that it adds there."""
-    if not (new.start <= kept.start and kept.end <= new.end):
+def _replaces(new: Splice, earlier: Splice) -> bool:
+    """Whether the new change covers the lines of the earlier one, or has all that it adds there."""
+    if not (new.start <= earlier.start and earlier.end <= new.end):
         return False
-    count = len(kept.lines)
-    return kept.start < kept.end or any(
-        new.lines[at : at + count] == kept.lines for at in range(len(new.lines) - count + 1)
+    count = len(earlier.lines)
+    return earlier.start < earlier.end or any(
+        new.lines[at : at + count] == earlier.lines for at in range(len(new.lines) - count + 1)
     )

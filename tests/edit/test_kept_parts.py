@@ -101,7 +101,7 @@ def _after(answers: Sequence[str]) -> bytes | None:
     kept: tuple[Outcome, ...] = ()
     for text in answers:
         try:
-            return apply_patches(read_answer(text), sources, kept=kept).changes[0].after
+            return apply_patches(read_answer(text), sources, earlier=kept).changes[0].after
         except PatchRefused as error:
             kept = error.fits
     return None

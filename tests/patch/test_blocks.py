@@ -45,7 +45,7 @@ def block(old: str = OLD, new: str = NEW, marks: str = "aider") -> str:
         "{}",
     ],
 )
-def test_where_a_block_can_stand(where: str, marks: str) -> None:
+def test_where_a_block_can_be(where: str, marks: str) -> None:
     answer = where.format(block(marks=marks))
     assert after(answer) == CHANGED
     assert after(answer.replace("\n", "\r\n")) == CHANGED
@@ -148,7 +148,7 @@ def test_shell_that_would_change_the_text_or_has_no_end() -> None:
 
 
 @pytest.mark.parametrize("path", ["/etc/motd", "~/.bashrc", "$HOME/x", "-x"])
-def test_shell_for_other_places_is_no_patch(path: str) -> None:
+def test_shell_for_paths_outside_is_not_a_patch(path: str) -> None:
     with pytest.raises(NoPatch):
         run(f"```sh\ncat > {path} <<'EOF'\nx\nEOF\n```\nthen\n```sh\nmake\n```\n")
 

@@ -1,4 +1,4 @@
-"""Every byte that the change does not name stays as it was."""
+"""Every byte that the change does not name is kept."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_an_answer_with_crlf_throughout_means_the_lines_of_the_file() -> None:
     )
 
 
-def test_carriage_returns_as_in_the_file_are_meant() -> None:
+def test_carriage_returns_as_in_the_file_count() -> None:
     assert (
         after(fenced("@@\n one\r\n-two\r\n+two\n three\r\n"), b"one\r\ntwo\r\nthree\r\n")
         == b"one\r\ntwo\nthree\r\n"
     )
 
 
-def test_what_is_added_at_the_end_keeps_its_state() -> None:
+def test_an_addition_at_the_end_keeps_the_final_newline_or_its_absence() -> None:
     answer = fenced("@@\n two\n+three\n")
     assert after(answer, b"one\ntwo") == b"one\ntwo\nthree"
     assert after(answer, b"one\ntwo\n") == b"one\ntwo\nthree\n"
@@ -83,7 +83,7 @@ def test_a_whole_file_keeps_endings_mark_and_end() -> None:
     assert after(whole, codecs.BOM_UTF8 + b"one\r\ntwo\nthree") == codecs.BOM_UTF8 + b"one\r\nzwei\nthree"
 
 
-def test_characters_that_the_file_can_not_hold_are_refused() -> None:
+def test_characters_that_the_encoding_lacks_are_refused() -> None:
     assert reasons(fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n") == {"encoding"}
 
 
@@ -94,6 +94,6 @@ def test_binary_is_refused() -> None:
     ) == {"binary"}
 
 
-def test_text_that_is_no_text_is_refused() -> None:
+def test_a_lone_surrogate_is_refused() -> None:
     assert reasons(fenced("@@\n-one\n+\ud800\n"), b"one\n") == {"encoding"}
     assert reasons("app.py\n```\none\n\ud800\n```\n", b"one\n") == {"encoding"}

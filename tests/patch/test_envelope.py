@@ -47,7 +47,7 @@ PATCH = f"*** Begin Patch\n{UPDATE}*** End Patch\n"
         PATCH.replace("app.py", "`app.py`"),
     ],
 )
-def test_where_an_envelope_can_stand(answer: str) -> None:
+def test_where_an_envelope_can_be(answer: str) -> None:
     assert after(answer) == CHANGED
     assert len(patch_spans(answer)) == 1
 
@@ -61,8 +61,8 @@ def test_an_envelope_without_its_end_is_cut_off(answer: str) -> None:
 
 
 def made(answer: str, sources: dict[str, bytes]) -> dict[str, bytes | None]:
-    found = {name: SourceText(data) for name, data in sources.items()}
-    applied: Applied = apply_answer(answer, found, may_create=lambda path: path.startswith("new"))
+    known = {name: SourceText(data) for name, data in sources.items()}
+    applied: Applied = apply_answer(answer, known, may_create=lambda path: path.startswith("new"))
     result: dict[str, bytes | None] = {}
     for change in applied.changes:
         if change.old_path and change.old_path != change.path:
@@ -127,36 +127,25 @@ class B:
 """
 
 
-@pytest.mark.parametrize(("headings", "place"), [("@@ class B:\n", 2), ("@@     def stop(self):\n", 1)])
-def test_a_heading_tells_two_places_apart(headings: str, place: int) -> None:
-    answer = (
-        f"*** Begin Patch\n*** Update File: t.py\n{headings}-        x = 1\n+        x = 2\n*** End Patch\n"
-    )
-    parts = TWINS.split(b"x = 1")
-    wanted = (
-        b"".join(part + (b"x = 2" if row == place else b"x = 1") for row, part in enumerate(parts[:-1]))
-        + parts[-1]
-    )
-    assert made(answer, {"t.py": TWINS}) == {"t.py": wanted}
-
-
 @pytest.mark.parametrize(
-    ("headings", "place"),
-    [("@@ class A:\n@@     def run(self):\n", 0), ("@@ class B:\n@@ def run(self):\n", 2)],
+    ("headings", "number"),
+    [
+        ("@@ class B:\n", 2),
+        ("@@     def stop(self):\n", 1),
+        ("@@ class A:\n@@     def run(self):\n", 0),
+        ("@@ class B:\n@@ def run(self):\n", 2),
+    ],
 )
-def test_headings_inside_each_other(headings: str, place: int) -> None:
+def test_headings_decide_between_equal_locations(headings: str, number: int) -> None:
     answer = (
         f"*** Begin Patch\n*** Update File: t.py\n{headings}-        x = 1\n+        x = 2\n*** End Patch\n"
     )
     parts = TWINS.split(b"x = 1")
-    wanted = (
-        b"".join(part + (b"x = 2" if row == place else b"x = 1") for row, part in enumerate(parts[:-1]))
-        + parts[-1]
-    )
-    assert made(answer, {"t.py": TWINS}) == {"t.py": wanted}
+    expected = b"x = 1".join(parts[: number + 1]) + b"x = 2" + b"x = 1".join(parts[number + 1 :])
+    assert made(answer, {"t.py": TWINS}) == {"t.py": expected}
 
 
-def test_an_addition_right_under_its_heading() -> None:
+def test_an_addition_right_below_its_heading() -> None:
     answer = "*** Begin Patch\n*** Update File: t.py\n@@ class B:\n@@     def run(self):\n+        y = 2\n*** End Patch\n"
     assert made(answer, {"t.py": TWINS}) == {
         "t.py": TWINS.replace(
@@ -196,7 +185,7 @@ def test_the_marks_as_text_of_a_file() -> None:
         assert made(answer, {"doc.md": before}) == {"doc.md": before.replace(b"File: x", b"File: y")}
 
 
-def test_stars_in_prose_are_no_envelope() -> None:
+def test_stars_in_prose_are_not_an_envelope() -> None:
     for answer in ("*** Begin\n", "*** Update\n", "*** \n* * *\n", "Write `*** Begin Patch` first.\n"):
         with pytest.raises(NoPatch):
             apply_answer(answer, {"f": SourceText(b"x\n")})

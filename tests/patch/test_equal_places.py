@@ -1,4 +1,4 @@
-"""Places that fit equally well, and hunks that are equal: no guess between them."""
+"""Locations that fit equally well, and equal hunks: no guess between them."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_added_fences_without_their_sign_are_refused() -> None:
         "\n```\nmake\n```\n",
     ],
 )
-def test_what_stands_below_a_diff_is_no_part_of_it(numbers: str, below: str) -> None:
+def test_text_below_a_diff_does_not_belong_to_it(numbers: str, below: str) -> None:
     answer = fenced(f"{numbers}\n-intro\n+INTRO\n \n", after=below)
     assert after(answer) == NOTES.replace("intro", "INTRO")
 

@@ -90,7 +90,7 @@ def test_headers_of_tools(header: str) -> None:
         f"app.py:\n{HUNK}",
     ],
 )
-def test_names_beside_a_diff_without_header(answer: str) -> None:
+def test_names_next_to_a_diff_without_header(answer: str) -> None:
     assert changed(answer) == ["app.py"]
     assert "header" in apply_answer(answer, TWO).placements[0].tolerances
 
@@ -176,7 +176,7 @@ def test_a_heading_is_never_content() -> None:
         "--- a/app.py\n+++ b/app.py\n@@@ -1,1 -1,1 +1,1 @@@\n--import sys\n++import os\n",
     ],
 )
-def test_combined_diffs_are_refused_in_words(diff: str) -> None:
+def test_combined_diffs_are_refused(diff: str) -> None:
     for answer in (diff, f"```diff\n{diff}```\n"):
         assert reasons(answer) == {"combined"}
 
@@ -250,7 +250,7 @@ def test_deletions(diff: str) -> None:
         ("diff --git a/q/x.txt b/q/x.txt\nold mode 100644\nnew mode 100755\n", "unknown-file"),
     ],
 )
-def test_what_a_header_may_not_ask_for(diff: str, reason: str) -> None:
+def test_headers_that_are_refused(diff: str, reason: str) -> None:
     with pytest.raises(PatchRefused) as caught:
         moved(diff.rstrip("\n"), "")
     assert caught.value.reasons == {reason}
@@ -276,7 +276,7 @@ def test_a_file_cut_after_its_header_takes_the_whole_answer_with_it() -> None:
     assert reasons(fenced(HUNK).replace("```\nDone", "--- a/x.txt\n+++ b/x.txt\n```\nDone")) == {"cut-off"}
 
 
-def test_a_name_by_its_tail_is_told() -> None:
+def test_a_name_matched_by_its_tail_is_reported() -> None:
     answer = f"```diff\n--- /home/me/app.py\n+++ /home/me/app.py\n{HUNK}```\n"
     assert "path" in run(answer).placements[0].tolerances
     assert "path" not in run(fenced(HUNK)).placements[0].tolerances

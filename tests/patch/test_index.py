@@ -1,4 +1,4 @@
-"""The lines of a file, looked up: what is done for all lines at once is what is done for each."""
+"""The lines of a file, looked up: keys of all lines at once equal those of each line."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def test_all_at_once_is_as_one_by_one(lines: tuple[str, ...], level: str) -> Non
     assert FileIndex(lines).keys(level) == [LEVELS[level](line) for line in lines]
 
 
-def test_places_are_all_rows_in_order() -> None:
+def test_rows_are_all_rows_in_order() -> None:
     rows = FileIndex(("a", "b", "a", "", "a", "")).rows(EXACT)
     assert dict(rows) == {"a": [0, 2, 4], "b": [1], "": [3, 5]}
     assert "a" in rows and "c" not in rows and len(rows) == 3
     assert rows.get("c", []) == []
 
 
-def test_levels_that_come_to_the_same_share_a_table() -> None:
+def test_levels_with_equal_keys_share_a_table() -> None:
     index = FileIndex(("def f():", "    return 1"))
     one, *others = [index.rows(level) for level in (EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE)]
     assert [other is one for other in others] == [True, True, False]
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_runs_are_found_wherever_they_stand(level: str) -> None:
+def test_runs_are_found_at_every_row(level: str) -> None:
     index = FileIndex(("}", "", "x", "}", "", "}", "", "y"))
     assert index.find(["}", ""], level) == [0, 3, 5]
     assert index.find(["}", "", "}"], level) == [3]

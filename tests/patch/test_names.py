@@ -70,7 +70,7 @@ def test_a_known_name_is_not_made_up_from_a_part_of_a_sentence() -> None:
     "line", ["In `src/a.py`:", "**Then change src/a.py:**", "For the file src/a.py:", "Update `src/a.py`:"]
 )
 @pytest.mark.parametrize("margin", ["", "    "])
-def test_words_before_a_bare_hunk_name_its_file(line: str, margin: str) -> None:
+def test_a_sentence_before_a_bare_hunk_names_its_file(line: str, margin: str) -> None:
     hunk = "".join(f"{margin}{line}\n" for line in HUNK.splitlines())
     assert changed(f"{line}\n\n{hunk}", "src/a.py", "src/b.py") == ["src/a.py"]
 
@@ -127,7 +127,7 @@ def test_names_after_stars_end_the_hunk_above() -> None:
     assert changed(f"```diff\n*** a/f.py\n--- b/f.py\n{two}```\n", "f.py", "g.py") == ["f.py", "g.py"]
 
 
-def test_a_line_of_stars_that_is_no_header() -> None:
+def test_a_line_of_stars_that_is_not_a_header() -> None:
     for text in (
         "*** Note\n--- Note\n",
         "*** a/f.py\n--- b/g.py\n",
@@ -166,7 +166,7 @@ RENAMED = "diff --git a/f.py b/g.py\nsimilarity index 80%\nrename from f.py\nren
 FIRST = "--- a/f.py\n+++ b/g.py\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
 
 
-def test_a_hunk_without_a_name_goes_on_with_the_file_that_is_renamed() -> None:
+def test_a_hunk_without_a_name_continues_the_file_that_is_renamed() -> None:
     answer = (
         f"```diff\n{RENAMED}{FIRST}```\n\nfurther down\n\n```diff\n@@ -4,2 +4,2 @@\n four\n-five\n+5\n```\n"
     )

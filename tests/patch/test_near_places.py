@@ -1,4 +1,4 @@
-"""Hunks that are a little off: what in the answer or in the file tells their place, and the depth of what they add."""
+"""Hunks that are slightly wrong: what decides their location, and the depth of what they add."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_a_hunk_that_only_keeps_a_line_must_have_one_that_is_there() -> None:
 
 
 def test_what_one_hunk_keeps_another_of_the_same_diff_may_change() -> None:
-    one = '@@\n def greet(name):\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hi."""\n+    return "hello " + name\n'
-    other = '@@\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hello."""\n+    return "hi " + name\n'
+    first = '@@\n def greet(name):\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hi."""\n+    return "hello " + name\n'
+    second = '@@\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hello."""\n+    return "hi " + name\n'
     expected = APP.replace(b'"""Say hello', b'"""Say hi').replace(b'"hello "', b'"hi "')
-    assert after(fenced(one + other)) == expected
-    later = f"{fenced(one)}\nWait, leave the docstring alone:\n\n{fenced(other)}"
+    assert after(fenced(first + second)) == expected
+    later = f"{fenced(first)}\nWait, leave the docstring alone:\n\n{fenced(second)}"
     assert after(later) == APP.replace(b'"hello "', b'"hi "')
 
 
@@ -55,21 +55,21 @@ def test_a_fence_that_is_not_closed(header: str, last: str, cut: bool) -> None:
         assert after(answer) == APP.replace(b'"hello "', b'"hi "')
 
 
-def test_kept_lines_at_another_depth_tell_nothing_of_new_ones() -> None:
-    kept = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
-    answer = hunk(*kept, "-\t\t\tgo()", "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")
+def test_rewritten_lines_at_another_depth_say_nothing_about_new_ones() -> None:
+    rewritten = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
+    answer = hunk(*rewritten, "-\t\t\tgo()", "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")
     assert after(answer, ITEMS) == ITEMS.replace(b"\t\t\tgo()", b"\t\t\tif self.y:\n\t\t\t\tcome()")
-    flush = hunk(*kept, "-\t\t\tgo()", "+new()", "+\t\t\tcome()", " \t\treturn 1")
+    flush = hunk(*rewritten, "-\t\t\tgo()", "+new()", "+\t\t\tcome()", " \t\treturn 1")
     assert reasons(flush, ITEMS) == {"indentation"}
 
 
-def test_what_begins_like_a_line_of_the_file_stands_where_that_does() -> None:
+def test_an_added_line_that_begins_like_a_line_of_the_file_gets_its_depth() -> None:
     source = b"/**\n * @method one()\n * @method two()\n */\nclass A {\n}\n"
     answer = hunk(" * @method one()", "+* @method more()", " * @method two()", header="@@ -2,2 +2,3 @@")
     assert after(answer, source) == source.replace(b" * @method two", b" * @method more()\n * @method two")
 
 
-def test_lines_without_their_first_column_beside_others_at_column_0() -> None:
+def test_lines_without_their_first_column_next_to_others_at_column_0() -> None:
     source = b"import a\nimport b\n\n/**\n * Says it.\n */\n"
     answer = hunk("import a", " import b", "+import c", " ", " /**", " * Says it.")
     assert after(answer, source) == source.replace(b"import b\n", b"import b\nimport c\n")
@@ -94,7 +94,7 @@ def test_an_addition_that_repeats_its_neighbours_between_two_lines_that_are_ther
     )
 
 
-def test_of_two_blank_lines_the_one_beside_the_change_is_taken() -> None:
+def test_of_two_blank_lines_the_one_next_to_the_change_is_matched() -> None:
     source = (
         b"const a = require('a');\nconst b = require('b');\n\nconst codes = new Set([1]);\n\nrun(codes);\n"
     )
@@ -104,11 +104,11 @@ def test_of_two_blank_lines_the_one_beside_the_change_is_taken() -> None:
     assert after(answer, source) == source.replace(b"('b');\n", b"('b');\nconst c = require('c');\n")
 
 
-def test_a_line_that_is_there_is_not_taken_for_one_like_it() -> None:
+def test_a_line_that_is_there_does_not_match_a_similar_one() -> None:
     names = ["replay", "resolve", "revision", "sequencer", "setup", "strvec", "submodule", "symlinks"]
     source = "".join(f'#include "{name}.h"\n' for name in names).encode()
-    kept = [f' #include "{name}.h"' for name in names if name != "sequencer"]
-    answer = hunk(*kept[2:4], '+#include "sparse-index.h"', *kept[4:])
+    rewritten = [f' #include "{name}.h"' for name in names if name != "sequencer"]
+    answer = hunk(*rewritten[2:4], '+#include "sparse-index.h"', *rewritten[4:])
     assert after(answer, source) == source.replace(
         b'#include "strvec', b'#include "sparse-index.h"\n#include "strvec'
     )
@@ -128,7 +128,7 @@ def test_of_two_places_the_one_with_the_same_quotes_counts() -> None:
     assert after(answer, source) == source.replace(b'"a"', b'"b"')
 
 
-def test_where_context_is_one_space_short_a_line_goes_with_its_like() -> None:
+def test_where_context_is_one_space_short_a_line_gets_the_depth_of_similar_ones() -> None:
     source = b"/* One.\n* two\n */\n\n/*\n * Says it.\n * So.\n */\nint f();\n"
     expected = source.replace(b" * So", b" * Again.\n * So")
     assert after(hunk(" * Says it.", "+* Again.", " * So."), source) == expected
@@ -138,7 +138,7 @@ def test_where_context_is_one_space_short_a_line_goes_with_its_like() -> None:
     }
 
 
-def test_context_one_space_short_beside_lines_at_column_0() -> None:
+def test_context_one_space_short_next_to_lines_at_column_0() -> None:
     source = b"load().then(() => {\n  show();\n  hide();\n});\n\nfunction f() {\n}\n"
     answer = hunk("  show();", "  hide();", "+}).catch(() => {", "+  fail();", " });", " ", " function f() {")
     assert after(answer, source) == source.replace(
@@ -187,4 +187,4 @@ def test_lines_at_a_depth_that_a_flat_file_has_nowhere_are_refused() -> None:
 def test_lines_that_moved_by_what_no_shift_explains_are_refused() -> None:
     before = b"one\n{\n  {\n      call();\n    }\n  }\n}\nend\n"
     answer = fenced("@@\n       call();\n   }\n-}\n+}\n+#endif\n")
-    assert reasons(answer, before) <= {"indentation", "no-place", "ambiguous"}
+    assert reasons(answer, before) <= {"indentation", "ambiguous"}

@@ -1,4 +1,4 @@
-"""What models write, and that all of it is read."""
+"""The forms that models write, all of them parsed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ OPEN = "```diff\n--- a/app.py\n+++ b/app.py\n"
 def test_a_fence_that_is_never_closed(end: str) -> None:
     hunk = f"{OPEN}@@\n{HUNK.rstrip()}{end}"
     assert _ended(hunk) == CHANGED
-    assert reasons(hunk) == {"cut-off"}  # nobody knows whether more was to come
+    assert reasons(hunk) == {"cut-off"}  # more may have been missing
     assert _ended(f"```diff\n--- /dev/null\n+++ b/new.py\n@@\n+x = 1{end}") == b"x = 1\n"
     patch = f"*** Begin Patch\n*** Update File: app.py\n@@\n{HUNK.rstrip()}{end}"
     assert _ended(f"```\n{patch}") == CHANGED and reasons(f"```\n{patch}") == {"cut-off"}
@@ -311,7 +311,7 @@ def test_a_fence_inside_a_list() -> None:
     assert after("\n".join(f"   {line}" if number else line for number, line in enumerate(diff))) == CHANGED
 
 
-def test_a_quotation_beside_a_diff_is_not_a_whole_file() -> None:
+def test_a_quotation_next_to_a_diff_is_not_a_whole_file() -> None:
     quote = '`app.py`:\n```python\ndef part(name):\n    return "goodbye " + name\n```\n'
     assert after(quote + fenced(f"@@\n{HUNK}")) == CHANGED
     assert reasons(quote.replace("goodbye", "bye") + fenced(f"@@\n{HUNK}")) == {"overlap"}

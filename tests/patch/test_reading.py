@@ -111,8 +111,8 @@ def test_junk_has_spans_in_order_and_never_crashes(lines: list[str], loose: bool
 def test_any_text_is_read(answer: str, loose: bool) -> None:
     try:
         parse(answer, loose=loose)
-    except PatchError as misfit:
-        assert misfit.text
+    except PatchError as error:
+        assert error.text
 
 
 _WORDS = st.lists(
@@ -228,12 +228,12 @@ def test_fifty_megabytes_of_junk(name: str) -> None:
     answer = JUNK[name] * (50_000_000 // len(JUNK[name]))
     try:
         parse(answer)
-    except PatchError as misfit:
-        assert misfit.text
+    except PatchError as error:
+        assert error.text
 
 
 @pytest.mark.parametrize(
-    ("prose", "taken_back", "choice"),
+    ("prose", "withdrawn", "choice"),
     [
         ("Wait, that misses a case. Let me reconsider:", True, False),
         ("Actually, this is better:", True, False),
@@ -245,14 +245,14 @@ def test_fifty_megabytes_of_junk(name: str) -> None:
         ("The function awaits its result.", False, False),
     ],
 )
-def test_what_the_words_between_two_patches_say(prose: str, taken_back: bool, choice: bool) -> None:
-    assert (revision_of(prose) > 0, offers_choice(prose)) == (taken_back, choice)
+def test_what_prose_between_two_patches_says(prose: str, withdrawn: bool, choice: bool) -> None:
+    assert (revision_of(prose) > 0, offers_choice(prose)) == (withdrawn, choice)
     patches = parse(
         fenced("@@\n-import sys\n+import os\n") + f"\n{prose}\n\n" + fenced("@@\n-import sys\n+import re\n")
     )
     assert [(patch.block, patch.revises, patch.alternative) for patch in patches] == [
         (0, False, False),
-        (1, taken_back, choice),
+        (1, withdrawn, choice),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Patches that are right though something about them is off, and near cases that stay refused."""
+"""Correct patches with a slip that is tolerated, and similar ones that are refused."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ def fused(*numbers: int) -> str:
 
 @pytest.mark.parametrize("numbers", [(2, 5, 9), (1, 4, 6, 8), (0, 2, 4, 6, 8, 10)])
 def test_several_hunks_under_one_header(numbers: tuple[int, ...]) -> None:
-    wanted = MANY
+    expected = MANY
     for number in numbers:
-        wanted = wanted.replace(f"    y = x + {number}\n", f"    y = x - {number}\n")
-    assert after(fused(*numbers), MANY.encode()).decode() == wanted
+        expected = expected.replace(f"    y = x + {number}\n", f"    y = x - {number}\n")
+    assert after(fused(*numbers), MANY.encode()).decode() == expected
 
 
 def test_fused_hunks_out_of_order_or_with_a_part_of_two_places_are_refused() -> None:
@@ -210,7 +210,7 @@ FILES = {"src/app.py": SourceText(SHOP.encode()), "src/other.py": SourceText(b"x
 
 
 @pytest.mark.parametrize(
-    "words",
+    "sentence",
     [
         "Here's the full updated `app.py`:",
         "I fixed it. Here is the complete `src/app.py` with the fix:",
@@ -218,13 +218,13 @@ FILES = {"src/app.py": SourceText(SHOP.encode()), "src/other.py": SourceText(b"x
         "Below is the whole corrected file `src/app.py`:",
     ],
 )
-def test_a_whole_file_that_words_present(words: str) -> None:
-    (change,) = apply_answer(f"{words}\n\n```python\n{TWICE.decode()}```\n", FILES).changes
+def test_a_whole_file_that_a_sentence_presents(sentence: str) -> None:
+    (change,) = apply_answer(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES).changes
     assert (change.path, change.after) == ("src/app.py", TWICE)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "sentence",
     [
         "Here's the updated `app.py`:",
         "Here's the full output of `app.py`:",
@@ -234,9 +234,9 @@ def test_a_whole_file_that_words_present(words: str) -> None:
         "The full updated app.py:",
     ],
 )
-def test_words_that_do_not_present_a_whole_file(words: str) -> None:
+def test_sentences_that_do_not_present_a_whole_file(sentence: str) -> None:
     with pytest.raises(NoPatch):
-        apply_answer(f"{words}\n\n```python\n{TWICE.decode()}```\n", FILES, may_create=lambda path: True)
+        apply_answer(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES, may_create=lambda path: True)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_words_that_do_not_present_a_whole_file(words: str) -> None:
         ("print(1)\n" * 8, "empties-file"),
     ],
 )
-def test_a_part_that_words_call_whole(text: str, reason: str) -> None:
+def test_a_part_that_a_sentence_calls_whole(text: str, reason: str) -> None:
     answer = f"Here's the full updated `app.py`:\n\n```python\n{text}```\n"
     assert reasons(answer, SHOP.encode()) == {reason}
 
@@ -386,7 +386,7 @@ def test_a_space_at_the_end_of_a_name_tells_two_files_apart() -> None:
         assert change.path == path
 
 
-def test_dev_null_is_no_file_beside_another_name() -> None:
+def test_dev_null_is_no_file_next_to_another_name() -> None:
     files = {"dev/null": SourceText(b"one\n"), "x": SourceText(b"one\n")}
     (gone,) = apply_answer("--- a/x\n+++ b/dev/null\n@@ -1 +0,0 @@\n-one\n", files).changes
     assert (gone.old_path, gone.path) == ("x", None)

@@ -79,28 +79,28 @@ def test_as_context_deleted_and_added(text: str, fence: str) -> None:
     pairs = [(FRAME, with_it), (with_it, FRAME), (with_it, changed), (with_it, other), (other, with_it)]
     pairs.append(([*FRAME, text], [*FRAME, "the end"]))
     pairs.append(([*FRAME, "the end"], [*FRAME, text]))
-    for before, wanted in pairs:
-        body = diff(before, wanted)
+    for before, expected in pairs:
+        body = diff(before, expected)
         answer = f"Here:\n\n{fence}{'diff' if fence else ''}\n{body}{fence}\nDone.\n"
         source = "".join(f"{line}\n" for line in before).encode()
-        if text == "..." and wanted in (with_it, [*FRAME, text]):
+        if text == "..." and expected in (with_it, [*FRAME, text]):
             continue  # an added line of dots is refused as left out
-        assert after(answer, source) == "".join(f"{line}\n" for line in wanted).encode()
+        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
 def test_between_two_others_of_its_kind(text: str) -> None:
     before = [*FRAME[:6], text, "between", text, *FRAME[6:]]
-    for wanted in (
+    for expected in (
         [*FRAME[:6], "new", "between", "new", *FRAME[6:]],
         [*FRAME[:6], text, "new", text, *FRAME[6:]],
     ):
         source = "".join(f"{line}\n" for line in before).encode()
-        answer = f"```diff\n{diff(before, wanted)}```\n"
-        assert after(answer, source) == "".join(f"{line}\n" for line in wanted).encode()
+        answer = f"```diff\n{diff(before, expected)}```\n"
+        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
 
 
-def test_deleted_comments_and_added_increments_are_no_headers() -> None:
+def test_deleted_comments_and_added_increments_are_not_headers() -> None:
     before = b"select 1\n-- old name\nfrom t\n"
     for header in ("@@ -1,3 +1,3 @@", "@@"):
         answer = f"```diff\n--- a/app.py\n+++ b/app.py\n{header}\n select 1\n--- old name\n+++ new name\n from t\n```\n"
@@ -110,14 +110,14 @@ def test_deleted_comments_and_added_increments_are_no_headers() -> None:
 def test_a_whole_diff_as_text() -> None:
     inner = diff(["a", "b"], ["a", "c"]).splitlines()
     before = ["patch:", *inner, "end"]
-    wanted = ["patch:", *[line.replace("+c", "+d") for line in inner], "end"]
+    expected = ["patch:", *[line.replace("+c", "+d") for line in inner], "end"]
     source = "".join(f"{line}\n" for line in before).encode()
     for fence in ("", "```"):
-        answer = f"{fence}\n{diff(before, wanted)}{fence}\n"
-        assert after(answer, source) == "".join(f"{line}\n" for line in wanted).encode()
+        answer = f"{fence}\n{diff(before, expected)}{fence}\n"
+        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
 
 
-def test_a_new_file_that_is_a_diff_is_no_patch_of_its_own() -> None:
+def test_a_new_file_that_is_a_diff_is_not_a_patch_itself() -> None:
     inner = diff(["a", "b"], ["a", "c"])
     added = "".join(f"+{line}\n" for line in inner.splitlines())
     answer = f"--- /dev/null\n+++ b/fix.diff\n@@ -0,0 +1,{len(inner.splitlines())} @@\n{added}"
@@ -144,13 +144,13 @@ def test_a_new_file_that_is_a_diff_is_no_patch_of_its_own() -> None:
 @pytest.mark.parametrize("gap", ["", "\n", "\n\n"])
 @pytest.mark.parametrize("numbers", [True, False])
 def test_prose_right_after_a_bare_diff(prose: str, gap: str, numbers: bool) -> None:
-    wanted = [line.replace("7", "seven") for line in FRAME]
+    expected = [line.replace("7", "seven") for line in FRAME]
     source = "".join(f"{line}\n" for line in FRAME).encode()
-    body = diff(FRAME, wanted)
+    body = diff(FRAME, expected)
     if not numbers:
         if not gap or prose.startswith(("+", "---\n", "--\n")):
             return  # nothing tells the two apart
         body = "".join("@@\n" if line.startswith("@@") else f"{line}\n" for line in body.splitlines())
-    assert after(f"{body}{gap}{prose}", source) == "".join(f"{line}\n" for line in wanted).encode()
+    assert after(f"{body}{gap}{prose}", source) == "".join(f"{line}\n" for line in expected).encode()
     with pytest.raises(NoPatch):
         run(prose)

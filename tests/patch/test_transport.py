@@ -1,4 +1,4 @@
-"""Answers that were changed on their way: what their quoted lines show is undone in the added ones."""
+"""Escapes that quoted lines show are decoded in added lines too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from tests.patch.helpers import after, fenced, reasons, run
         ("@@\n x = 'a'\n+y = \u201cb\u201d\n", b"x = 'a'\n", "x = 'a'\ny = \u201cb\u201d\n".encode()),
     ],
 )
-def test_what_old_lines_show_is_undone_in_added_ones(hunk: str, source: bytes, expected: bytes) -> None:
+def test_escapes_that_old_lines_show_are_decoded_in_added_ones(
+    hunk: str, source: bytes, expected: bytes
+) -> None:
     assert after(fenced(hunk), source) == expected
 
 
@@ -56,6 +58,6 @@ def test_an_added_line_keeps_what_the_file_has_of_the_deleted_one(
     assert after(fenced(hunk), source) == expected
 
 
-def test_what_only_context_suffered_leaves_added_lines_alone() -> None:
+def test_escapes_of_context_alone_leave_added_lines_alone() -> None:
     hunk = "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n"
     assert after(fenced(hunk), b"x = \"a\"\ny = 'b'\n") == 'x = "a"\ny = \u201cc\u201d\n'.encode()

@@ -1,4 +1,4 @@
-"""Answers that take back, correct or keep what they sent before: the words decide, wherever the patches stand."""
+"""Answers that withdraw, correct or keep earlier patches: the prose decides, wherever the patches are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = "".join(
     f"def f{n}(x):\n    a = {n}\n    b = x + a\n    i += {n}\n    return b * {n}\n\n\n" for n in range(8)
 ).encode()
 
-SAID = {
+BY_REVISION = {
     Revision.WITHDRAWS: (
         "Scratch that.", "Ignore the patch above, use this instead.", "That's wrong, the correct patch:", "Use this instead:",
         "Please ignore the above diff.", "Disregard that.", "Never mind, this one:", "The above is incorrect.",
@@ -49,9 +49,11 @@ SAID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "prose"), [(said, one) for said, some in SAID.items() for one in some])
-def test_what_words_make_of_the_patch_above_them(said: Revision, prose: str) -> None:
-    assert revision_of(prose) is said
+@pytest.mark.parametrize(
+    ("revision", "prose"), [(revision, prose) for revision, proses in BY_REVISION.items() for prose in proses]
+)
+def test_what_prose_says_about_the_patch_above(revision: Revision, prose: str) -> None:
+    assert revision_of(prose) is revision
 
 
 def hunk(number: int, new: object, old: str = "") -> str:
@@ -90,7 +92,7 @@ UNCLEAR = ("Wait, let me reconsider.", "Oops.", "Final version:")
 PARTS = ("", "next, also", "In addition to the above:")
 
 
-@pytest.mark.parametrize("said", CLEAR)
+@pytest.mark.parametrize("prose", CLEAR)
 @pytest.mark.parametrize(
     ("first", "second", "left"),
     [
@@ -103,28 +105,26 @@ PARTS = ("", "next, also", "In addition to the above:")
         (f"{A}and\n\n{B}", diff(hunk(1, 11), hunk(4, 41)), ["a = 11", "a = 41"]),
     ],
 )
-def test_what_is_taken_back_has_no_part_in_the_result(
-    said: str, first: str, second: str, left: list[str]
-) -> None:
-    assert made(f"{first}\n{said}\n\n{second}") == {"app.py": left}
+def test_a_withdrawn_patch_is_not_applied(prose: str, first: str, second: str, left: list[str]) -> None:
+    assert made(f"{first}\n{prose}\n\n{second}") == {"app.py": left}
 
 
-@pytest.mark.parametrize("said", UNCLEAR)
-def test_unclear_words_decide_only_for_the_same_lines(said: str) -> None:
-    assert made(f"{A}\n{said}\n\n{diff(hunk(1, 11))}") == {"app.py": ["a = 11"]}
-    assert made(f"{NOT_THERE}\n{said}\n\n{B}") == {"app.py": ["a = 40"]}
+@pytest.mark.parametrize("prose", UNCLEAR)
+def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
+    assert made(f"{A}\n{prose}\n\n{diff(hunk(1, 11))}") == {"app.py": ["a = 11"]}
+    assert made(f"{NOT_THERE}\n{prose}\n\n{B}") == {"app.py": ["a = 40"]}
     for first, second in (
         (A, B),
         (diff(hunk(1, 10), hunk(4, 40)), B),
         (diff(short(1, 1), short(4, 4)), diff(short(4, 4))),
     ):
-        assert refused(f"{first}\n{said}\n\n{second}", SOURCE).reasons == {"ambiguous"}
+        assert refused(f"{first}\n{prose}\n\n{second}", SOURCE).reasons == {"ambiguous"}
 
 
-@pytest.mark.parametrize("said", PARTS)
-def test_other_words_leave_two_places_two_parts(said: str) -> None:
-    assert made(f"{A}\n{said}\n\n{B}") == {"app.py": ["a = 10", "a = 40"]}
-    assert made(f"{A}\n{said}\n\n{OTHER}") == {"app.py": ["a = 10"], "other.py": ["a = 40"]}
+@pytest.mark.parametrize("prose", PARTS)
+def test_other_prose_leaves_two_parts(prose: str) -> None:
+    assert made(f"{A}\n{prose}\n\n{B}") == {"app.py": ["a = 10", "a = 40"]}
+    assert made(f"{A}\n{prose}\n\n{OTHER}") == {"app.py": ["a = 10"], "other.py": ["a = 40"]}
 
 
 TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")
@@ -170,7 +170,7 @@ NEW = "```diff\n--- /dev/null\n+++ b/new.py\n@@\n+n = {}\n```\n"
         (f"{BROKEN}\nScratch that:\n\n{B}", {"app.py": ["a = 40"]}),
     ],
 )  # fmt: skip
-def test_where_words_stand_and_what_they_reach(answer: str, left: dict[str, list[str]]) -> None:
+def test_where_prose_is_and_what_it_withdraws(answer: str, left: dict[str, list[str]]) -> None:
     assert made(answer) == left
 
 
@@ -186,14 +186,14 @@ def test_where_words_stand_and_what_they_reach(answer: str, left: dict[str, list
         f"{TWO_FILES.replace('```' + chr(10) + '```diff' + chr(10), '')}\nScratch that:\n\n{OTHER}",  # one fence
     ],
 )
-def test_where_it_is_not_clear_what_is_taken_back(answer: str) -> None:
+def test_unclear_withdrawals(answer: str) -> None:
     sources = {path: SourceText(SOURCE) for path in ("app.py", "other.py")}
     with pytest.raises(PatchRefused) as caught:
         apply_answer(answer, sources)
     assert caught.value.reasons == {"ambiguous"}
 
 
-def test_how_far_words_reach() -> None:
+def test_what_a_withdrawal_is_about() -> None:
     assert [
         withdraws_all(text) for text in ("Ignore all of the above.", "Scratch that, all tests fail.")
     ] == [
@@ -212,18 +212,18 @@ def test_the_messages_of_mails_take_nothing_back() -> None:
         "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: "
     )
     mails = [
-        f"{head}{said}\n\n---\n f | 2\n\n{text[8:-4]}-- \n2.39.5\n\n"
-        for said, text in (("One", A), ("Scratch that", B))
+        f"{head}{prose}\n\n---\n f | 2\n\n{text[8:-4]}-- \n2.39.5\n\n"
+        for prose, text in (("One", A), ("Scratch that", B))
     ]
     assert made("".join(mails)) == {"app.py": ["a = 10", "a = 40"]}
 
 
-@pytest.mark.parametrize("said", ["", "and further down"])
-def test_a_part_without_a_place_is_not_replaced_by_another_that_shares_a_line(said: str) -> None:
+@pytest.mark.parametrize("prose", ["", "and further down"])
+def test_a_part_without_a_place_is_not_replaced_by_another_that_shares_a_line(prose: str) -> None:
     """Only the first hunk says nothing of where it goes; the second one is no other version of it."""
     first = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,0 +2 @@\n+    # is public\n```\n"
     second = "```diff\n@@ -10,2 +11,3 @@\n     a = 4\n-    b = x + a\n+    # is public\n+    b = a\n+    c = b\n```\n"
-    assert refused(f"{first}\n{said}\n\n{second}", SOURCE).reasons == {"no-context"}
+    assert refused(f"{first}\n{prose}\n\n{second}", SOURCE).reasons == {"no-context"}
 
 
 def test_a_correction_of_a_part_leaves_no_other_part_out() -> None:

@@ -1,4 +1,4 @@
-"""Diffs that were quoted, numbered, indented, put in a list or coloured on their way."""
+"""Diffs that are quoted, numbered, indented, in a list or coloured."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_each_wrapping_with_crlf(name: str) -> None:
         ("list, fenced", "indented"),
     ],
 )
-def test_what_a_wrapping_needed_is_told(name: str, tolerance: str) -> None:
+def test_a_wrapping_is_reported(name: str, tolerance: str) -> None:
     for placement in run(WRAPPED[name]).placements:
         assert tolerance in placement.tolerances
 
@@ -198,7 +198,7 @@ def test_blank_context_without_its_space(wrap: str) -> None:
     assert after(stripped(each(wrap, fence(DIFF)))) == CHANGED
 
 
-NO_PATCHES = [
+NOT_PATCHES = [
     "> I quote what you said:\n> - one thing\n> - another\n> + and this\n",
     "> @@ is an operator\n> so be it\n",
     "The log says:\n\n  12 | starting\n  13 | - done\n  14 | + more\n",
@@ -215,8 +215,8 @@ NO_PATCHES = [
 ]
 
 
-@pytest.mark.parametrize("answer", NO_PATCHES)
-def test_what_is_no_patch(answer: str) -> None:
+@pytest.mark.parametrize("answer", NOT_PATCHES)
+def test_text_that_is_not_a_patch(answer: str) -> None:
     assert patch_spans(answer) == ()
     with pytest.raises(NoPatch):
         run(answer)

@@ -137,9 +137,9 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
     return result
 
 
-def too_large(answer: str, found: Sequence[Block]) -> bool:
+def too_large(answer: str, parsed: Sequence[Block]) -> bool:
     """Whether an answer has more lines, or more `blocks`, than are read. Only junk has."""
-    return len(found) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
+    return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
 def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[_Region]:
