@@ -69,10 +69,10 @@ def ask(request: Request, ready: ModelSetup, place: Layout | None, hearing: Answ
         on_text=hearing.text, on_void=hearing.void, on_wait=hearing.waiting,
     )  # fmt: skip
     seconds = time.monotonic() - began
-    return Answer(reply, seconds, "" if place is None else _kept(request, ready, place, hearing))
+    return Answer(reply, seconds, "" if place is None else _keep_prompt(request, ready, place, hearing))
 
 
-def _kept(request: Request, ready: ModelSetup, place: Layout, hearing: AnswerCallbacks) -> str:
+def _keep_prompt(request: Request, ready: ModelSetup, place: Layout, hearing: AnswerCallbacks) -> str:
     """Keep the prompt. The reply is paid for by now: what goes wrong here is said, and no more."""
     # loading it takes longer than all else that is needed, and by now the reply is there
     from repoagent.edit.recorder import forget_sent, keep_sent
@@ -110,23 +110,23 @@ def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
     Raises UsageError for one that is not there, is a folder, is too large or holds what can't be sent; Refused for what
     `.repoagentignore` names, and for a name that usually holds secrets unless it stands alone.
     """
-    found = {}
+    attached = {}
     for name in dict.fromkeys(names):
         path = cwd / name.expanduser()
         _refuse_withheld(name, path, worktree)
         if len(names) > 1 and holds_secrets(str(name)):  # a * of the shell may have named it
             raise Refused(f"{name} has a name that usually holds secrets; to send it, name it alone")
-        found[name] = _given(_read(name, path), os.fsdecode(name))
-    return list(found.values())
+        attached[name] = _attached_file(_read(name, path), os.fsdecode(name))
+    return list(attached.values())
 
 
 def read_stream(stream: IO[bytes]) -> AttachedFile | None:
     """What a pipe or a file on standard input holds; None for nothing. Raises UsageError as `read_given` does."""
     data = stream.read(LARGEST + 1)
-    return _given(_not_too_large(data, STREAM), STREAM) if data else None
+    return _attached_file(_not_too_large(data, STREAM), STREAM) if data else None
 
 
-def _given(data: bytes, name: str) -> AttachedFile:
+def _attached_file(data: bytes, name: str) -> AttachedFile:
     from hashlib import sha256
 
     digest = sha256(data).hexdigest()
@@ -171,9 +171,9 @@ def _refuse_withheld(name: Path, path: Path, worktree: WorkTree | None) -> None:
     """Raise Refused for what `.repoagentignore` names, by the name that was given or by where a link leads."""
     if worktree is None:
         return
-    for place in dict.fromkeys((Path(os.path.normpath(path)), Path(os.path.realpath(path)))):
-        if place.is_relative_to(worktree.top):
-            inside = os.fsdecode(place.relative_to(worktree.top))
+    for location in dict.fromkeys((Path(os.path.normpath(path)), Path(os.path.realpath(path)))):
+        if location.is_relative_to(worktree.top):
+            inside = os.fsdecode(location.relative_to(worktree.top))
             if reason := gate(worktree.top, [inside])(inside):
                 raise Refused(reason)
 
@@ -213,7 +213,7 @@ def _part(file: AttachedFile) -> Part:
 
 def _key(question: Question) -> str:
     """What is asked, apart from the wording around it: a cassette is matched on it."""
-    asked = {"request": question.words, "files": {file.name: file.digest for file in question.files}}
+    key = {"request": question.words, "files": {file.name: file.digest for file in question.files}}
     if question.system:
-        asked["system"] = question.system
-    return json.dumps(asked, ensure_ascii=False, sort_keys=True)
+        key["system"] = question.system
+    return json.dumps(key, ensure_ascii=False, sort_keys=True)

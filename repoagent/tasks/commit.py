@@ -121,12 +121,12 @@ def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: I
     """The path of the error, if the user agrees to commit the whole file. Otherwise raises the error with a hint: the
     model cannot fix it."""
     refusal = Inseparable(f"{error}\n{resume_hint(context)}", error.path)
-    change = next((one for one in changes if one.name == error.path), None)
+    change = next((candidate for candidate in changes if candidate.name == error.path), None)
     if context.request.mode != "ask" or change is None:
         raise refusal from error
-    now = look(context.worktree.top, change.name)
-    if now is not None:
-        change = replace(change, after=now.data, mode=now.mode)
+    current = look(context.worktree.top, change.name)
+    if current is not None:
+        change = replace(change, after=current.data, mode=current.mode)
     diff = canonical_diff([change], hash_name=context.worktree.object_format)
     if not context.ui.approve(ApprovalRequest("include", diff, why=str(error).partition(":")[0])).allowed:
         raise refusal from error
@@ -146,8 +146,8 @@ def _commit(
     unreviewed = [change for change in changes if change.name not in accepted]
     if request.mode == "ask" and unreviewed:
         diff = canonical_diff(unreviewed, hash_name=context.worktree.object_format)
-        why = "commands changed this, and it becomes part of the commit"
-        verdict = context.ui.approve(ApprovalRequest("edit", diff, why=why))
+        reason = "commands changed this, and it becomes part of the commit"
+        verdict = context.ui.approve(ApprovalRequest("edit", diff, why=reason))
         if not verdict.allowed:
             names = ", ".join(named(change.name) for change in unreviewed)
             raise SentBack("person", f"The user rejected what commands changed in {names}: {verdict.reason}")

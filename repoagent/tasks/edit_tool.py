@@ -56,8 +56,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             patches = ()
         if context.change_set.edit == mark:  # the run was killed after it was written
             paths = _files_of(context, patches)
-            rest = ", with the kept part of it," if refused_edit.take_notice() else ","
-            texts = [f"Applied: {', '.join(paths)}{rest} before the run was interrupted.", after(paths)]
+            kept_part = ", with the kept part of it," if refused_edit.take_notice() else ","
+            texts = [f"Applied: {', '.join(paths)}{kept_part} before the run was interrupted.", after(paths)]
             return Observation(EDIT, "\n".join(filter(None, texts)), data={"files": paths})
         context.forget_files()
         if refusal := _bind(context, patches):
@@ -246,7 +246,11 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
             if reason:
                 return f"{path} may not be changed: {reason}"
         if source.data is None:  # it was shown, and is gone
-            sources = {name: one for name, one in tool_context.draft.sources.items() if name != path}
+            sources = {
+                name: other_source
+                for name, other_source in tool_context.draft.sources.items()
+                if name != path
+            }
             tool_context.draft = replace(tool_context.draft, sources=sources)
     absent = [name for name in sorted(spelled(patches) - existing) if bad_path(name) is None]
     entries = read_entries(context.worktree, absent) if absent else {}

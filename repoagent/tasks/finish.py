@@ -62,12 +62,12 @@ class Finishing:
     refused: tuple[int, SentBack] | None = None
 
     def tool(self) -> Tool:
-        done = "what was done, and how it was checked"
+        summary = "what was done, and how it was checked"
         if self.context.request.plan_only:
-            done = "the plan in a few sentences, and what is uncertain in it"
+            summary = "the plan in a few sentences, and what is uncertain in it"
         elif self.context.gate.mode == "read-only":
-            done = "the answer, and the evidence for it"
-        text = f'<finish>{done}</finish> ends the task; open="why" if planned tasks stay open.'
+            summary = "the answer, and the evidence for it"
+        text = f'<finish>{summary}</finish> ends the task; open="why" if planned tasks stay open.'
         return Tool("finish", text, self.perform, needs="all")
 
     def perform(self, action: Action) -> Observation:
@@ -81,10 +81,10 @@ class Finishing:
             return Observation("finish", text, ok=False, shown="")
         repair_plan(context)
         unfinished = open_tasks(context.run_dir.plan)
-        why_open = action.args.get("open", "").strip()
+        open_reason = action.args.get("open", "").strip()
         if context.request.plan_only:
             return Observation("finish", summary, final=True)
-        if unfinished and not why_open:
+        if unfinished and not open_reason:
             names = "; ".join(f"{task.id} {task.title}" for task in unfinished)
             return Observation(
                 "finish",
@@ -109,15 +109,15 @@ class Finishing:
                 "note: the model's last edit was refused and not sent again; the change does not include it"
             )
         try:
-            outcome = commit_run(context, summary) if context.may_commit else None
-            if outcome is not None and outcome.commit is not None:
-                for remark in commit_remarks(outcome.commit):
+            commit_outcome = commit_run(context, summary) if context.may_commit else None
+            if commit_outcome is not None and commit_outcome.commit is not None:
+                for remark in commit_remarks(commit_outcome.commit):
                     context.ui.say(f"note: {remark}")
         except SentBack as error:
             return self._refuse(error, "Nothing was committed; your files contain the change.")
         except NothingDone as error:
             context.ui.note(str(error))
-        open_text = f"\n\nStill open: {why_open}" if unfinished and why_open else ""
+        open_text = f"\n\nStill open: {open_reason}" if unfinished and open_reason else ""
         return Observation("finish", summary + open_text, final=True)
 
     def _report_remaining(self) -> None:
@@ -180,10 +180,10 @@ class Finishing:
                 return None
         return self.given_up("the model changed nothing afterwards")
 
-    def given_up(self, why: str = "the model answered with words only afterwards") -> CheckFailed:
+    def given_up(self, reason: str = "the model answered with words only afterwards") -> CheckFailed:
         """The end of a run after a check or hook that failed."""
         assert self.refused is not None
-        return self.refused[1].failure(f"Nothing was committed: {why}. {self._resume_hint()}")
+        return self.refused[1].failure(f"Nothing was committed: {reason}. {self._resume_hint()}")
 
     def _run_check(self) -> Observation | None:
         context = self.context

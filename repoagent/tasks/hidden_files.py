@@ -76,11 +76,11 @@ class HiddenFiles:
     def _changed(self) -> set[str]:
         """The folders that must be read again; those that are gone are forgotten."""
         changed = set()
-        for path, one in list(self._folders.items()):
+        for path, folder in list(self._folders.items()):
             signature = self._signature(path)
             if signature is None:
                 del self._folders[path]
-            elif signature != one.signature:
+            elif signature != folder.signature:
                 changed.add(path)
         return changed
 
@@ -90,7 +90,7 @@ class HiddenFiles:
         while paths:
             inner: set[str] = set()
             for path in paths:
-                self._folders[path] = read = self._read_one(path)
+                self._folders[path] = read = self._read_folder(path)
                 inner.update(folder for folder in read.folders if folder not in self._folders)
                 self._rules.update((rule, self._settled(rule)) for rule in read.rules)
             self._shallow -= inner
@@ -98,7 +98,7 @@ class HiddenFiles:
             self._shallow |= is_ignored(self.worktree, inner - self._tracked_in)
             paths = inner
 
-    def _read_one(self, path: str) -> _Folder:
+    def _read_folder(self, path: str) -> _Folder:
         signature = self._settled(path)
         below = f"{path}/" if path else ""
         hidden, folders = [], []
@@ -125,13 +125,13 @@ class HiddenFiles:
 
     def _rules_of_git(self) -> list[str]:
         """The files with rules for what git ignores besides .gitignore, whether they exist or not."""
-        own = git_output(
+        configured = git_output(
             self.worktree.top, "config", "--type=path", "--get", "core.excludesFile", ok=(0, 1)
         ).stdout
-        usual = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
+        default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
         return [
             str(self.worktree.common_dir / "info" / "exclude"),
-            os.fsdecode(own.rstrip(b"\n")) or str(usual),
+            os.fsdecode(configured.rstrip(b"\n")) or str(default),
         ]
 
     def _settled(self, path: str) -> Signature | None:
@@ -163,8 +163,8 @@ def hiding_variables(
     """Write `file` with the attributes of the user, with secrets and what is `excluded` as binary. Returns the
     variables, to be added to `env`, with which git uses it."""
     lines = [_user_attributes(worktree)]
-    lines += [f"{_any_case(name)} -diff" for name in SECRET_NAMES]
-    lines += [f"**/{_any_case(path)} -diff" for path in SECRET_PATHS]
+    lines += [f"{_case_insensitive(name)} -diff" for name in SECRET_NAMES]
+    lines += [f"**/{_case_insensitive(path)} -diff" for path in SECRET_PATHS]
     lines += [f"{name} !diff" for name in HARMLESS_NAMES]
     lines += [f"{_quoted(path)} -diff" for path in excluded]
     write_whole(file, "\n".join([*lines, ""]).encode("utf-8", "surrogateescape"))
@@ -188,12 +188,12 @@ def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
 def _user_attributes(worktree: WorkTree) -> str:
     command = ("config", "--type=path", "--get", "core.attributesFile")
     configured = git_output(worktree.top, *command, ok=(0, 1)).stdout
-    usual = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
-    data = read_regular(Path(os.fsdecode(configured.rstrip(b"\n"))) if configured else usual)
+    default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
+    data = read_regular(Path(os.fsdecode(configured.rstrip(b"\n"))) if configured else default)
     return (data or b"").decode("utf-8", "surrogateescape")
 
 
-def _any_case(pattern: str) -> str:
+def _case_insensitive(pattern: str) -> str:
     """The pattern for any case."""
     return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
 

@@ -133,9 +133,9 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _refuse(line: int, what: str) -> NoReturn:
+def _refuse(line: int, problem: str) -> NoReturn:
     """`line` counts from 0 after the `---`."""
-    raise Refused(f"has invalid front matter: line {line + 2} {what}")
+    raise Refused(f"has invalid front matter: line {line + 2} {problem}")
 
 
 WhyNot = Callable[[str], "str | None"]
@@ -202,11 +202,11 @@ def inside(folder: MarkdownFolder, path: Path) -> Path:
         return real
     if not real.is_relative_to(os.path.realpath(folder.base)):
         raise Refused("is a link out of the repository")
-    for each in {path, real}:
-        top = folder.top if each is path else folder.top and Path(os.path.realpath(folder.top))
-        if top is None or not each.is_relative_to(top) or each == top:
+    for candidate in {path, real}:
+        top = folder.top if candidate is path else folder.top and Path(os.path.realpath(folder.top))
+        if top is None or not candidate.is_relative_to(top) or candidate == top:
             continue
-        name = each.relative_to(top).as_posix()
+        name = candidate.relative_to(top).as_posix()
         try:
             check_path(name)
         except Refused as error:

@@ -38,7 +38,7 @@ LONGEST_TIMEOUT = 3600.0
 LONGEST = 500  # characters of its line in the prompt
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ARGUMENT = re.compile(r"[A-Za-z_][\w-]{0,39}")
-_SHOWN = 500  # characters of an action, for the user who is asked
+_MOST_SHOWN = 500  # characters of an action, for the user who is asked
 # names that mean something in a reply or in what a model is shown
 _RESERVED = {EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN)}
 _RESERVED |= {
@@ -76,7 +76,7 @@ class Description:
         """The line of the prompt: an example of the tag, and what it does."""
         if self.text.startswith(f"<{self.name}"):
             return self.text
-        args = "".join(f' {name}="{_unquoted(what)}"' for name, what in (self.args or {}).items())
+        args = "".join(f' {name}="{_unquoted(meaning)}"' for name, meaning in (self.args or {}).items())
         tag = f"<{self.name}{args}/>"
         if self.body:
             tag = f"<{self.name}{args}>{_unquoted(self.body)}</{self.name}>"
@@ -94,10 +94,10 @@ def program(entry: str, top: Path) -> Path:
     it runs outside of the sandbox.
     """
     expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
-    found = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
-    if found is None:
+    located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
+    if located is None:
         raise Refused("is neither an absolute path nor a program on PATH")
-    path = Path(os.path.normpath(found))
+    path = Path(os.path.normpath(located))
     if not path.is_absolute():
         raise Refused("is in a folder on PATH that is not absolute")
     real = Path(os.path.realpath(path))
@@ -115,8 +115,8 @@ def describe(path: Path, top: Path) -> Description:
     ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
     if not ran.ok:
         printed = cut(one_line(ran.errors or ran.output), 200)
-        how = ran.ended or f"failed with exit code {ran.code}"
-        raise Refused(f"{how} when called with --description" + (f": {printed}" if printed else ""))
+        failure = ran.ended or f"failed with exit code {ran.code}"
+        raise Refused(f"{failure} when called with --description" + (f": {printed}" if printed else ""))
     try:
         record = json.loads(ran.output)
     except (ValueError, RecursionError) as error:
@@ -151,10 +151,10 @@ def _checked_description(record: object) -> Description:
     args = record.get("args")
     if args is not None and (not isinstance(args, dict) or len(args) > 20):
         raise Refused("has args in its description that are not an object of names and descriptions")
-    for argument, what in (args or {}).items():
-        if not _ARGUMENT.fullmatch(argument) or argument == "id" or not isinstance(what, str):
+    for argument, meaning in (args or {}).items():
+        if not _ARGUMENT.fullmatch(argument) or argument == "id" or not isinstance(meaning, str):
             raise Refused(f"has the invalid argument name {argument!r} in its description")
-    checked = None if args is None else {key: cut(one_line(what), 120) for key, what in args.items()}
+    checked = None if args is None else {key: cut(one_line(meaning), 120) for key, meaning in args.items()}
     texts = cut(one_line(text), LONGEST), cut(one_line(body), LONGEST)
     return Description(name, texts[0], checked, texts[1], reads_only, float(timeout))
 
@@ -319,10 +319,12 @@ def plugin_tools(
 
     for point in installed():
         prefix = f"{point.name}."
-        own = {key[len(prefix) :]: value for key, value in (settings or {}).items() if key.startswith(prefix)}
+        plugin_settings = {
+            key[len(prefix) :]: value for key, value in (settings or {}).items() if key.startswith(prefix)
+        }
         source = f"the plugin {point.name} ({point.value})"
         try:
-            made = tools_of(point, Context(top, own, audit))
+            made = tools_of(point, Context(top, plugin_settings, audit))
         except (Refused, UsageError) as error:
             warn(f"{source} {error}; skipped it")
             continue
@@ -346,9 +348,9 @@ def gated(tool: Tool, decide: Decide) -> Tool:
     def perform(action: Action) -> Observation:
         args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
         body = f" {action.body.strip()}" if action.body.strip() else ""
-        shown = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), _SHOWN)
-        why = "it runs with your rights, outside the sandbox"
-        verdict = decide(ApprovalRequest("tool", shown, (f"tool:{tool.name}(*",), why))
+        text = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), _MOST_SHOWN)
+        reason = "it runs with your rights, outside the sandbox"
+        verdict = decide(ApprovalRequest("tool", text, (f"tool:{tool.name}(*",), reason))
         if not verdict.allowed:
             return Observation(tool.name, f"{tool.name} was not run: {verdict.reason}", ok=False)
         return tool.perform(action)

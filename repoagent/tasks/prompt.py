@@ -40,7 +40,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
     elif all(tool.name != EDIT for tool in tools):
         texts.append(prompt_text("look"))
     texts.append(protocol_text(tools, "changes", native=context.model_setup.native))
-    found = collect(
+    collected = collect(
         context.worktree.top,
         context.layout.root,
         context.settings.texts("context"),
@@ -49,9 +49,9 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
         user=user_file(os.environ).with_name(USER_FILE),
         budget=context.settings.whole("context_limit"),
     )
-    for warning in found.warnings:
+    for warning in collected.warnings:
         context.ui.say(f"warning: {warning}")
-    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(found), *further]
+    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(collected), *further]
     parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
     return (*parts[:-1], replace(parts[-1], cache=True))
 
@@ -60,10 +60,10 @@ def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, insid
     """The facts of the repository that a run gets at its start, and after another prompt if they have changed."""
     lines = [facts_block(facts)]
     if changed:
-        shown = ", ".join(map(named, changed[:20])) + (
+        listed = ", ".join(map(named, changed[:20])) + (
             f" and {len(changed) - 20} more" if len(changed) > 20 else ""
         )
-        lines.append(f"the user's uncommitted work: {shown}")
+        lines.append(f"the user's uncommitted work: {listed}")
     if inside:
         lines.append(
             f"the user is in the folder {quoted(inside)}; all paths here are relative to the top of the "
@@ -121,12 +121,12 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
         return
     home = os.path.realpath(Path.home())
-    rest = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
-    *others, last = confinement.writable()
-    writable = f"{', '.join(others)} and {last}" if others else f"{last} only"
+    home_text = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
+    *other_places, last = confinement.writable()
+    writable = f"{', '.join(other_places)} and {last}" if other_places else f"{last} only"
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
-        f"in a sandbox: {network}; they can write {writable}; all else{rest} is read-only, "
+        f"in a sandbox: {network}; they can write {writable}; all else{home_text} is read-only, "
         "including `.git`; files with secrets are hidden or empty"
     )
     yield from confinement.sandbox.narrows(policy)
@@ -143,10 +143,10 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
             if runs and not gate.sandbox
             else ""
         )
-    asked_about = ["each edit"] if edits and mode == "ask" else []
-    asked_about += ["each command that does more than read"] if runs else []
+    actions = ["each edit"] if edits and mode == "ask" else []
+    actions += ["each command that does more than read"] if runs else []
     rules = " except what their rules allow" if gate.allow else ""
-    return f"mode {mode}: the user is asked about {' and '.join(asked_about)}{rules}" if asked_about else ""
+    return f"mode {mode}: the user is asked about {' and '.join(actions)}{rules}" if actions else ""
 
 
 def _system() -> str:
@@ -169,11 +169,11 @@ def _top(context: RunContext) -> Iterator[str]:
         }
     ignored = is_ignored(context.worktree, list(is_folder))
     for name in sorted(is_folder, key=lambda name: (name.startswith("."), name)):
-        shown = f"{name}/" if is_folder[name] else name
-        if context.tool_context.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
+        label = f"{name}/" if is_folder[name] else name
+        if context.tool_context.why_not(label) is not None or _is_file(top / name / "CACHEDIR.TAG"):
             continue
         if name not in ignored or name in _INSTALLED or _is_file(top / name / "pyvenv.cfg"):
-            yield shown
+            yield label
 
 
 def _is_file(path: Path) -> bool:
@@ -181,15 +181,15 @@ def _is_file(path: Path) -> bool:
 
 
 def _listing(names: Sequence[str]) -> str:
-    shown: list[str] = []
-    left = LISTED
+    listed: list[str] = []
+    remaining = LISTED
     for name in map(named, names):
-        left -= len(name) + 1
-        if left < 0:
+        remaining -= len(name) + 1
+        if remaining < 0:
             break
-        shown.append(name)
-    more = len(names) - len(shown)
-    return " ".join([*shown, *([f"and {more} more"] if more else [])]) or "empty"
+        listed.append(name)
+    omitted = len(names) - len(listed)
+    return " ".join([*listed, *([f"and {omitted} more"] if omitted else [])]) or "empty"
 
 
 def _tests(top: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -209,8 +209,8 @@ def _tests(top: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
         yield "npm test", "package.json"
     for name, pattern in _PYTEST:
         if name in names and pattern.search(text_of(name)):
-            own = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
-            yield own if own and os.access(top / own, os.X_OK) else "pytest", name
+            local_pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
+            yield local_pytest if local_pytest and os.access(top / local_pytest, os.X_OK) else "pytest", name
             break
     if "Cargo.toml" in names:
         yield "cargo test", "Cargo.toml"

@@ -146,12 +146,12 @@ class RefusedEdit:
         if changed:
             self.drop(f"{', '.join(changed)} changed since")
 
-    def drop(self, why: str) -> None:
+    def drop(self, reason: str) -> None:
         """Drop the kept part, if there is one. The model is told before its next edit counts."""
         if self.tool_context.missing:
             self.tool_context.drop_kept()
             self.files = {}
-            self.dropped = why
+            self.dropped = reason
 
     def withdraw(self) -> str:
         """Drop it because the model wants to. What to tell it, "" if nothing is kept."""
@@ -163,8 +163,8 @@ class RefusedEdit:
 
     def take_notice(self) -> str:
         """What to tell the model of what was dropped, once."""
-        why, self.dropped = self.dropped, ""
-        return f"{DROPPED}, because {why}. {SEND_WHOLE}" if why else ""
+        reason, self.dropped = self.dropped, ""
+        return f"{DROPPED}, because {reason}. {SEND_WHOLE}" if reason else ""
 
 
 def _version(source: Source | None) -> tuple[str, str | None]:
@@ -176,8 +176,8 @@ def is_draft_pending(state: State) -> bool:
     pending = False
     for turn in state.turns:
         if turn.role == "observation":
-            done = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
-            pending = "partial" in turn.meta or (pending and not done and DROPPED not in turn.text)
+            applied = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
+            pending = "partial" in turn.meta or (pending and not applied and DROPPED not in turn.text)
     return pending
 
 
@@ -283,7 +283,9 @@ def written_by(context: RunContext) -> dict[str, str]:
     """The blob of each file as the run has left it."""
     kind = context.worktree.object_format
     return {
-        one.path: blob_hash(one.after, kind) for one in context.change_set.changes if one.path and one.after
+        change.path: blob_hash(change.after, kind)
+        for change in context.change_set.changes
+        if change.path and change.after
     }
 
 

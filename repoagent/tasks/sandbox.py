@@ -183,8 +183,8 @@ class Explainer:
 
     def _writing(self, output: str) -> str:
         sandbox = self.confinement.sandbox
-        bare = isinstance(sandbox, Landlock) and not sandbox.mounting
-        denied = _WRITE.search(output) or (bare and _DENIED.search(output))
+        without_mounts = isinstance(sandbox, Landlock) and not sandbox.mounting
+        denied = _WRITE.search(output) or (without_mounts and _DENIED.search(output))
         if sandbox is None or not denied or not self._first("writing"):
             return ""
         return (
@@ -200,8 +200,8 @@ class Explainer:
             if not self._first("missing"):
                 break
             name = module or match["package"] or match["program"] or match["other"]
-            no_way = ", and nothing can be installed in the sandbox" if self._offline else ""
-            return f"`{name}` is not installed here{no_way}; what needs it fails without your change, too."
+            limit = ", and nothing can be installed in the sandbox" if self._offline else ""
+            return f"`{name}` is not installed here{limit}; what needs it fails without your change, too."
         return ""
 
     def _is_in_repository(self, module: str) -> bool:

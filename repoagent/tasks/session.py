@@ -202,8 +202,8 @@ class RunSession:
 
     def _drop_notice(self) -> str:
         """What to tell the model of the dropped part of a refused edit; the user is told, too."""
-        if why := self.context.refused_edit.dropped:
-            self.context.ui.say(f"note: the kept part of the refused edit was dropped: {why}")
+        if reason := self.context.refused_edit.dropped:
+            self.context.ui.say(f"note: the kept part of the refused edit was dropped: {reason}")
         return self.context.refused_edit.take_notice()
 
     def _record_turn(self, activity: str) -> None:
@@ -281,15 +281,15 @@ class RunSession:
             context.ui.say("note: earlier changes of the run are still in your files: this run is read-only")
             return
         try:
-            left = revert(
+            overlaps = revert(
                 change_set,
                 paths,
                 lambda changes: write_reverse(context.worktree, changes, change_set.changes, f"{name}-back"),
             )
-            if left:
+            if overlaps:
                 command = f"repoagent runs restore {name}"
                 context.ui.say(
-                    f"warning: {conflict_message(left, f'{command} --let-go', f'{command} --whole')}"
+                    f"warning: {conflict_message(overlaps, f'{command} --let-go', f'{command} --whole')}"
                 )
         except RepoagentError as error:
             context.ui.say(f"warning: the changes of the run are still in your files ({error})")
@@ -367,10 +367,10 @@ def run(
             live.turn(turns=meter.attempts, activity="", usage=meter.usage, cost=meter.cost)
         kind = _kind(context, outcome)
         live.ended(kind, outcome.text, commits=context.commits)
-    left = remaining_changes(worktree, context.change_set).left
+    uncommitted = remaining_changes(worktree, context.change_set).left
     return RunOutcome(
         kind, request.name, outcome.text, display_name(ready.model.spec), meter.usage, meter.attempts, meter.cost,
-        time.monotonic() - started - ui.waited, tuple(context.commits), left,
+        time.monotonic() - started - ui.waited, tuple(context.commits), uncommitted,
         outcome.words, outcome.messages, session.toolset.finishing.check,
         tuple(change.name for change in context.change_set.candidates if change.after is not None),
     )  # fmt: skip

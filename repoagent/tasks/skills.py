@@ -80,7 +80,7 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
     """The skills in `folders`, by name; of two with the same name the first. `warn` gets a sentence for each that is
     skipped."""
     skills: dict[str, Skill] = {}
-    seen: set[str] = set()
+    real_paths: set[str] = set()
     for source in folders:
         try:
             names = names_in(source, warn)
@@ -90,9 +90,9 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
         for name in names:
             path = source.path / name
             real = os.path.realpath(path)
-            if real in seen or not os.path.isdir(path):  # noqa: PTH112  (a Path may raise)
+            if real in real_paths or not os.path.isdir(path):  # noqa: PTH112  (a Path may raise)
                 continue
-            seen.add(real)
+            real_paths.add(real)
             try:
                 skill = _read_skill(source, path)
             except Refused as error:
@@ -138,13 +138,13 @@ def skills_block(skills: Sequence[Skill]) -> str:
     if not skills:
         return ""
     chosen = sorted(skills, key=lambda skill: not skill.own)[:MOST]
-    own = [line(skill) for skill in chosen if skill.own]
-    theirs = [line(skill) for skill in chosen if not skill.own]
-    parts = [_LEAD, *own]
-    if theirs:
-        parts += [_LIST_NOTICE, fence("\n".join(theirs), "skills")]
-    if left := len(skills) - len(chosen):
-        parts.append(f"{left} more {'is' if left == 1 else 'are'} not shown here: <skill/> lists all.")
+    own_lines = [line(skill) for skill in chosen if skill.own]
+    repository_lines = [line(skill) for skill in chosen if not skill.own]
+    parts = [_LEAD, *own_lines]
+    if repository_lines:
+        parts += [_LIST_NOTICE, fence("\n".join(repository_lines), "skills")]
+    if omitted := len(skills) - len(chosen):
+        parts.append(f"{omitted} more {'is' if omitted == 1 else 'are'} not shown here: <skill/> lists all.")
     return mask("\n".join(parts) + "\n")
 
 
@@ -165,17 +165,17 @@ def skill_tool(skills: Sequence[Skill]) -> Tool:
         if name not in by_name:
             return Observation("skill", f"No skill {name}. {listed}", ok=False)
         try:
-            text = _shown(by_name[name], file)
+            text = _skill_text(by_name[name], file)
         except Refused as error:
-            what = f"{file} of the skill {name}" if file else f"the skill {name}"
-            return Observation("skill", f"{what} {error}.", ok=False)
+            subject = f"{file} of the skill {name}" if file else f"the skill {name}"
+            return Observation("skill", f"{subject} {error}.", ok=False)
         return Observation("skill", text, data={"name": name, "file": file or FILE})
 
     text = '<skill name="NAME"/> shows how to do a kind of task; with file="FILE" a file that it names.'
     return Tool("skill", text, perform, needs="nothing")
 
 
-def _shown(skill: Skill, file: str) -> str:
+def _skill_text(skill: Skill, file: str) -> str:
     """A file of a skill for the model. Raises Refused, worded as the end of a sentence about the file."""
     path = PurePosixPath(file or FILE)
     if path.is_absolute() or ".." in path.parts or "\0" in file or "\\" in file:
@@ -190,8 +190,8 @@ def _shown(skill: Skill, file: str) -> str:
     label = f'skill name="{skill.name}"' + (f' file="{path.as_posix()}"'.replace("\n", " ") if file else "")
     parts = [] if skill.own else [_SKILL_NOTICE]
     parts.append(fence(mask(printable(text)), label))
-    if not file and (others := _other_files(skill)):
-        parts.append(others)
+    if not file and (other_files := _other_files(skill)):
+        parts.append(other_files)
     return "\n".join(parts)
 
 

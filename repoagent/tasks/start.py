@@ -94,10 +94,12 @@ def start_conversation(
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`: ", earlier_names, re.MULTILINE)
     located = locate(context.worktree, request.prompt, tool_context.why_not, known)  # runs in the background
-    own = {name for change in context.change_set.changes for name in (change.path, change.old_path)}
+    changed_by_run = {
+        name for change in context.change_set.changes for name in (change.path, change.old_path)
+    }
     repository = repository_text(
         gather_facts(context.worktree),
-        sorted(path for path in read_status(context.worktree).changed if path not in own),
+        sorted(path for path in read_status(context.worktree).changed if path not in changed_by_run),
         linked=bool(request.worktree),
         inside=current_folder(context.worktree.top),
     )
@@ -115,9 +117,9 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
     """What became of the run's changes since its last process."""
     change_set = context.change_set
     texts = [settle_command(change_set)]
-    if gone := change_set.drop_vanished():
+    if vanished := change_set.drop_vanished():
         texts.append(
-            f"The files no longer contain your changes of {', '.join(gone)}: someone undid them. Make them "
+            f"The files no longer contain your changes of {', '.join(vanished)}: someone undid them. Make them "
             "again if they are still wanted."
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
@@ -134,10 +136,10 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
 def _with_interrupted(state: State, tools: Sequence[Tool], *, has_prompt: bool) -> State:
     """The state, with an observation for an action that was interrupted and is not repeated; or, if the user says
     something new, that was not performed."""
-    every = steps(state.turns)
-    if not every or len(every[-1].observations) > len(every[-1].performed):
+    all_steps = steps(state.turns)
+    if not all_steps or len(all_steps[-1].observations) > len(all_steps[-1].performed):
         return state
-    step = every[-1]
+    step = all_steps[-1]
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     actions = parse(step.reply.text, by_name.keys(), nonce=state.nonce).actions
     waiting = actions[len(step.performed) :]

@@ -155,21 +155,21 @@ def create_toolset(
         text = hooks.after_edit(paths, context.model_setup.meter.attempts)
         return "\n".join(filter(None, [text, changed_since()]))
 
-    def write_now(changes: Sequence[FileChange]) -> None:
+    def write_changes(changes: Sequence[FileChange]) -> None:
         write(context.worktree, changes, new_edit_id())
 
     def withdraw(path: str) -> str:
         return context.refused_edit.withdraw() if path == DRAFT else ""
 
-    own = [
+    own_tools = [
         writing_tool(context, after_edit),
         *reading_tools(context),
         task_tool(context.run_dir.plan),
-        *change_tools(context.change_set, write_now, withdraw),
+        *change_tools(context.change_set, write_changes, withdraw),
         _write_tool(context.run_dir.folder / "scratch"),
         finishing.tool(),
     ]
-    own = [tool for tool in own if not (read_only and tool.name in CHANGING)]
+    own_tools = [tool for tool in own_tools if not (read_only and tool.name in CHANGING)]
     further = [*command_tools(runner), *([skill_tool(skills)] if skills else [])]
     kernel = None if read_only else _kernel(context, confinement, runner, turns)
     if kernel is not None:
@@ -182,7 +182,7 @@ def create_toolset(
         plugins = plugin_tools(
             context.worktree.top,
             context.settings.texts("run.tools"),
-            taken={tool.name for tool in (*own, *further)},
+            taken={tool.name for tool in (*own_tools, *further)},
             decide=context.gate.decide,
             warn=context.ui.say,
             settings=context.settings.names("tool"),
@@ -192,7 +192,7 @@ def create_toolset(
         types = find_agent_types(context.layout, user_folder, context.ui.say, why_not=tool_context.why_not)
         if read_only:  # without those that are made for changes
             types = {name: type_ for name, type_ in types.items() if EDIT not in (type_.tools or ())}
-        names = frozenset(tool.name for tool in (*own, *further))
+        names = frozenset(tool.name for tool in (*own_tools, *further))
         subagents = SubagentPool(context, types, names, context.model_setup.model.spec)
         stack.callback(subagents.close)
         wait = next((tool for tool in further if tool.name == "wait"), None)
@@ -200,7 +200,9 @@ def create_toolset(
         further += delegate_tools(subagents, wait)
         parts.append(Part(agent_types_block(types), "agents"))
     tools = [
-        tool for tool in (*own, *further) if request.tools is None or tool.name in request.tools | ALWAYS
+        tool
+        for tool in (*own_tools, *further)
+        if request.tools is None or tool.name in request.tools | ALWAYS
     ]
     if any(tool.name == "restore" for tool in tools):
         tool_context.withdraw = f'`<restore path="{DRAFT}"/>` drops the kept part.'
@@ -267,8 +269,8 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         for sentence in confinement.sandbox.limits_of(confinement.policy):
             context.ui.say(f"note: {sentence}")
     if context.gate.mode == "auto" and (hidden := hidden_paths(confinement.hidden, "shown")):
-        rest = len(hidden) - NAMED
-        names = ", ".join(map(named, hidden[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
+        omitted = len(hidden) - NAMED
+        names = ", ".join(map(named, hidden[:NAMED])) + (f" and {omitted} more" if omitted > 0 else "")
         context.ui.say(
             f"note: commands cannot see {names}, which are hidden from models; only those that your rules allow can."
         )

@@ -76,9 +76,9 @@ def start(
                 start_new_session=True,
             )
     except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
-        what = command if isinstance(command, str) else command[0]
+        program = command if isinstance(command, str) else command[0]
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused(f"could not run {what} ({reason})") from error
+        raise Refused(f"could not run {program} ({reason})") from error
     output, errors = bytearray(), bytearray()
     ended = ""
     try:
@@ -114,10 +114,10 @@ def _communicate(
             if pipe is not None:
                 selector.register(pipe, selectors.EVENT_READ)
         while selector.get_map() and len(output) + len(errors) <= LARGEST:
-            left = deadline - time.monotonic()
-            if left < 0:
+            remaining = deadline - time.monotonic()
+            if remaining < 0:
                 return True
-            ready = selector.select(min(_SILENCE, left))
+            ready = selector.select(min(_SILENCE, remaining))
             if all(key.fileobj is stdin for key, _ in ready) and process.poll() is not None:
                 break  # what it left in the background holds the pipes open
             for key, _ in ready:
@@ -222,9 +222,9 @@ def _report(event: Event, command: str, ran: Ran) -> str:
     output = mask(printable(excerpt(ran.output)))
     if ran.ok and not output.strip():
         return ""
-    how = "" if ran.ok else f", which {ran.ended}" if ran.ended else f", exit code {ran.code}"
-    shown = cut(one_line(mask(without_secrets(command))), 200)
-    lead = f"The user's command {event} (`{shown}`){how}"
+    ending = "" if ran.ok else f", which {ran.ended}" if ran.ended else f", exit code {ran.code}"
+    command_text = cut(one_line(mask(without_secrets(command))), 200)
+    lead = f"The user's command {event} (`{command_text}`){ending}"
     return f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
 
 

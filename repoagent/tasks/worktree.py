@@ -98,7 +98,7 @@ def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: st
     if head(worktree).commit is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
     refuse_invalid_branch(worktree, branch)
-    path = Path(os.path.abspath(folder)) if folder is not None else _own_folder(worktree) / name  # noqa: PTH100
+    path = Path(os.path.abspath(folder)) if folder is not None else _worktrees_folder(worktree) / name  # noqa: PTH100
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} already exists; choose another folder for --worktree")
     return _add(worktree, path, "-b", branch, "--", str(path))
@@ -111,8 +111,8 @@ def find_linked(worktree: WorkTree, folder: str) -> WorkTree | None:
     listed = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
     if b"worktree " + os.fsencode(folder) not in listed:
         return None
-    other = _open(Path(folder))
-    return other if other.common_dir == worktree.common_dir else None
+    candidate = _open(Path(folder))
+    return candidate if candidate.common_dir == worktree.common_dir else None
 
 
 def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | None:
@@ -132,8 +132,8 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
 def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
     """Remove a linked work tree in the git directory whose run is `done`, unless something in it is uncommitted; and
     its branch, if it has no commit of its own. What to tell the user, "" for nothing."""
-    own = os.path.realpath(_own_folder(worktree)) + os.sep
-    if not done or not os.path.realpath(linked.top).startswith(own):
+    own_folder = os.path.realpath(_worktrees_folder(worktree)) + os.sep
+    if not done or not os.path.realpath(linked.top).startswith(own_folder):
         return ""
     try:
         git(worktree.top, "worktree", "remove", "--", str(linked.top), read_only=False)
@@ -154,7 +154,7 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
     Raises Refused, and removes nothing, where something in the work tree is uncommitted.
     """
     existing = find_linked(worktree, folder)
-    if not folder or os.path.realpath(folder) != os.path.realpath(_own_folder(worktree) / name):
+    if not folder or os.path.realpath(folder) != os.path.realpath(_worktrees_folder(worktree) / name):
         if existing is None or not branch:
             return ""
         return f"kept its work tree; `git worktree remove {shlex.quote(folder)}` removes it"
@@ -169,8 +169,10 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
             ) from error
     if not _has_branch(worktree, branch):
         return ""
-    others = ("HEAD", f"--exclude={branch}", "--branches", "--tags", "--remotes")
-    unmerged = git(worktree.top, "rev-list", "--max-count=1", f"refs/heads/{branch}", "--not", *others, "--")
+    other_refs = ("HEAD", f"--exclude={branch}", "--branches", "--tags", "--remotes")
+    unmerged = git(
+        worktree.top, "rev-list", "--max-count=1", f"refs/heads/{branch}", "--not", *other_refs, "--"
+    )
     delete = ("branch", "--quiet", "-D", "--", branch)
     if not unmerged and not git_output(worktree.top, *delete, read_only=False, ok=(0, 1)).returncode:
         return f"deleted its branch {branch}, whose commits are on other branches"
@@ -197,5 +199,5 @@ def _open(path: Path) -> WorkTree:
     return open_worktree(path)
 
 
-def _own_folder(worktree: WorkTree) -> Path:
+def _worktrees_folder(worktree: WorkTree) -> Path:
     return worktree.common_dir / "repoagent" / "worktrees"

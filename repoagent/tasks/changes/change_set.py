@@ -104,7 +104,13 @@ class ChangeSet:
     def settle_pending(self) -> None:
         """After an interruption: of the pending changes, those count whose bytes are in the files."""
         pending = self.pending
-        self.wrote([one for one in pending if is_at_result(one, one.name, look(self.worktree.top, one.name))])
+        self.wrote(
+            [
+                change
+                for change in pending
+                if is_at_result(change, change.name, look(self.worktree.top, change.name))
+            ]
+        )
 
     def add_candidates(self, changes: Iterable[FileChange]) -> None:
         """Add candidates; one whose file is as it was before is dropped."""
@@ -127,51 +133,53 @@ class ChangeSet:
 
     def drop(self, paths: Iterable[str]) -> None:
         """Forget the changes of these files: they were undone, committed or left to the user."""
-        gone = set(paths)
-        self.changes = tuple(change for change in self.changes if change.name not in gone)
-        self.candidates = tuple(change for change in self.candidates if change.name not in gone)
+        dropped = set(paths)
+        self.changes = tuple(change for change in self.changes if change.name not in dropped)
+        self.candidates = tuple(change for change in self.candidates if change.name not in dropped)
         self._save()
 
     def drop_vanished(self) -> list[str]:
         """Forget the changes of which nothing is in the files any more; their names."""
-        gone = [change.name for change in self.changes if self.remaining(change) is None]
-        if gone:
-            self.drop(gone)
-        return gone
+        vanished = [change.name for change in self.changes if self.remaining(change) is None]
+        if vanished:
+            self.drop(vanished)
+        return vanished
 
     def present(self) -> tuple[FileChange, ...]:
         """The changes as far as they are in the work tree now, without what others did to the files."""
-        return tuple(left for change in self.changes if (left := self.remaining(change)) is not None)
+        return tuple(part for change in self.changes if (part := self.remaining(change)) is not None)
 
     def remaining(self, change: FileChange) -> FileChange | None:
         """The part of a change that is in its file now, None for nothing. A part that someone undid is left out where
         lines can tell."""
-        now = look(self.worktree.top, change.path or change.old_path or "")
-        if (change.path is None) != (now is None):
+        current = look(self.worktree.top, change.path or change.old_path or "")
+        if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
-        if now is None or same(now, after_of(change)):
+        if current is None or same(current, after_of(change)):
             return change
-        below = _without(self.worktree, change, now)
+        below = _without(self.worktree, change, current)
         if isinstance(below, Conflict) or change.before is None:
             return change
-        left = merge(self.worktree, change.before, below, now.data, exact=True)
-        if isinstance(left, Conflict):
+        remaining_data = merge(self.worktree, change.before, below, current.data, exact=True)
+        if isinstance(remaining_data, Conflict):
             return change
-        unchanged = change.before == left and change.old_mode == change.mode and not change.is_rename
-        return None if unchanged else replace(change, after=left)
+        unchanged = (
+            change.before == remaining_data and change.old_mode == change.mode and not change.is_rename
+        )
+        return None if unchanged else replace(change, after=remaining_data)
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
         """What is at the paths of `changes` where it is not what they left, because someone else changed it."""
-        found = {}
+        contents = {}
         for change in changes:
             expected = {change.path: after_of(change)} if change.path is not None else {}
             if change.old_path is not None and change.old_path != change.path:
                 expected[change.old_path] = None
             for path, content in expected.items():
-                now = look(self.worktree.top, path)
-                if not same(now, content):
-                    found[path] = now
-        return found
+                current = look(self.worktree.top, path)
+                if not same(current, content):
+                    contents[path] = current
+        return contents
 
     @property
     def is_stored(self) -> bool:
@@ -180,20 +188,20 @@ class ChangeSet:
 
     def of(self, path: str) -> FileChange | None:
         """The change or candidate of `path`."""
-        every = (*self.changes, *self.candidates)
-        return next((change for change in every if path in (change.path, change.old_path)), None)
+        all_changes = (*self.changes, *self.candidates)
+        return next((change for change in all_changes if path in (change.path, change.old_path)), None)
 
     def _keep(self, paths: Sequence[str]) -> bool:
-        kept = [change for change in self.candidates if change.name in paths]
-        self.candidates = tuple(change for change in self.candidates if change not in kept)
-        for change in kept:
+        moved = [change for change in self.candidates if change.name in paths]
+        self.candidates = tuple(change for change in self.candidates if change not in moved)
+        for change in moved:
             present = _with_result(change, look(self.worktree.top, change.name))
             self.changes = Draft({}, self.changes).with_changes([present]).edits
-        return bool(kept)
+        return bool(moved)
 
     def _add(self, change: FileChange) -> None:
         """Add a change, without what someone else did to its file before it."""
-        paths = [one.path for one in self.changes]
+        paths = [earlier_change.path for earlier_change in self.changes]
         if change.old_path is not None and change.old_path in paths:
             at = paths.index(change.old_path)
             earlier = self.changes[at]
@@ -212,12 +220,12 @@ class ChangeSet:
         names = {change.name for change in self.changes}
         self.overlapping = {path: lines for path, lines in self.overlapping.items() if path in names}
         lists = {name: getattr(self, name) for name in _LISTS}
-        every = [change for some in lists.values() for change in some]
-        sides = (data for change in every for data in (change.before, change.after) if data is not None)
+        all_changes = [change for items in lists.values() for change in items]
+        sides = (data for change in all_changes for data in (change.before, change.after) if data is not None)
         new = [data for data in dict.fromkeys(sides) if not self._bytes_path(data).exists()]
         for number, data in enumerate(new, 1):  # the last one syncs the names of all
             write_whole(self._bytes_path(data), data, settled=number == len(new))
-        value = {name: [_to_dict(change) for change in some] for name, some in lists.items()}
+        value = {name: [_to_dict(change) for change in items] for name, items in lists.items()}
         rest = {"overlapping": self.overlapping, "edit": self.edit}
         json_files.write_document(self.folder / INDEX, {**value, **rest}, version=VERSION)
 
@@ -312,17 +320,17 @@ def _consecutive(
     return earlier, replace(later, before=earlier.after, after=above)
 
 
-def _without(worktree: WorkTree, change: FileChange, now: Content) -> bytes | Conflict:
-    if now.is_link or _has_link(change) or change.before is None or change.after is None:
+def _without(worktree: WorkTree, change: FileChange, current: Content) -> bytes | Conflict:
+    if current.is_link or _has_link(change) or change.before is None or change.after is None:
         return Conflict()
-    return merge(worktree, now.data, change.after, change.before, exact=True)
+    return merge(worktree, current.data, change.after, change.before, exact=True)
 
 
 def _has_link(change: FileChange) -> bool:
     return SYMLINK in {change.old_mode, change.mode}
 
 
-def _with_result(change: FileChange, now: Content | None) -> FileChange:
-    if now is None:
+def _with_result(change: FileChange, current: Content | None) -> FileChange:
+    if current is None:
         return replace(change, path=None, old_path=change.old_path or change.path, after=None, mode=None)
-    return replace(change, after=now.data, mode=now.mode)
+    return replace(change, after=current.data, mode=current.mode)

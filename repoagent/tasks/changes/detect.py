@@ -63,33 +63,33 @@ def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str,
     tracked = [path for path, entry in changed.items() if entry.unstaged]
     tracked += [path for path, entry in changed.items() if not entry.unstaged]
     files: dict[str, FileState] = {}
-    left = TOTAL
+    remaining = TOTAL
     for is_tracked, paths in ((True, tracked), (False, untracked)):
         for number, path in enumerate(paths):
             if path.endswith("/"):  # another repository
                 continue
-            follow = number < MOST and left > 0
+            follow = number < MOST and remaining > 0
             files[path] = state = _read(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
-            left -= len(state.content.data) if state.content is not None else 0
+            remaining -= len(state.content.data) if state.content is not None else 0
     repositories = tuple(path for path in untracked if path.endswith("/"))
     return Snapshot(status, files, entries(change_set), repositories)
 
 
 def differences(
-    worktree: WorkTree, was: Snapshot, now: Snapshot
+    worktree: WorkTree, earlier: Snapshot, later: Snapshot
 ) -> Iterator[tuple[str, Content | None, Content | None]]:
     """Each path that differs, with its contents before and now; None and None if it is not followed."""
-    for path in sorted({*was.files, *now.files}):
-        before, after = was.files.get(path), now.files.get(path)
+    for path in sorted({*earlier.files, *later.files}):
+        before, after = earlier.files.get(path), later.files.get(path)
         if before is not None and after is not None and before.signature == after.signature:
             continue
-        if not (was.is_followed(path) and now.is_followed(path)):
+        if not (earlier.is_followed(path) and later.is_followed(path)):
             yield path, None, None
             continue
         old = None if before is None else before.content
         new = None if after is None else after.content
-        if before is None and path in now.status.changed and path not in was.status.changed:
-            entry = now.status.changed[path].staged  # it was as it is staged now
+        if before is None and path in later.status.changed and path not in earlier.status.changed:
+            entry = later.status.changed[path].staged  # it was as it is staged now
             old = None if entry is None else from_blob(worktree, path, entry)
         if after is None:  # nothing in it is uncommitted any more, or it is gone
             try:
@@ -133,7 +133,7 @@ def entries(change_set: ChangeSet) -> frozenset[FileChange]:
 
 
 _GITLINK = b"160000 "
-_OF_ONE_REPOSITORY = {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
+_REPOSITORY_VARIABLES = {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def submodule_paths(worktree: WorkTree) -> list[str]:
 
 def checked_out(worktree: WorkTree) -> tuple[str, ...]:
     """The submodules that are checked out. Calls git only where there are any."""
-    if _OF_ONE_REPOSITORY & os.environ.keys() or not (worktree.top / ".gitmodules").exists():
+    if _REPOSITORY_VARIABLES & os.environ.keys() or not (worktree.top / ".gitmodules").exists():
         return ()
     return tuple(path for path in submodule_paths(worktree) if (worktree.top / path / ".git").exists())
 
@@ -188,11 +188,11 @@ def submodule_states(worktree: WorkTree, paths: Sequence[str]) -> dict[str, Subm
 
 
 def changed_submodules(
-    was: Mapping[str, SubmoduleState], now: Mapping[str, SubmoduleState]
+    earlier: Mapping[str, SubmoduleState], later: Mapping[str, SubmoduleState]
 ) -> Iterator[tuple[str, list[str]]]:
     """A phrase for each submodule that changed, and the paths of its files from the top."""
-    for path in sorted({*was, *now}):
-        before, after = was.get(path), now.get(path)
+    for path in sorted({*earlier, *later}):
+        before, after = earlier.get(path), later.get(path)
         if before is None or after is None:
             yield f"{named(path)} (git {'can no longer' if after is None else 'could not'} read it)", []
         elif before != after:
@@ -213,8 +213,8 @@ def named(path: str) -> str:
 
 def names_of(paths: Sequence[str]) -> str:
     """The first paths, quoted, and how many more there are."""
-    rest = len(paths) - NAMED
-    return ", ".join(map(named, paths[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
+    omitted = len(paths) - NAMED
+    return ", ".join(map(named, paths[:NAMED])) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def described(changes: Sequence[FileChange]) -> str:
@@ -224,8 +224,8 @@ def described(changes: Sequence[FileChange]) -> str:
         + (" (new)" if change.before is None else " (deleted)" if change.after is None else "")
         for change in changes[:NAMED]
     ]
-    rest = len(changes) - NAMED
-    return ", ".join(texts) + (f" and {rest} more" if rest > 0 else "")
+    omitted = len(changes) - NAMED
+    return ", ".join(texts) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def write_event(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:

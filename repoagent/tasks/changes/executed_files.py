@@ -46,8 +46,8 @@ def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
     what changed."""
     top = worktree.top
     paths = [top / path for path in _obeyed(worktree)]
-    for why, patterns in LIST:
-        if why == BY_HOOKS:
+    for reason, patterns in LIST:
+        if reason == BY_HOOKS:
             present = [name.rstrip("/") for name in patterns if os.path.lexists(top / name)]
             lefthook = LEFTHOOK if set(LEFTHOOK).intersection(present) else ()
             paths += [top / name for name in (*lefthook, *present)]
@@ -64,9 +64,9 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[str]:
     folder, obeyed = obeyed_by_git(worktree, options)
     if folder is not None:
         yield folder
-    for path, why in obeyed.items():
+    for path, reason in obeyed.items():
         # a word of a command line that is not an existing path is most likely not a path at all
-        if not why.startswith(RUN_BY_GIT) or "/" in path or os.path.lexists(worktree.top / path):
+        if not reason.startswith(RUN_BY_GIT) or "/" in path or os.path.lexists(worktree.top / path):
             yield path
 
 
@@ -86,7 +86,9 @@ def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
 
 def _acting() -> re.Pattern[str]:
     """From the beginning of a path to the end of the first name in it that acts on opening."""
-    patterns = {pattern.rstrip("/") for why, patterns in LIST if why in ON_OPENING for pattern in patterns}
+    patterns = {
+        pattern.rstrip("/") for reason, patterns in LIST if reason in ON_OPENING for pattern in patterns
+    }
     either = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sorted(patterns))
     return re.compile(rf"(?:[^/]*/)*?(?:{either})(?=/|\Z)")
 
@@ -122,15 +124,15 @@ def watch_executed(top: Path, say: Callable[[str], None], folders: Sequence[str]
 
     def look(repositories: Sequence[str] = (), *, tell: bool = True) -> dict[str, bool]:
         acting = {}
-        for path, now in (*_usual_files(top), *_repositories(top, (*folders, *repositories))):
-            if known.get(path) != now:
-                why = listed(path) or "is obeyed by git in that folder"
-                if why in ON_OPENING or path.endswith("/.git"):
+        for path, signature in (*_usual_files(top), *_repositories(top, (*folders, *repositories))):
+            if known.get(path) != signature:
+                reason = listed(path) or "is obeyed by git in that folder"
+                if reason in ON_OPENING or path.endswith("/.git"):
                     acting[path] = path not in known
-                known[path] = now
+                known[path] = signature
                 if tell:
                     say(
-                        f"warning: {named(path)} was written during the run, and {why}; check it before you use it"
+                        f"warning: {named(path)} was written during the run, and {reason}; check it before you use it"
                     )
         return acting
 

@@ -31,16 +31,16 @@ _SNAPSHOT, _SNAPSHOT_BYTES, _COMMIT = "snapshot.json", "snapshots", "commit.json
 
 def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> None:
     """Store the files of the snapshot before a command, until `discard_snapshot`."""
-    left = MOST
+    remaining = MOST
     stored: dict[str, Any] = {}
     with open_folder(change_set.folder / _SNAPSHOT_BYTES, create=True) as folder:
         present = set(os.listdir(folder))  # noqa: PTH208 (of a descriptor)
         for path, state in files.items():
             content = state.content
-            known = state.followed and (content is None or len(content.data) <= left)
+            known = state.followed and (content is None or len(content.data) <= remaining)
             name = None
             if known and content is not None:
-                left -= len(content.data)
+                remaining -= len(content.data)
                 name = sha256(content.data).hexdigest()
                 if name not in present:
                     _write_unsynced(folder, name, content.data)
@@ -70,7 +70,7 @@ def settle_command(change_set: ChangeSet) -> str:
     status, untracked = read_status_and_untracked(worktree)
     paths = {path for path, entry in status.changed.items() if not entry.submodule}
     paths |= {path for path in untracked if not path.endswith("/")} | files.keys()
-    own = {name for change in change_set.changes for name in (change.path, change.old_path)}
+    changed_by_run = {name for change in change_set.changes for name in (change.path, change.old_path)}
     changed, again = [], []
     for path in sorted(paths):
         try:
@@ -79,13 +79,13 @@ def settle_command(change_set: ChangeSet) -> str:
             else:
                 entry = status.changed[path].staged if path in status.changed else None
                 known, old = True, None if entry is None else from_blob(worktree, path, entry)
-            now = look(worktree.top, path)
+            current_content = look(worktree.top, path)
         except Refused:  # a fifo, or a folder in its place
             continue
-        if known and old != now and path in own:
+        if known and old != current_content and path in changed_by_run:
             again.append(path)
-        elif known and old != now:
-            changed.append(change_between(path, old, path, now))
+        elif known and old != current_content:
+            changed.append(change_between(path, old, path, current_content))
     if changed:
         change_set.add_candidates(changed)
     discard_snapshot(change_set)
@@ -135,12 +135,14 @@ def settle_commit(change_set: ChangeSet) -> str | None:
     value = json_files.read_document(current(change_set.folder / _COMMIT), version=VERSION)
     if value is None:
         return None
-    made = next((edit for edit in list_edits(change_set.worktree) if edit.id == value.get("edit")), None)
-    if made is None or made.commit is None:
+    edit_entry = next(
+        (edit for edit in list_edits(change_set.worktree) if edit.id == value.get("edit")), None
+    )
+    if edit_entry is None or edit_entry.commit is None:
         return None
     if value.get("settled") is not True:
-        committed(change_set, made.id, str(value.get("mark", "")))
-    return None if made.undone else made.commit
+        committed(change_set, edit_entry.id, str(value.get("mark", "")))
+    return None if edit_entry.undone else edit_entry.commit
 
 
 def _write_commit(change_set: ChangeSet, edit_id: str, mark: str, *, settled: bool) -> None:

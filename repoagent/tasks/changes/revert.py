@@ -26,15 +26,15 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
     overlaps: dict[str, Lines] = {}
     top = change_set.worktree.top
     for change in _changes_of(change_set, paths):
-        now = look(top, change.name)
+        current = look(top, change.name)
         if change.name in change_set.overlapping:
             overlaps[change.name] = change_set.overlapping[change.name]
         elif change.is_rename and look(top, change.old_path or "") is not None:
             overlaps[change.name] = ()
-        elif isinstance(before := revert_lines(change_set.worktree, change, now), Conflict):
+        elif isinstance(before := revert_lines(change_set.worktree, change, current), Conflict):
             overlaps[change.name] = before.version or before.lines
         else:
-            reverse[change.name] = change_between(change.path, now, change.old_path, before)
+            reverse[change.name] = change_between(change.path, current, change.old_path, before)
     write([change for change in reverse.values() if not _is_noop(change)])
     change_set.drop(reverse)
     return overlaps

@@ -64,18 +64,20 @@ class Guard:
     def _deletions(self, done: Sequence[FileChange]) -> str:
         if not any(change.path is None for change in done):
             return ""
-        every = (*self.change_set.changes, *self.change_set.candidates)
-        moved = {change.after for change in every if change.before is None}
+        all_changes = (*self.change_set.changes, *self.change_set.candidates)
+        moved = {change.after for change in all_changes if change.before is None}
         names = [
             change.name
-            for change in every
+            for change in all_changes
             if change.path is None and change.before not in moved and change.name not in self._allowed
         ]
-        last = [change for change in done if change.path is None and change.name in names]
-        if not last or not is_mass(len(names), count_tracked(self.change_set.worktree)):
+        latest = [change for change in done if change.path is None and change.name in names]
+        if not latest or not is_mass(len(names), count_tracked(self.change_set.worktree)):
             return ""
-        why = f"commands deleted {len(names)} files: {names_of(names)}"
-        return self._decide(ApprovalRequest("delete", "\n".join(map(named, names)), why=why), names, last)
+        reason = f"commands deleted {len(names)} files: {names_of(names)}"
+        return self._decide(
+            ApprovalRequest("delete", "\n".join(map(named, names)), why=reason), names, latest
+        )
 
     def _acting(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         changes = {
@@ -86,25 +88,25 @@ class Guard:
         for path in dict.fromkeys([*acting, *changes]):
             if self.sensitive or path in self._allowed:
                 continue
-            what = listed(path) or "is obeyed by git in that folder"
-            asked = ApprovalRequest(
-                "sensitive", named(path), why=f"a command wrote {named(path)}, which {what}"
+            effect = listed(path) or "is obeyed by git in that folder"
+            request = ApprovalRequest(
+                "sensitive", named(path), why=f"a command wrote {named(path)}, which {effect}"
             )
             if path in changes:
-                yield self._decide(asked, [path], [changes[path]])
+                yield self._decide(request, [path], [changes[path]])
             else:  # git ignores it, or it is a repository
-                yield self._decide(asked, [path], [], move_away=path if acting[path] else "")
+                yield self._decide(request, [path], [], move_away=path if acting[path] else "")
 
     def _decide(
         self,
-        asked: ApprovalRequest,
+        request: ApprovalRequest,
         paths: Sequence[str],
         changes: Sequence[FileChange],
         *,
         move_away: str = "",
     ) -> str:
         try:
-            verdict = self.ask(asked)
+            verdict = self.ask(request)
         except BaseException:  # the user stops the run
             self._undo(changes, move_away)
             raise
@@ -112,23 +114,32 @@ class Guard:
             self._allowed.update(paths)
             self.agreed(paths)
             return ""
-        because = "no user can be asked" if verdict.by == "nobody" else verdict.reason or "the user said no"
-        end = f"{because.rstrip('.')}; {self._undo(changes, move_away)}."
-        self.say(f"note: {asked.why}; {end}")
-        return f"{asked.why[0].upper()}{asked.why[1:]}; {end}"
+        reason = "no user can be asked" if verdict.by == "nobody" else verdict.reason or "the user said no"
+        end = f"{reason.rstrip('.')}; {self._undo(changes, move_away)}."
+        self.say(f"note: {request.why}; {end}")
+        return f"{request.why[0].upper()}{request.why[1:]}; {end}"
 
     def _undo(self, changes: Sequence[FileChange], move_away: str) -> str:
         """Returns what was done, as the end of a sentence."""
         try:
             if changes:
                 reverse = [
-                    FileChange(one.path, one.old_path, one.after, one.before, one.mode, one.old_mode)
-                    for one in changes
+                    FileChange(
+                        change.path,
+                        change.old_path,
+                        change.after,
+                        change.before,
+                        change.mode,
+                        change.old_mode,
+                    )
+                    for change in changes
                 ]
                 self.write(reverse)
-                own = {path for one in self.change_set.changes for path in (one.path, one.old_path)}
-                self.change_set.wrote([one for one in reverse if one.name in own])
-                self.change_set.add_candidates([one for one in reverse if one.name not in own])
+                run_paths = {
+                    path for change in self.change_set.changes for path in (change.path, change.old_path)
+                }
+                self.change_set.wrote([change for change in reverse if change.name in run_paths])
+                self.change_set.add_candidates([change for change in reverse if change.name not in run_paths])
                 return "restored what it was before"
             if move_away:  # into the folder of the run: its earlier content is unknown
                 number = 1
@@ -149,30 +160,30 @@ class _Watch:
     say: Say
     audit: Audit
 
-    def after_command(self, was: Snapshot, now: Snapshot) -> tuple[Sequence[FileChange], str]:
+    def after_command(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
         """Record what a command changed; its changes, and what to tell the model."""
         change_set = self.change_set
         changes: list[FileChange] = []
         candidates: list[FileChange] = []
         large: list[str] = []
         candidate_names = {change.name for change in change_set.candidates}
-        for path, old, new in differences(self.worktree, was, now):
-            before = was.files.get(path)
-            state = before or now.files.get(path)
+        for path, old, new in differences(self.worktree, earlier, later):
+            before = earlier.files.get(path)
+            state = before or later.files.get(path)
             tracked = state is None or state.tracked
-            if not (was.is_followed(path) and now.is_followed(path)):
+            if not (earlier.is_followed(path) and later.is_followed(path)):
                 large.append(path)
                 if tracked:
                     self.say(
                         f"the command changed {named(path)}, which is too large to track, so it is not in the commit"
                     )
                 continue
-            own = change_set.of(path) is not None
-            is_change = tracked or (own and path not in candidate_names)
+            by_run = change_set.of(path) is not None
+            is_change = tracked or (by_run and path not in candidate_names)
             (changes if is_change else candidates).append(change_between(path, old, path, new))
-            if before is not None and old is not None and not own:
-                what = "holds your uncommitted work" if tracked else "git does not track"
-                self.say(f"the command changed {named(path)}, which {what}; {_STORED}")
+            if before is not None and old is not None and not by_run:
+                status = "holds your uncommitted work" if tracked else "git does not track"
+                self.say(f"the command changed {named(path)}, which {status}; {_STORED}")
         if changes:
             change_set.wrote(changes)
         if candidates:
@@ -185,17 +196,19 @@ class _Watch:
         text = "\n".join(_sentences(changes, candidates, large, existed))
         return (*changes, *candidates), text
 
-    def in_background(self, was: Snapshot, now: Snapshot) -> tuple[Sequence[FileChange], str]:
+    def in_background(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
         """What changed since the last snapshot, while a command ran in the background, by it or by the user. Files that
         the run itself has not written become candidates; of the others the model is told."""
         change_set = self.change_set
         by_path = {
             path: change for change in change_set.changes for path in (change.path, change.old_path) if path
         }
-        touched = {path for one in was.entries ^ entries(change_set) for path in (one.path, one.old_path)}
+        touched = {
+            path for entry in earlier.entries ^ entries(change_set) for path in (entry.path, entry.old_path)
+        }
         changed, again = [], []
-        for path, old, new in differences(self.worktree, was, now):
-            if not (now.is_followed(path) and was.is_followed(path)):
+        for path, old, new in differences(self.worktree, earlier, later):
+            if not (later.is_followed(path) and earlier.is_followed(path)):
                 continue
             if path not in by_path and path not in touched:
                 changed.append(change_between(path, old, path, new))
@@ -303,5 +316,5 @@ def _sentences(
             '<keep path="FILE"/>.'
         )
     if large:
-        why = "too large, not a regular file, or more files than can be part of your change"
-        yield f"It also changed {names_of(large)}: {why}."
+        reason = "too large, not a regular file, or more files than can be part of your change"
+        yield f"It also changed {names_of(large)}: {reason}."

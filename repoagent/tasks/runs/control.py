@@ -103,9 +103,9 @@ def terminate_run(run: Run) -> list[Run]:
     ended = []
     for target in [run, *_live_below(run)]:
         record = target.record
-        is_here = record.host == live_run.host() or (record.boot and record.boot == live_run.boot())
+        is_on_this_host = record.host == live_run.host() or (record.boot and record.boot == live_run.boot())
         try:
-            if target.is_live and is_here and live_run.terminate(record.pid, record.pid_start):
+            if target.is_live and is_on_this_host and live_run.terminate(record.pid, record.pid_start):
                 ended.append(target)
         except PermissionError as error:
             raise Refused(
@@ -120,10 +120,10 @@ def wait(run: Run, timeout: float | None = None) -> Run:
     deadline = None if timeout is None else time.monotonic() + timeout
     poll, longest = _POLL
     while (run := refreshed(run)).is_live:
-        left = longest if deadline is None else deadline - time.monotonic()
-        if left <= 0:
+        remaining = longest if deadline is None else deadline - time.monotonic()
+        if remaining <= 0:
             raise StillRunning(f"{run.name} is still {run.state} after {timeout:g} s")
-        time.sleep(min(poll, left))
+        time.sleep(min(poll, remaining))
         poll = min(poll * 1.5, longest)
     return run
 
@@ -140,15 +140,15 @@ def _refuse_ended(run: Run, arguments: str = "") -> None:
 def _live_below(run: Run) -> list[Run]:
     """The live runs that it has delegated, and those that they have."""
     everything = runs(run.run_dir.layout)
-    found, waiting, seen = [], [run], {run.name}
+    live, waiting, names = [], [run], {run.name}
     while waiting:
         for child in children(waiting.pop(), everything):
-            if child.name not in seen:
-                seen.add(child.name)
+            if child.name not in names:
+                names.add(child.name)
                 waiting.append(child)
                 if child.is_live:
-                    found.append(child)
-    return found
+                    live.append(child)
+    return live
 
 
 def delete(run: Run) -> bool:

@@ -107,10 +107,10 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     if run_dir.folder.is_dir() or run_dir.conversation.is_file():
         return run_dir
     refuse_reserved(name)
-    for other in names_of_folders(layout):
-        if _plain(other) == name.casefold() and other != name:
+    for existing in names_of_folders(layout):
+        if _plain(existing) == name.casefold() and existing != name:
             raise Refused(
-                f"a run {other!r} exists, which differs from {name!r} only in case; choose another name"
+                f"a run {existing!r} exists, which differs from {name!r} only in case; choose another name"
             )
     return run_dir
 
@@ -140,11 +140,11 @@ def names_of_folders(layout: Layout) -> list[str]:
 
 def refuse_foreign(run_dir: RunDirectory) -> None:
     """Raise Refused where git tracks the conversation of the run, or anything in its folder."""
-    own = (run_dir.folder, run_dir.conversation)
-    if not any(os.path.lexists(path) for path in own):
+    run_paths = (run_dir.folder, run_dir.conversation)
+    if not any(os.path.lexists(path) for path in run_paths):
         return
     root = run_dir.layout.root
-    own_paths = [_plain(str(path.relative_to(root.parent))) for path in own]
+    plain_paths = [_plain(str(path.relative_to(root.parent))) for path in run_paths]
     try:
         listed = git(root.parent, "ls-files", "-z", "--cached")
     except GitError:  # next to a bare repository nothing is tracked
@@ -153,7 +153,7 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
     tracked = (_plain(os.fsdecode(path)) for path in listed.split(b"\0") if path[:1] == b".")
     for path in tracked:
         if _covers(_plain(root.name), path) and any(
-            _covers(path, one) or _covers(one, path) for one in own_paths
+            _covers(path, run_path) or _covers(run_path, path) for run_path in plain_paths
         ):
             raise Refused(
                 f"the run {run_dir.name} came with the repository (git tracks {path}), so its content "

@@ -74,9 +74,11 @@ def put_back(run_dir: RunDirectory) -> None:
         return
     conversation = read(run_dir.conversation)
     turns = () if conversation is None else conversation.turns
-    seen = {name for turn in turns if turn.role == "user" for name in turn.meta.get("message", "").split("/")}
+    delivered = {
+        name for turn in turns if turn.role == "user" for name in turn.meta.get("message", "").split("/")
+    }
     for name in names:
-        if name not in seen:
+        if name not in delivered:
             _move(run_dir.taken, run_dir.inbox, name)
     confirm(run_dir)
 
@@ -116,12 +118,12 @@ def _text(path: Path, warn: Warn) -> str | None:
     return None
 
 
-def _set_aside(path: Path, why: str, warn: Warn) -> None:
+def _set_aside(path: Path, reason: str, warn: Warn) -> None:
     try:
         renamed = set_aside(path)
     except FileNotFoundError:
         return
-    warn(f"the message {path} {why}; kept it as {renamed.name} and did not pass it to the run")
+    warn(f"the message {path} {reason}; kept it as {renamed.name} and did not pass it to the run")
 
 
 def _move(source: Path, target: Path, name: str) -> None:

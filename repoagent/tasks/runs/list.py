@@ -83,13 +83,13 @@ def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     directories = [RunDirectory(layout, name) for name in names_of_folders(layout)]
     directories = [run_dir for run_dir in directories if not _is_empty(run_dir, keep=warn is None)]
     known = {run_dir.name for run_dir in directories}
-    found = [_run(run_dir, warn) for run_dir in directories]
-    found += [
+    all_runs = [_run(run_dir, warn) for run_dir in directories]
+    all_runs += [
         _conversation_only(RunDirectory(layout, name))
         for name in names(layout)
         if name.casefold().startswith(OF_RUNS) and name not in known
     ]
-    return sorted(found, key=lambda run: (run.process_started, run.name), reverse=True)
+    return sorted(all_runs, key=lambda run: (run.process_started, run.name), reverse=True)
 
 
 def _is_empty(run_dir: RunDirectory, *, keep: bool) -> bool:
@@ -145,16 +145,18 @@ def chosen(found: Sequence[Run], name: str) -> Run:
         raise UsageError(f"{name!r} is ambiguous: {_listed(matches)}; use more of the name")
     from difflib import get_close_matches
 
-    by_word = {word: run.name for run in reversed(found) for word in (run.short, run.name)}
-    near = dict.fromkeys(by_word[word] for word in get_close_matches(name, by_word, n=_NAMED, cutoff=0.6))
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {_listed(found)}"
+    by_name = {label: run.name for run in reversed(found) for label in (run.short, run.name)}
+    similar = dict.fromkeys(
+        by_name[label] for label in get_close_matches(name, by_name, n=_NAMED, cutoff=0.6)
+    )
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {_listed(found)}"
     raise UsageError(f"no run {name!r}; {hint}")
 
 
 def children(run: Run, among: Iterable[Run]) -> list[Run]:
     """The runs that it delegated, oldest first."""
-    found = [child for child in among if child.record.parent == run.name and child.name != run.name]
-    return sorted(found, key=lambda child: (child.process_started, child.name))
+    delegated = [child for child in among if child.record.parent == run.name and child.name != run.name]
+    return sorted(delegated, key=lambda child: (child.process_started, child.name))
 
 
 def tree(found: Sequence[Run]) -> list[tuple[int, Run]]:
@@ -260,5 +262,5 @@ def _changed(run_dir: RunDirectory) -> float:
 
 
 def _listed(found: Sequence[Run]) -> str:
-    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-    return ", ".join(run.name for run in found[:_NAMED]) + more
+    omitted = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    return ", ".join(run.name for run in found[:_NAMED]) + omitted

@@ -71,8 +71,8 @@ def pid_start(pid: int) -> str:
     except OSError:
         return "" if boot() else _pid_start_by_ps(pid)
     words = stat[stat.rfind(b")") + 2 :].split()  # the name in parentheses may hold anything
-    gone = len(words) <= _START_TIME or words[0] in (b"Z", b"X")
-    return "" if gone else words[_START_TIME].decode("ascii", "replace")
+    has_ended = len(words) <= _START_TIME or words[0] in (b"Z", b"X")
+    return "" if has_ended else words[_START_TIME].decode("ascii", "replace")
 
 
 def _pid_start_by_ps(pid: int) -> str:
@@ -81,10 +81,10 @@ def _pid_start_by_ps(pid: int) -> str:
     env = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    return " ".join(done.stdout.split())
+    return " ".join(result.stdout.split())
 
 
 def terminate(pid: int, start: str) -> bool:
@@ -218,8 +218,8 @@ class LiveRun:
         try:
             if not self.record.ended:
                 self._end(state, text, (), code)
-        except RepoagentError as why:
-            self._warn(f"could not record how the run {self.run_dir.name} ended: {why}")
+        except RepoagentError as failure:
+            self._warn(f"could not record how the run {self.run_dir.name} ended: {failure}")
 
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
         if self.lost:

@@ -80,7 +80,7 @@ class Subagent:
 
     def _answer(self, event: Event, approve: Callable[[ApprovalRequest], Verdict]) -> None:
         of = str(event.get("of"))
-        asked = ApprovalRequest(
+        request = ApprovalRequest(
             of if of in _QUESTIONS else "edit",
             str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ())),
             tuple(map(str, event.get("patterns") or ())),
@@ -88,9 +88,9 @@ class Subagent:
             str(event.get("sandbox") or ""),
             str(event.get("cwd") or ""),
         )
-        verdict = approve(asked)
-        word = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
-        line = json.dumps({"id": event.get("id"), "answer": word, "reason": verdict.reason})
+        verdict = approve(request)
+        answer = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
+        line = json.dumps({"id": event.get("id"), "answer": answer, "reason": verdict.reason})
         with suppress(BrokenPipeError, ValueError):  # it has ended, which `listen` notices
             if self.process.stdin is not None:
                 self.process.stdin.write(line + "\n")

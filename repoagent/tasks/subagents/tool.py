@@ -60,7 +60,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
     for name in sorted(names_of_folders(context.layout)):
         run_dir = RunDirectory(context.layout, name)
         sweep(run_dir.folder)  # of one that was killed as it started
-        if not run_dir.subagent.is_file() or not _is_own(context, run_dir):
+        if not run_dir.subagent.is_file() or not _is_child(context, run_dir):
             continue
         try:
             with locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"):
@@ -87,7 +87,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
     return "\n".join(texts)
 
 
-def _is_own(context: RunContext, run_dir: RunDirectory) -> bool:
+def _is_child(context: RunContext, run_dir: RunDirectory) -> bool:
     try:
         return read_spec(run_dir).parent == context.run_dir.name
     except UsageError:
@@ -101,15 +101,17 @@ def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
     """Move the changes of a sub-agent that has ended to the run's; their names."""
     for folder in run_dir.folders:  # it may have been killed
         sweep(folder)
-    own, theirs = context.change_set, open_change_set(context.worktree, run_dir.changes)
-    changes = theirs.present()
-    if not changes and not theirs.candidates:
+    change_set, child_change_set = context.change_set, open_change_set(context.worktree, run_dir.changes)
+    changes = child_change_set.present()
+    if not changes and not child_change_set.candidates:
         return []
-    known = {(change.name, change.after) for change in own.changes}  # of an earlier try, before a kill
-    own.overlapping = {**own.overlapping, **theirs.overlapping}
-    own.wrote([change for change in changes if (change.name, change.after) not in known])
-    own.add_candidates(theirs.candidates)
-    theirs.drop([change.name for change in (*theirs.changes, *theirs.candidates)])
+    known = {(change.name, change.after) for change in change_set.changes}  # of an earlier try, before a kill
+    change_set.overlapping = {**change_set.overlapping, **child_change_set.overlapping}
+    change_set.wrote([change for change in changes if (change.name, change.after) not in known])
+    change_set.add_candidates(child_change_set.candidates)
+    child_change_set.drop(
+        [change.name for change in (*child_change_set.changes, *child_change_set.candidates)]
+    )
     return [change.name for change in changes]
 
 
@@ -137,7 +139,7 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
     if budget.cost is not None:
         arguments += ["--max-cost", str(budget.cost)]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, *ITSELF, *arguments],
             cwd=top,
             stdin=subprocess.DEVNULL,
@@ -149,10 +151,10 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
         text = f"The review took more than {budget.seconds:g} s and was stopped."
         return Observation("delegate", text, ok=False)
     try:
-        report = json.loads(done.stdout)
+        report = json.loads(result.stdout)
         findings = list(report["findings"])
     except (ValueError, KeyError, TypeError):
-        output = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")
+        output = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")
         return Observation("delegate", f"The review failed: {output[:500]}", ok=False)
     lines = "\n".join(map(_finding_line, findings[:FINDINGS]))
     text = fence(lines, "findings") if findings else "The review found nothing."
@@ -166,8 +168,8 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
 
 def _finding_line(finding: dict[str, Any]) -> str:
     location = f"{finding.get('path')}:{finding.get('line') or finding.get('start') or ''}".rstrip(":")
-    why = finding.get("why") or finding.get("message") or ""
-    return f"{location} [{finding.get('level')}, {finding.get('rule')}] {finding.get('title')}: {why}"
+    reason = finding.get("why") or finding.get("message") or ""
+    return f"{location} [{finding.get('level')}, {finding.get('rule')}] {finding.get('title')}: {reason}"
 
 
 @dataclass
@@ -308,7 +310,7 @@ class SubagentPool:
         """What is left of the run's limits, and what the action asks for."""
         meter = self.context.model_setup.meter
         limits = meter.limits
-        left = Budget(
+        budget = Budget(
             None if limits.turns is None else max(1, limits.turns - meter.attempts),
             None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
             None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
@@ -317,8 +319,8 @@ class SubagentPool:
         if turns := action.args.get("max_turns", "").strip():
             if not turns.isdecimal() or int(turns) < 1:
                 raise UsageError(f'max_turns="{turns}": use a whole number')
-            left = replace(left, turns=min(int(turns), left.turns or int(turns)))
-        return left
+            budget = replace(budget, turns=min(int(turns), budget.turns or int(turns)))
+        return budget
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:

@@ -106,9 +106,9 @@ class ChildOptions:
 
 def child_options(type_: AgentType, tools: Set[str], mode: Mode, left: Budget) -> ChildOptions:
     """What a sub-agent gets of a parent with `tools`, `mode` and the budget `left`."""
-    own, limits = type_.tools, type_.limits
+    allowed, limits = type_.tools, type_.limits
     return ChildOptions(
-        frozenset(tools) if own is None else own & frozenset(tools),
+        frozenset(tools) if allowed is None else allowed & frozenset(tools),
         narrower(mode, type_.mode),
         Budget(
             _least(left.turns, limits.turns),
@@ -155,19 +155,19 @@ def find_agent_types(
             continue
         for name in names:
             path = folder.path / name
-            shown = folder.shown(path)
+            label = folder.shown(path)
             try:
                 type_, ignored = _read(folder, path)
             except Refused as error:
-                warn(f"the agent {shown} {error}; skipped it")
+                warn(f"the agent {label} {error}; skipped it")
                 continue
             if first := types.get(type_.name):
                 whose = {"built-in": "the built-in one", "user": "yours"}.get(first.source, "the first")
-                warn(f"the agent {shown} has the same name {type_.name} as {whose}; skipped it")
+                warn(f"the agent {label} has the same name {type_.name} as {whose}; skipped it")
                 continue
             if ignored:
                 warn(
-                    f"the agent {shown} comes with the repository and may not have {', '.join(ignored)} (to allow it, "
+                    f"the agent {label} comes with the repository and may not have {', '.join(ignored)} (to allow it, "
                     f"copy the file to {user_folder / FOLDER})"
                 )
             types[type_.name] = type_
@@ -189,10 +189,10 @@ def _read(folder: MarkdownFolder, path: Path) -> tuple[AgentType, list[str]]:
         raise Refused("has no description in its front matter")
     if not instructions:
         raise Refused("has no instructions below its front matter")
-    word = _text(fields, "mode")
-    mode = next((mode for mode in MODES if word == mode), None)
-    if word and mode is None:
-        raise Refused(f"has the invalid mode {word}; choose one of {', '.join(MODES)}")
+    mode_name = _text(fields, "mode")
+    mode = next((mode for mode in MODES if mode_name == mode), None)
+    if mode_name and mode is None:
+        raise Refused(f"has the invalid mode {mode_name}; choose one of {', '.join(MODES)}")
     tools = _tools(fields.get("tools"))
     limits = Budget(
         turns=_whole(fields, "max_turns"),
@@ -266,8 +266,8 @@ def agent_types_block(types: Mapping[str, AgentType]) -> str:
     parts = [_LEAD, *ours] if ours else []
     if theirs:
         parts += [_THEIRS, fence("\n".join(theirs), "agents")]
-    if left := len(types) - len(ours) - len(theirs):
-        parts.append(f"{left} more {'is' if left == 1 else 'are'} not shown here.")
+    if omitted := len(types) - len(ours) - len(theirs):
+        parts.append(f"{omitted} more {'is' if omitted == 1 else 'are'} not shown here.")
     return mask("\n".join(parts) + "\n") if parts else ""
 
 
