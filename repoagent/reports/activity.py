@@ -181,14 +181,14 @@ def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
     first, so that the request is kept."""
     known: dict[tuple[str, str, int], Event] = {}
     for source in sources:
-        seen: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for event in source:
             if event.kind in ("review", "run"):
                 yield event
                 continue
             pair = (event.kind, event.id)
-            key = (*pair, 0 if event.kind == "edit" else seen[pair])
-            seen[pair] += 1
+            key = (*pair, 0 if event.kind == "edit" else counts[pair])
+            counts[pair] += 1
             first = known.get(key)
             if first is None:
                 known[key] = event
@@ -302,7 +302,7 @@ def by_file(activity: Activity) -> list[Sum]:
     """Totals by file, those with most edits first. A call for several files is divided among them."""
     sums = _summed(activity, lambda event: event.files, lambda spent: spent.files)
     return sorted(
-        sums.values(), key=lambda one: (-one.applied - one.refused - one.undone, -one.cost, one.name)
+        sums.values(), key=lambda row: (-row.applied - row.refused - row.undone, -row.cost, row.name)
     )
 
 

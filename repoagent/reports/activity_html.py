@@ -25,7 +25,7 @@ from repoagent.reports.activity import (
 )
 
 _WIDTH, _HEIGHT = 560, 170
-_LEFT, _BOTTOM, _TOP = 46, 22, 10
+_MARGIN, _BOTTOM, _TOP = 46, 22, 10
 
 
 class Bar(NamedTuple):
@@ -40,18 +40,18 @@ def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, 
     """A chart of stacked columns, with a scale from 0 to the highest, in US dollars or whole numbers."""
     highest = max((sum(bar.value for bar in column) for column in columns), default=0.0)
     top = _round_up(highest) if money else max(_round_up(highest), 2)
-    height, step = _HEIGHT - _BOTTOM - _TOP, (_WIDTH - _LEFT) / max(len(names), 7)
+    height, step = _HEIGHT - _BOTTOM - _TOP, (_WIDTH - _MARGIN) / max(len(names), 7)
     parts = [
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">'
     ]
     for share in (0.0, 0.5, 1.0):
         y = _TOP + height * (1 - share)
-        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:g}" y2="{y:g}"/>')
+        parts.append(f'<line x1="{_MARGIN}" x2="{_WIDTH}" y1="{y:g}" y2="{y:g}"/>')
         parts.append(
-            f'<text x="{_LEFT - 6}" y="{y + 4:g}" text-anchor="end">{_label(top * share, top, money=money)}</text>'
+            f'<text x="{_MARGIN - 6}" y="{y + 4:g}" text-anchor="end">{_label(top * share, top, money=money)}</text>'
         )
     for number, (name, column) in enumerate(zip(names, columns, strict=True)):
-        x, y = _LEFT + number * step, float(_TOP + height)
+        x, y = _MARGIN + number * step, float(_TOP + height)
         tooltip = escape(": ".join([name, ", ".join(bar.text for bar in column if bar.value) or "nothing"]))
         parts.append(f"<g><title>{tooltip}</title>")
         parts.append(
@@ -69,7 +69,7 @@ def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, 
         parts.append("</g>")
     for number in sorted({0, len(names) - 1}) if names else []:
         anchor = "end" if number and len(names) > 5 else "start"
-        x = _LEFT + (number + (anchor == "end")) * step
+        x = _MARGIN + (number + (anchor == "end")) * step
         parts.append(
             f'<text x="{x:.1f}" y="{_HEIGHT - 5}" text-anchor="{anchor}">{escape(names[number])}</text>'
         )
@@ -133,7 +133,7 @@ def page(activity: Activity, since: str, around: Sequence[PageContext] = ()) -> 
             *_tiles(total(activity)),
             "</header>\n<main>\n",
             *_charts(activity),
-            *_hot(by_file(activity), {one.path: one for one in around}),
+            *_hot_files(by_file(activity), {context.path: context for context in around}),
             *_events(activity.events),
             "</main>\n<footer><p>Made by <code>repoagent activity --html</code> from the files in .repoagent/ and "
             "your own log of model calls. Costs are list prices; ? and + mean calls of unknown price.</p></footer>\n",
@@ -141,20 +141,20 @@ def page(activity: Activity, since: str, around: Sequence[PageContext] = ()) -> 
     )
 
 
-def _tiles(whole: Sum) -> Iterator[str]:
+def _tiles(totals: Sum) -> Iterator[str]:
     tiles = [
-        (f"{whole.applied:,}", "edits applied"),
-        (f"{whole.refused:,}", "not applied"),
-        (f"{whole.undone:,}", "undone"),
-        (f"{whole.reviews:,}", "reviews"),
-        *([(f"{whole.runs:,}", "runs")] if whole.runs else []),
-        (f"{whole.calls:,}", "model calls"),
-        (_short(whole.tokens), "tokens"),
-        (whole.price(2) or "$0", "cost"),
+        (f"{totals.applied:,}", "edits applied"),
+        (f"{totals.refused:,}", "not applied"),
+        (f"{totals.undone:,}", "undone"),
+        (f"{totals.reviews:,}", "reviews"),
+        *([(f"{totals.runs:,}", "runs")] if totals.runs else []),
+        (f"{totals.calls:,}", "model calls"),
+        (_short(totals.tokens), "tokens"),
+        (totals.price(2) or "$0", "cost"),
     ]
     yield '<ul class="tiles">\n'
-    for number, what in tiles:
-        yield f"<li><b>{number}</b><span>{what}</span></li>\n"
+    for number, label in tiles:
+        yield f"<li><b>{number}</b><span>{label}</span></li>\n"
     yield "</ul>\n"
 
 
@@ -178,16 +178,16 @@ def _days(days: Sequence[Sum]) -> Iterator[str]:
     if not days:
         return
     unit, sums = spans(days)
-    names = [one.name for one in sums]
+    names = [period.name for period in sums]
     yield f'<div class="pair">\n<section>\n<h2>Spent by {unit}</h2>\n'
-    spent = [[Bar("spend", one.cost, f"${one.cost:,.4f}")] for one in sums]
+    spent = [[Bar("spend", period.cost, f"${period.cost:,.4f}")] for period in sums]
     yield bars(names, spent, f"US dollars by {unit}", money=True)
     yield f"</section>\n<section>\n<h2>Edits by {unit}</h2>\n"
-    yield bars(names, [_edits(one) for one in sums], f"Edits by {unit}")
+    yield bars(names, [_edits(period) for period in sums], f"Edits by {unit}")
     yield '<p class="key">'
-    for kind, word in (("applied", "applied"), ("refused", "not applied"), ("undone", "undone")):
+    for kind, label in (("applied", "applied"), ("refused", "not applied"), ("undone", "undone")):
         spot = f'<rect class="{kind}" width="11" height="11" rx="2"/>'
-        yield f'<span><svg viewBox="0 0 11 11" aria-hidden="true">{spot}</svg>{word}</span>'
+        yield f'<span><svg viewBox="0 0 11 11" aria-hidden="true">{spot}</svg>{label}</span>'
     yield "</p>\n</section>\n</div>\n"
 
 
@@ -217,40 +217,40 @@ def _models(models: Sequence[Sum]) -> Iterator[str]:
     if not models:
         yield "<p>No model was called.</p>\n"
         return
-    most = max(one.cost for one in models) or 1.0
+    most = max(model.cost for model in models) or 1.0
     rows = [
         (
-            _text(one.name), f"{one.calls:,}", f"{one.tokens:,}", one.price(4),
-            strip("spend", one.cost / most),
+            _text(model.name), f"{model.calls:,}", f"{model.tokens:,}", model.price(4),
+            strip("spend", model.cost / most),
         )
-        for one in models
+        for model in models
     ]  # fmt: skip
     heads = (("model", "file"), ("calls", "number"), ("tokens", "number"), ("cost", "number"), ("", "bar"))
     yield from _table(heads, rows)
 
 
-def _hot(sums: Sequence[Sum], around: Mapping[str, PageContext]) -> Iterator[str]:
-    shown = [one for one in sums if one.applied + one.refused + one.undone][:MAX_FILES]
-    if not shown:
+def _hot_files(sums: Sequence[Sum], contexts: Mapping[str, PageContext]) -> Iterator[str]:
+    hot = [row for row in sums if row.applied + row.refused + row.undone][:MAX_FILES]
+    if not hot:
         return
-    most = max(one.applied + one.refused for one in shown) or 1
+    most = max(row.applied + row.refused for row in hot) or 1
     rows = [
         (
-            f'<span class="file">{_text(one.name)}</span>{_beside(around.get(one.name))}',
-            f"{one.applied:,}", f"{one.refused:,}", one.price(4),
-            strip("applied", one.applied / most, "refused", one.refused / most),
+            f'<span class="file">{_text(row.name)}</span>{_neighbors(contexts.get(row.name))}',
+            f"{row.applied:,}", f"{row.refused:,}", row.price(4),
+            strip("applied", row.applied / most, "refused", row.refused / most),
         )
-        for one in shown
+        for row in hot
     ]  # fmt: skip
     yield "<h2>Hot files, and what changes with them</h2>\n"
     heads = (("file", ""), ("applied", "number"), ("not applied", "number"), ("cost", "number"), ("", "bar"))
     yield from _table(heads, rows)
 
 
-def _beside(near: PageContext | None) -> str:
-    if near is None or not near.neighbors:
+def _neighbors(context: PageContext | None) -> str:
+    if context is None or not context.neighbors:
         return ""
-    names = ", ".join(f"{path} ({often})" if often else path for path, often in near.neighbors)
+    names = ", ".join(f"{path} ({often})" if often else path for path, often in context.neighbors)
     return f"<small>{_text(names)}</small>"
 
 
@@ -284,7 +284,7 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
 def _table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """A table; `heads` are texts and classes of the columns, cells are markup."""
     yield '<div class="wide"><table>\n<thead><tr>'
-    yield "".join(f'<th scope="col" class="{kind}">{word}</th>' for word, kind in heads)
+    yield "".join(f'<th scope="col" class="{kind}">{title}</th>' for title, kind in heads)
     yield "</tr></thead>\n<tbody>\n"
     for row in rows:
         cells = (f'<td class="{kind}">{cell}</td>' for cell, (_, kind) in zip(row, heads, strict=True))
@@ -314,5 +314,5 @@ def _kind(event: Event) -> str:
 def _text(text: str) -> str:
     """Text for the page: control and invisible characters are made visible, as in a terminal."""
     if not text.isprintable():
-        text = "".join(one if one.isprintable() else visible(one) for one in text)
+        text = "".join(character if character.isprintable() else visible(character) for character in text)
     return markup(text)

@@ -89,19 +89,19 @@ def examine(start: Path, *, online: bool = False) -> list[Check]:
         except UsageError as problem:
             checks.append(error("repository", *halves(str(problem))))
     where = layout(worktree) if worktree else None
-    rest: list[tuple[str, Callable[[], Iterable[Check]]]] = [
+    checkers: list[tuple[str, Callable[[], Iterable[Check]]]] = [
         ("grammars", check_grammars),
         ("extras", check_extras),
     ]
     if has_git:
-        rest += [
+        checkers += [
             ("configuration", partial(check_configuration, where)),
             ("model", partial(check_models, where)),
             ("address", partial(check_addresses, where)),
         ]
-        rest += [("online", partial(check_online, where))] if online else []
+        checkers += [("online", partial(check_online, where))] if online else []
     if worktree:
-        rest += [
+        checkers += [
             ("repository", partial(check_worktree, worktree)),
             (".repoagent", partial(check_folder, worktree)),
             ("interrupted", partial(check_interrupted, worktree)),
@@ -110,13 +110,13 @@ def examine(start: Path, *, online: bool = False) -> list[Check]:
             ("memory", partial(check_memory, worktree)),
             ("locks", partial(check_locks, worktree)),
         ]
-    rest += [
+    checkers += [
         ("sandbox", check_sandbox),
         ("disk", partial(check_disk, worktree)),
         ("clock", partial(check_clock, worktree)),
     ]
     results = {check.result for check in checks}
-    for name, function in rest:
+    for name, function in checkers:
         for check in run_check(name, function):
             if check.level == "ok" or check.result not in results:  # one cause may fail several checks
                 checks.append(check)
@@ -143,8 +143,8 @@ def halves(sentence: str) -> tuple[str, str]:
     """Cause and remedy of an error message of ours, which has a colon or a semicolon between them."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
-        cause, found, remedy = first.rpartition(mark)
-        if found and not remedy[:1].isupper():  # a capital starts the message of a parser
+        cause, separator, remedy = first.rpartition(mark)
+        if separator and not remedy[:1].isupper():  # a capital starts the message of a parser
             return cause, remedy
     return first, _RETRY
 
@@ -223,8 +223,8 @@ def check_extras() -> Iterator[Check]:
     """Which extras are installed; a command that needs one reports it itself."""
     installed = [name for name, modules in EXTRAS.items() if any(map(_is_installed, modules))]
     missing = [name for name in EXTRAS if name not in installed]
-    rest = f"; not installed: {', '.join(missing)}" if missing else ""
-    yield ok("extras", f"{', '.join(installed) or 'none'}{rest}")
+    not_installed = f"; not installed: {', '.join(missing)}" if missing else ""
+    yield ok("extras", f"{', '.join(installed) or 'none'}{not_installed}")
 
 
 def _is_installed(module: str) -> bool:
@@ -269,8 +269,8 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         yield error(".repoagent", f"{root} is not a folder", "remove it or move it away")
         return
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        own = status.st_uid == os.geteuid()
-        problem = "is not readable and writable" if own else "belongs to another user"
+        is_owner = status.st_uid == os.geteuid()
+        problem = "is not readable and writable" if is_owner else "belongs to another user"
         yield error(".repoagent", f"{root} {problem}", _permit(root))
         return
     fine = True
@@ -289,9 +289,9 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
     depth = len(root.relative_to(worktree.top).parts) if root.is_relative_to(worktree.top) else 0
     private = sorted(path for path in tracked if path.split("/")[depth] not in SHARED)
     if private:
-        more = f" and {len(private) - 1} more" if len(private) > 1 else ""
+        others = f" and {len(private) - 1} more" if len(private) > 1 else ""
         advice = f"git rm --cached -r {root.name} && repoagent config init"
-        yield warning(".repoagent", f"git tracks {private[0]}{more}, which is private", advice)
+        yield warning(".repoagent", f"git tracks {private[0]}{others}, which is private", advice)
         return
     # check-ignore takes a name that need not exist
     status_code = git_output(
@@ -320,10 +320,10 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
         if unfinished and held_by(file.with_name("lock")) is None:
             killed.append(file.parent.name)
     if killed:
-        more = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
+        others = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
         yield warning(
             "interrupted",
-            f"the run {killed[0]}{more} has no end: it was killed, or runs on another machine",
+            f"the run {killed[0]}{others} has no end: it was killed, or runs on another machine",
             f"resume it with repoagent run --resume {killed[0]}, or use repoagent runs delete {killed[0]}",
         )
     reports = where.private / "reports"
@@ -491,13 +491,13 @@ def check_locks(worktree: WorkTree) -> Iterator[Check]:
     if trouble := trouble_with_locks(where.private if where.private.is_dir() else where.git_dir):
         yield warning("locks", *halves(trouble))
     files = sorted(where.locks.iterdir()) if where.locks.is_dir() else []
-    held = [
+    holders = [
         f"{path.name} by {holder}"
         for path in (*files, where.memory_lock)
         if path.is_file() and (holder := held_by(path))
     ]
-    if held:
-        yield ok("locks", f"held: {'; '.join(held)}")
+    if holders:
+        yield ok("locks", f"held: {'; '.join(holders)}")
     elif not trouble:
         yield ok("locks", "supported, none is held")
 

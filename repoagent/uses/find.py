@@ -50,27 +50,32 @@ class Holding(NamedTuple):
 
 def files_with(top: Path, names: Collection[str]) -> Holding:
     """The files that have one of `names` as a word, as they are in the work tree; ignored files are left out."""
-    found = ["grep", "-a", "-l", "-z", "--full-name", "--no-color", "--no-recurse-submodules"]
+    options = ["grep", "-a", "-l", "-z", "--full-name", "--no-color", "--no-recurse-submodules"]
     if all(map(_PLAIN.fullmatch, names)):  # one pattern: five times as fast as one for each name
-        how: list[str | bytes] = [*found, "-w", "-E", "-e", "|".join(sorted(names)), "--"]
+        arguments: list[str | bytes] = [*options, "-w", "-E", "-e", "|".join(sorted(names)), "--"]
     else:  # git's idea of a word is that of ASCII
-        how = [*found, "-F", *(part for name in sorted(names) for part in ("-e", os.fsencode(name))), "--"]
-    with git_stream(top, "ls-files", "-z", "--others", "--exclude-standard") as others:
-        tracked, cut = _grepped(top, how)
-        untracked, more = _paths(others)
-    cut = cut or more or len(untracked) > UNTRACKED
+        arguments = [
+            *options,
+            "-F",
+            *(part for name in sorted(names) for part in ("-e", os.fsencode(name))),
+            "--",
+        ]
+    with git_stream(top, "ls-files", "-z", "--others", "--exclude-standard") as stream:
+        tracked, cut = _grepped(top, arguments)
+        untracked, untracked_cut = _paths(stream)
+    cut = cut or untracked_cut or len(untracked) > UNTRACKED
     return Holding(tracked, sorted(untracked)[:UNTRACKED], cut)
 
 
 def _grepped(top: Path, args: list[str | bytes]) -> tuple[list[str], bool]:
     try:
         with git_stream(top, *args, env=OFFLINE) as stream:
-            found, cut = _paths(stream)
+            paths, cut = _paths(stream)
     except GitError as error:
         if error.returncode != 1:  # no file has it
             raise
         return [], False
-    return found, cut
+    return paths, cut
 
 
 def _paths(stream: IO[bytes]) -> tuple[list[str], bool]:
@@ -115,65 +120,65 @@ def scanned(
     """Each file that has one of the names; the first ones parsed, as far as the bounds allow. What looks as if it
     defined a name comes before all else; `order` is given what is known of that, and makes the key that sorts the rest.
     With `bounds.common` the files of rare names come first. Counts in `left_out` what was not looked into."""
-    room = bounds.read_bytes
+    remaining_bytes = bounds.read_bytes
     texts: dict[str, bytes] = {}
     for number, path in enumerate(paths):
-        if number >= bounds.read or room < 0:
+        if number >= bounds.read or remaining_bytes < 0:
             left_out["many"] = len(paths) - number
             break
         data = data_of(worktree, path, left_out)
         if data is not None:
             texts[path] = data
-            room -= len(data)
+            remaining_bytes -= len(data)
     rarity: Mapping[str, int] = {}
     if bounds.common:
         names, rarity = _rare(texts, names, bounds)
         texts = {path: texts[path] for path in texts if path in rarity}
     defines = _looks_defining(names)
     first = [path for path, data in texts.items() if defines(data)][: bounds.parsed // 2]
-    found: dict[str, Scan] = {}
-    parsed, room = bounds.parsed, bounds.parsed_bytes
+    scans: dict[str, Scan] = {}
+    parsed, remaining_bytes = bounds.parsed, bounds.parsed_bytes
     for part in (0, 1):
-        key: Any = order(found)
-        rest = sorted(texts, key=lambda path: (rarity.get(path, 0), key(path)))
-        for path in (first, rest)[part]:
+        key: Any = order(scans)
+        remainder = sorted(texts, key=lambda path: (rarity.get(path, 0), key(path)))
+        for path in (first, remainder)[part]:
             data = texts.pop(path)
-            has = occurrences(path, data, names, parse=parsed > 0 and len(data) <= room)
+            has = occurrences(path, data, names, parse=parsed > 0 and len(data) <= remaining_bytes)
             if has.parsed:
-                parsed, room = parsed - 1, room - len(data)
+                parsed, remaining_bytes = parsed - 1, remaining_bytes - len(data)
             if has.found:
-                found[path] = _scan(has, names)
-    return found
+                scans[path] = _scan(has, names)
+    return scans
 
 
 def _rare(texts: Mapping[str, bytes], names: set[str], bounds: Bounds) -> tuple[set[str], dict[str, int]]:
     """The names that no more than `bounds.common` files hold, or the rarest one; and for each file that has one of
     them how many have its rarest."""
-    word = re.compile(
+    pattern = re.compile(
         rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(re.escape(os.fsencode(name)) for name in sorted(names))
     )
-    held: dict[str, list[str]] = {name: [] for name in sorted(names)}
+    paths_of: dict[str, list[str]] = {name: [] for name in sorted(names)}
     for path, data in texts.items():
-        for name in {os.fsdecode(found) for found in word.findall(data)}:
-            held[name].append(path)
-    rare = {name for name, paths in held.items() if len(paths) <= bounds.common or name in bounds.spared} or {
-        min(held, key=lambda name: len(held[name]))
-    }
+        for name in {os.fsdecode(match) for match in pattern.findall(data)}:
+            paths_of[name].append(path)
+    rare = {
+        name for name, paths in paths_of.items() if len(paths) <= bounds.common or name in bounds.spared
+    } or {min(paths_of, key=lambda name: len(paths_of[name]))}
     rarity: dict[str, int] = {}
-    for name in sorted(rare, key=lambda name: -len(held[name])):
-        rarity.update(dict.fromkeys(held[name], len(held[name])))
+    for name in sorted(rare, key=lambda name: -len(paths_of[name])):
+        rarity.update(dict.fromkeys(paths_of[name], len(paths_of[name])))
     return rare, rarity
 
 
 def _scan(has: Occurrences, names: set[str]) -> Scan:
-    found: dict[str, list[Occurrence]] = {}
-    for one in has.found:
-        found.setdefault(one.name, []).append(one)
+    by_name: dict[str, list[Occurrence]] = {}
+    for occurrence in has.found:
+        by_name.setdefault(occurrence.name, []).append(occurrence)
     defined: dict[str, list[Symbol]] = {}
     for symbol in outer(has.symbols):
         if symbol.name in names:
             defined.setdefault(symbol.name, []).append(symbol)
-    return Scan(found, defined, has.symbols, has.parsed)
+    return Scan(by_name, defined, has.symbols, has.parsed)
 
 
 def _looks_defining(names: set[str]) -> Callable[[bytes], bool]:
@@ -217,39 +222,39 @@ def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | No
 _WITHOUT_SELF = (".java", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".cs", ".kt", ".swift", ".scala", ".rb")
 
 
-def wanted_roles(meant: Sequence[Definition], scans: Mapping[str, Scan]) -> frozenset[Role]:
+def wanted_roles(definitions: Sequence[Definition], scans: Mapping[str, Scan]) -> frozenset[Role]:
     """As what a use of this symbol may stand there: a module's function alone or through its module, a method after a
     value; of what is no function, method or type every name that fits."""
     roles: set[Role] = {"text", "qualified"}
-    if not meant or any(one.kind == "field" for one in meant):
+    if not definitions or any(definition.kind == "field" for definition in definitions):
         return frozenset({*roles, "name", "member", "attribute", "key", "local"})
-    for one in meant:
-        if _is_member(one, scans[one.path].symbols):
+    for definition in definitions:
+        if _is_member(definition, scans[definition.path].symbols):
             roles |= {"member", "attribute"}
-            if one.path.endswith(_WITHOUT_SELF):
+            if definition.path.endswith(_WITHOUT_SELF):
                 roles.add("name")
         else:
             roles.add("name")
-            if not scans[one.path].parsed:
+            if not scans[definition.path].parsed:
                 roles |= {"member", "attribute", "key"}
     return frozenset(roles)
 
 
-def _is_member(one: Definition, symbols: Sequence[Symbol]) -> bool:
-    if one.kind == "method":
+def _is_member(definition: Definition, symbols: Sequence[Symbol]) -> bool:
+    if definition.kind == "method":
         return True
-    if "." not in one.name:
+    if "." not in definition.name:
         return False
-    holder = one.name.rpartition(".")[0]
+    holder = definition.name.rpartition(".")[0]
     holders = [symbol.kind for symbol in symbols if symbol.qualified_name == holder]
     return not holders or any(kind in HOLDERS for kind in holders)
 
 
-def _is_another(path: str, own: Sequence[Occurrence], home: str) -> bool:
+def _is_another(path: str, found_there: Sequence[Occurrence], home: str) -> bool:
     """Whether the name alone means something else there: the file has its own, or, in Go, is of another package."""
     if path.endswith(".go") and home.endswith(".go") and path.rpartition("/")[0] != home.rpartition("/")[0]:
         return True
-    return any(one.role == "definition" for one in own)
+    return any(occurrence.role == "definition" for occurrence in found_there)
 
 
 _FAMILIES = {
@@ -280,7 +285,7 @@ def modules_of(worktree: WorkTree, home: str) -> frozenset[str]:
     if home.endswith(".go"):
         data = data_of(worktree, home, Counter()) or b""
         words |= {
-            found.decode() for found in re.findall(rb"^package[ \t]+([A-Za-z_]\w*)", data, re.MULTILINE)
+            package.decode() for package in re.findall(rb"^package[ \t]+([A-Za-z_]\w*)", data, re.MULTILINE)
         }
     return frozenset(words)
 
@@ -346,13 +351,13 @@ def find(
         if near and not scores and len(paths) > 1 and at:
             scores = near(at)
         alike = [
-            word.lower()
-            for word in (*names, stem(os.fsencode(at)).decode("utf-8", "replace"))
-            if len(word) > 2
+            part.lower()
+            for part in (*names, stem(os.fsencode(at)).decode("utf-8", "replace"))
+            if len(part) > 2
         ]
 
         def key(path: str) -> tuple[object, ...]:
-            called_like = any(word in path.lower() for word in alike)
+            called_like = any(part in path.lower() for part in alike)
             return path != home, is_prose(path), -scores.get(path, 0.0), is_test(path), not called_like, path
 
         return key
@@ -365,32 +370,32 @@ def find(
 
 def _definers(asked: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS) -> list[str]:
     """The files that define it, those with a body before those with a declaration, code before tests."""
-    found: dict[str, tuple[bool, bool, str]] = {}
+    keys: dict[str, tuple[bool, bool, str]] = {}
     for path, scan in scans.items():
-        for one in _definitions(path, scan, asked, kinds):
-            key = (one.kind in _LOOSE, is_test(path), path)
-            found[path] = min(found.get(path, key), key)
-    return sorted(found, key=lambda path: found[path])
+        for definition in _definitions(path, scan, asked, kinds):
+            key = (definition.kind in _LOOSE, is_test(path), path)
+            keys[path] = min(keys.get(path, key), key)
+    return sorted(keys, key=lambda path: keys[path])
 
 
 def _definitions(
     path: str, scan: Scan, asked: SymbolQuery, kinds: Mapping[Role, str] = _KINDS
 ) -> Iterator[Definition]:
     """What is defined there under the name: the symbols of the outline, then what it does not list."""
-    own = scan.defined.get(asked.name, ())
-    for one in own:
-        constructor = one.qualified_name.endswith(f"{one.name}.{one.name}")
-        if not constructor and _is_called(one.qualified_name, asked):
-            yield Definition(path, one.qualified_name, one.kind, one.first_line, one.last_line)
-    seen: set[str] = set()
+    symbols = scan.defined.get(asked.name, ())
+    for symbol in symbols:
+        constructor = symbol.qualified_name.endswith(f"{symbol.name}.{symbol.name}")
+        if not constructor and _is_called(symbol.qualified_name, asked):
+            yield Definition(path, symbol.qualified_name, symbol.kind, symbol.first_line, symbol.last_line)
+    names: set[str] = set()
     for occurrence in scan.found.get(asked.name, ()):
         line, role = occurrence.line, occurrence.role
-        if role not in kinds or any(s.first_line <= line <= s.last_line for s in own):
+        if role not in kinds or any(s.first_line <= line <= s.last_line for s in symbols):
             continue
         holder = _holder(scan.symbols, line) if kinds[role] == "field" else ""
         name = f"{holder}.{asked.name}" if holder else asked.name
-        if name not in seen and _is_called(name, asked):
-            seen.add(name)  # a variable that is set again is one variable
+        if name not in names and _is_called(name, asked):
+            names.add(name)  # a variable that is set again is one variable
             yield Definition(path, name, kinds[role], line, line)
 
 
@@ -407,23 +412,30 @@ def _uses(
     worktree: WorkTree, asked: SymbolQuery, scans: Mapping[str, Scan], scores: Mapping[str, float]
 ) -> Uses:
     for kinds in (_KINDS, _ASSIGNED):
-        every = [one for path, scan in scans.items() for one in _definitions(path, scan, asked, kinds)]
-        if every:
+        definitions = [
+            definition
+            for path, scan in scans.items()
+            for definition in _definitions(path, scan, asked, kinds)
+        ]
+        if definitions:
             break
-    if asked.qualified and not every:  # inherited, or not in an outline
+    if asked.qualified and not definitions:  # inherited, or not in an outline
         return _uses(worktree, replace(asked, text=asked.name, qualified=""), scans, scores)
     definers = _definers(asked, scans, kinds)
-    solid = list(dict.fromkeys(one.path for one in every if one.kind in CODE - _LOOSE)) or definers
+    solid = (
+        list(dict.fromkeys(definition.path for definition in definitions if definition.kind in CODE - _LOOSE))
+        or definers
+    )
     home = asked.file or (solid[0] if len(solid) == 1 else "")
-    meant = [one for one in every if not home or one.path == home]
+    targets = [definition for definition in definitions if not home or definition.path == home]
     if asked.file:  # a function before a method of the same name
-        meant = [one for one in meant if one.name == asked.qualified] or meant
-    meant.sort(key=lambda one: (definers.index(one.path), one.first_line))
-    wanted = wanted_roles(meant, scans)
+        targets = [definition for definition in targets if definition.name == asked.qualified] or targets
+    targets.sort(key=lambda definition: (definers.index(definition.path), definition.first_line))
+    roles = wanted_roles(targets, scans)
     modules = modules_of(worktree, home) if home else frozenset()
     files = []
     for path, scan in scans.items():
-        if lines := lines_used(path, scan.found.get(asked.name, ()), wanted, home, modules):
+        if lines := lines_used(path, scan.found.get(asked.name, ()), roles, home, modules):
             within = _within(scan.symbols, lines)
             files.append(UsesIn(path, tuple(lines), not scan.parsed, is_test(path), within))
     apart = not home or not is_prose(home)  # prose comes last, unless it is what was asked about
@@ -433,8 +445,8 @@ def _uses(
             -len(row.lines), row.path,
         )
     )  # fmt: skip
-    others = [one for one in every if home and one.path != home]
-    return Uses(asked.text, tuple(meant), tuple(others), tuple(files))
+    elsewhere = [definition for definition in definitions if home and definition.path != home]
+    return Uses(asked.text, tuple(targets), tuple(elsewhere), tuple(files))
 
 
 def _within(symbols: Sequence[Symbol], lines: Sequence[int]) -> tuple[str, ...]:

@@ -128,15 +128,15 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
     data = read_source(worktree, path).data
     if data is None:
         raise no_such_file(path, worktree.top)
-    found = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
-    if not found:
+    names = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
+    if not names:
         raise UsageError(f"repoagent found no definitions in {path}; name a symbol instead")
-    return [SymbolQuery(text, name, text, path) for text, name in list(found.items())[:SYMBOLS]]
+    return [SymbolQuery(text, name, text, path) for text, name in list(names.items())[:SYMBOLS]]
 
 
 def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
     """The definitions of code that others can use by their name."""
-    found = []
+    definitions = []
     local_below: int | None = None
     for symbol in symbols:
         if local_below is not None and symbol.depth > local_below:
@@ -144,5 +144,5 @@ def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
         local_below = symbol.depth if symbol.kind in ("function", "method") else None
         special = symbol.name.startswith("__") and symbol.name.endswith("__")
         if symbol.kind in CODE and not special and len(symbol.name) > 1:
-            found.append(symbol)
-    return found
+            definitions.append(symbol)
+    return definitions

@@ -58,7 +58,7 @@ def answer(
 
 def _split(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> tuple[str, str]:
     """The file (from the top, "" for none) and the symbol ("" for none) that a text names."""
-    for end in [len(text), *(place for place, sign in enumerate(text) if sign == ":")]:
+    for end in [len(text), *(index for index, sign in enumerate(text) if sign == ":")]:
         head, name = text[:end], text[end:].lstrip(":")
         if head and (end == len(text) or name) and _is_file(worktree, head, path_of):
             return path_of(head), name
@@ -76,12 +76,12 @@ def _is_file(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> bo
 
 
 def _answer_of_file(worktree: WorkTree, file: str, why_not: WhyNot, limit: int) -> Answer:
-    asked = symbols_of_file(worktree, file)
-    found, left_out = find(worktree, asked, why_not, near=lambda path: _near(worktree, path))
-    elsewhere = [_elsewhere(one, file) for one in found]
-    used = [one for one in elsewhere if one.files]
+    queries = symbols_of_file(worktree, file)
+    found, left_out = find(worktree, queries, why_not, near=lambda path: _near(worktree, path))
+    elsewhere = [_elsewhere(uses, file) for uses in found]
+    used = [uses for uses in elsewhere if uses.files]
     used.sort(key=_doubt)
-    unused = tuple(one.symbol for one in elsewhere if not one.files)
+    unused = tuple(uses.symbol for uses in elsewhere if not uses.files)
     shown = tuple(used[:limit])
     return Answer(file, file, shown, unused, len(used) - len(shown), left_out)
 
@@ -99,7 +99,7 @@ def _elsewhere(uses: Uses, file: str) -> Uses:
 
 def _doubt(uses: Uses) -> tuple[bool, int]:
     """Sorts what surely belongs to the file before names that many things have, then by how many files use it."""
-    member = any(one.kind == "method" for one in uses.definitions)
+    member = any(definition.kind == "method" for definition in uses.definitions)
     return len(uses.elsewhere) > COMMON or (member and len(uses.files) > MANY), -len(uses.files)
 
 
@@ -108,8 +108,8 @@ def _cut(uses: Uses, limit: int) -> Uses:
 
 
 def _near(worktree: WorkTree, path: str) -> Mapping[str, float]:
-    found = neighborhood(worktree, [path], limit=NEAR)
-    return {os.fsdecode(row.path): row.score for row in found.rows}
+    neighbors = neighborhood(worktree, [path], limit=NEAR)
+    return {os.fsdecode(row.path): row.score for row in neighbors.rows}
 
 
 BY_NAME = "Uses are matched by name; some may refer to another symbol of the same name."
@@ -141,18 +141,18 @@ def definition_lines(uses: Uses) -> Iterator[str]:
         yield f"{symbol} is defined in {_places(uses.definitions)}"
     else:
         yield f"no definition of {symbol} found"
-    declared = [one for one in uses.elsewhere if one.kind == "declaration"]
-    others = [one for one in uses.elsewhere if one.kind != "declaration"]
+    declared = [definition for definition in uses.elsewhere if definition.kind == "declaration"]
+    other_definitions = [definition for definition in uses.elsewhere if definition.kind != "declaration"]
     if declared:
         yield f"declared in {_places(declared)}"
-    if others:
-        yield f"also defined in {_places(others)}"
+    if other_definitions:
+        yield f"also defined in {_places(other_definitions)}"
 
 
 def lines_of(row: UsesIn, most: int = LINES) -> str:
     """The line numbers, as many as are named."""
-    shown = ", ".join(map(str, row.lines[:most]))
-    return f"{shown}, ..." if len(row.lines) > most else shown
+    listed = ", ".join(map(str, row.lines[:most]))
+    return f"{listed}, ..." if len(row.lines) > most else listed
 
 
 def marks(row: UsesIn) -> str:
@@ -162,8 +162,8 @@ def marks(row: UsesIn) -> str:
 
 def within(row: UsesIn, most: int = NAMES) -> str:
     """The functions that use it, as many as are named."""
-    shown = ", ".join(plain(name, 80) for name in row.within[:most])
-    return f"{shown}, ..." if len(row.within) > most else shown
+    listed = ", ".join(plain(name, 80) for name in row.within[:most])
+    return f"{listed}, ..." if len(row.within) > most else listed
 
 
 def count(number: int, word: str) -> str:
@@ -202,18 +202,22 @@ def _lines_of_file(answer: Answer) -> Iterator[str]:
 
 def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
     """Some files, each with how many lines."""
-    shown = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
-    return f"{shown}, ..." if len(rows) > most else shown
+    listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
+    return f"{listed}, ..." if len(rows) > most else listed
 
 
 def _places(definitions: Sequence[Definition]) -> str:
-    shown = ", ".join(
-        f"{plain(one.path, _WIDTH)}:{_range(one)} ({one.kind} {plain(one.name, 80)})"
-        for one in definitions[:DEFINITIONS]
+    listed = ", ".join(
+        f"{plain(definition.path, _WIDTH)}:{_range(definition)} ({definition.kind} {plain(definition.name, 80)})"
+        for definition in definitions[:DEFINITIONS]
     )
-    left = len(definitions) - DEFINITIONS
-    return f"{shown} and {left} more" if left > 0 else shown
+    omitted = len(definitions) - DEFINITIONS
+    return f"{listed} and {omitted} more" if omitted > 0 else listed
 
 
-def _range(one: Definition) -> str:
-    return str(one.first_line) if one.last_line == one.first_line else f"{one.first_line}-{one.last_line}"
+def _range(definition: Definition) -> str:
+    return (
+        str(definition.first_line)
+        if definition.last_line == definition.first_line
+        else f"{definition.first_line}-{definition.last_line}"
+    )

@@ -70,9 +70,9 @@ def uses_block(
 ) -> str:
     """For each symbol that the request names a line with the files that use it other than `files` (those to edit), and
     one with its tests; "" where there is none. `targets` are pairs of file and symbol that the user pointed at."""
-    found = named_symbols(worktree, instruction, files, targets, why_not)
-    lines = [line for uses in found if (line := _elsewhere(uses, files))]
-    return "".join(f"{line}\n" for line in (*lines, *_tests(found, files)))
+    symbols = named_symbols(worktree, instruction, files, targets, why_not)
+    lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
+    return "".join(f"{line}\n" for line in (*lines, *_tests(symbols, files)))
 
 
 def named_symbols(
@@ -84,15 +84,15 @@ def named_symbols(
 ) -> list[Uses]:
     """The symbols that the request is about and the repository defines, at most SYMBOLS, with their uses: those that
     were pointed at, then what it names; what `files` define before others, what few files use before what many do."""
-    asked = _candidates(instruction, files, targets)
-    if not asked:
+    queries = _candidates(instruction, files, targets)
+    if not queries:
         return []
-    spared = frozenset(one.name for rank, one in asked if rank == 0)
+    spared = frozenset(query.name for rank, query in queries if rank == 0)
     bounds = _BOUNDS._replace(spared=spared)
-    found, _ = find(worktree, [one for _, one in asked], why_not, bounds=bounds)
+    found, _ = find(worktree, [query for _, query in queries], why_not, bounds=bounds)
     ranked = [
-        (rank, not one.file, len(uses.files), number)
-        for number, ((rank, one), uses) in enumerate(zip(asked, found, strict=True))
+        (rank, not query.file, len(uses.files), number)
+        for number, ((rank, query), uses) in enumerate(zip(queries, found, strict=True))
         if uses.definitions or uses.elsewhere
     ]
     return [found[number] for *_, number in sorted(ranked)[:SYMBOLS]]
@@ -103,10 +103,10 @@ def _candidates(
 ) -> list[tuple[int, SymbolQuery]]:
     """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file has at
     its top, or a getter or setter of what is named."""
-    found: dict[str, tuple[int, SymbolQuery]] = {}
+    candidates: dict[str, tuple[int, SymbolQuery]] = {}
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
-            found.setdefault(parts[-1], (0, SymbolQuery(parts[-1], parts[-1], ".".join(parts), file)))
+            candidates.setdefault(parts[-1], (0, SymbolQuery(parts[-1], parts[-1], ".".join(parts), file)))
     defined: dict[str, str] = {}
     top: set[str] = set()
     for file, data in files.items():
@@ -118,20 +118,23 @@ def _candidates(
     for match in NAME.finditer(instruction[:20_000]):
         parts = parts_of(match[0])
         name = parts[-1]
-        meant = _is_meant(instruction, match, defined)
-        if (meant or match[0] in top) and len(name) > 1 and name not in found:
+        is_surely_name = _is_symbol_name(instruction, match, defined)
+        if (is_surely_name or match[0] in top) and len(name) > 1 and name not in candidates:
             qualified = ".".join(parts[:-1] and parts)
-            found[name] = (1 if meant else 2, SymbolQuery(name, name, qualified, defined.get(name, "")))
-        if len(found) >= CANDIDATES:
+            candidates[name] = (
+                1 if is_surely_name else 2,
+                SymbolQuery(name, name, qualified, defined.get(name, "")),
+            )
+        if len(candidates) >= CANDIDATES:
             break
-    for name in [*found]:
+    for name in [*candidates]:
         for access in (f"get_{name}", f"set_{name}"):
             if access in defined:
-                found.setdefault(access, (2, SymbolQuery(access, access, "", defined[access])))
-    return [*found.values()]
+                candidates.setdefault(access, (2, SymbolQuery(access, access, "", defined[access])))
+    return [*candidates.values()]
 
 
-def _is_meant(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bool:
+def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bool:
     word = match[0]
     if "." in word and not is_prose(word):  # the name of a file
         return False
@@ -152,14 +155,14 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
     ]
     rows.sort(key=lambda row: (row.test, -_shared(row.path, files), -len(row.lines), row.path))
     places = [*uses.definitions, *uses.elsewhere]
-    first = next((one for one in places if not is_test(one.path)), None)
-    apart = all(one.path not in files for one in places)
+    first = next((definition for definition in places if not is_test(definition.path)), None)
+    apart = all(definition.path not in files for definition in places)
     where = f", defined in {plain(first.path, 100)}:{first.first_line}," if first and apart else ""
     if not rows:
         return f"`{plain(uses.symbol, 80)}`{where[:-1]}" if where else ""
-    shown = ", ".join(map(_file, rows[:FILES]))
-    more = f", {count(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
-    return _cut(f"`{plain(uses.symbol, 80)}`{where} elsewhere: {shown}{more}")
+    listed = ", ".join(map(_file, rows[:FILES]))
+    omitted = f", {count(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
+    return _cut(f"`{plain(uses.symbol, 80)}`{where} elsewhere: {listed}{omitted}")
 
 
 def _shared(path: str, files: Mapping[str, bytes]) -> int:
@@ -210,13 +213,13 @@ def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
     for row in uses.files:
         if row.test and row.path not in files:
             for name in row.within:
-                bare = name.rpartition(".")[2]
-                low = bare.lower()
+                last_name = name.rpartition(".")[2]
+                low = last_name.lower()
                 if low.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
                     alike = like in low.split("_") or (len(like) > 3 and like in low)
                     beside = any(stem in PurePath(row.path).stem.lower() for stem in stems)
-                    ranked.setdefault((row.path, bare), (not alike, not beside, row.path))
-    return sorted(ranked, key=lambda one: ranked[one])
+                    ranked.setdefault((row.path, last_name), (not alike, not beside, row.path))
+    return sorted(ranked, key=lambda test: ranked[test])
 
 
 def _cut(line: str) -> str:
@@ -239,7 +242,7 @@ _CODE = (
 )
 _SUFFIXES = _CODE.split()
 _C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".m", ".mm")
-_FOUND = re.compile(rb"([^\0\n]+)\0(\d+)[:\0](.*)")
+_GREP_LINE = re.compile(rb"([^\0\n]+)\0(\d+)[:\0](.*)")
 _WORDS = (
     r"(?:(?:export|default|pub(?:\([^()]*\))?|public|private|protected|internal|abstract|static|final|async|const|"
     r"typedef|extern|inline|declare|readonly|let|var|val)\s+)*"
@@ -269,15 +272,15 @@ def locate(worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str
     names = _names(text, known)
     if not names or _is_large(worktree):
         return lambda: ""
-    found: list[bytes | GitError] = []
-    search = Thread(target=lambda: found.append(_grepped(worktree, list(names))))
+    results: list[bytes | GitError] = []
+    search = Thread(target=lambda: results.append(_grepped(worktree, list(names))))
     search.start()
 
     def ready() -> str:
         search.join()
-        if isinstance(found[0], GitError):
-            raise found[0]
-        return _notice(names, found[0], why_not)
+        if isinstance(results[0], GitError):
+            raise results[0]
+        return _notice(names, results[0], why_not)
 
     return ready
 
@@ -317,37 +320,39 @@ def _grepped(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
         return b"" if error.returncode == 1 else error  # 1: no file has it
 
 
-def _notice(names: Mapping[str, set[str]], found: bytes, why_not: WhyNot) -> str:
+def _notice(names: Mapping[str, set[str]], grep_output: bytes, why_not: WhyNot) -> str:
     from repoagent.uses.query import is_test
 
-    cut = len(found) == LARGEST
+    cut = len(grep_output) == LARGEST
     words = re.compile(rf"(?<![\w$])(?:{'|'.join(map(re.escape, names))})(?![\w$])")
     looks = {name: [re.compile(form.replace("NAME", re.escape(name))) for form in _FORMS] for name in names}
     defined: dict[str, list[_Definition]] = {}
     lines: dict[str, dict[str, list[int]]] = {}
-    shown: dict[str, bool] = {}
-    for row in _FOUND.finditer(found):
+    is_shown: dict[str, bool] = {}
+    for row in _GREP_LINE.finditer(grep_output):
         path = os.fsdecode(row[1])
-        if path not in shown:
-            shown[path] = why_not(path) is None
+        if path not in is_shown:
+            is_shown[path] = why_not(path) is None
         text = row[3][:1_000].decode("utf-8", "replace").rstrip()
-        for name in dict.fromkeys(words.findall(text)) if shown[path] else ():
+        for name in dict.fromkeys(words.findall(text)) if is_shown[path] else ():
             lines.setdefault(name, {}).setdefault(path, []).append(int(row[2]))
             if (doubt := _doubt(looks[name], path, text)) is not None:
                 far = not any(holder in re.split(r"[/.]", path) for holder in names[name])
                 stub, inside = path.endswith((".pyi", ".d.ts")), text[:1].isspace()
-                one = _Definition(is_test(path), stub, far, doubt, inside, path, int(row[2]), text.strip())
+                definition = _Definition(
+                    is_test(path), stub, far, doubt, inside, path, int(row[2]), text.strip()
+                )
                 if not (far and names[name] and name[:1].isupper()):  # a class of another module
-                    defined.setdefault(name, []).append(one)
+                    defined.setdefault(name, []).append(definition)
     chosen = sorted((name for name in names if name in defined), key=lambda name: len(lines[name]) > COMMON)
-    told: list[str] = []
+    notice: list[str] = []
     for name in chosen[:NAMES]:
-        told.append(f"`{name}`: {_definitions(sorted(defined[name]))}")
+        notice.append(f"`{name}`: {_definitions(sorted(defined[name]))}")
         if not cut and (tests := [path for path in lines[name] if is_test(path)]):
-            told.append(f"  tests: {_test_lines(tests, lines[name], min(defined[name]).path)}")
-    while sum(map(len, told)) > LONGEST:
-        del told[-1]
-    return "\n".join(["Names of the request, by text search:", *told]) if told else ""
+            notice.append(f"  tests: {_test_lines(tests, lines[name], min(defined[name]).path)}")
+    while sum(map(len, notice)) > LONGEST:
+        del notice[-1]
+    return "\n".join(["Names of the request, by text search:", *notice]) if notice else ""
 
 
 _KIND = (
@@ -375,28 +380,35 @@ def _doubt(forms: Sequence[re.Pattern[str]], path: str, text: str) -> int | None
     )
 
 
-def _definitions(found: Sequence[_Definition]) -> str:
-    first, *others = [one for one in found if (one.doubt, one.test) == (found[0].doubt, found[0].test)]
-    also = [f"{_plain(one.path, 100) * (one.path != first.path)}:{one.line}" for one in others[:2]]
+def _definitions(definitions: Sequence[_Definition]) -> str:
+    first, *others = [
+        definition
+        for definition in definitions
+        if (definition.doubt, definition.test) == (definitions[0].doubt, definitions[0].test)
+    ]
+    also = [
+        f"{_plain(definition.path, 100) * (definition.path != first.path)}:{definition.line}"
+        for definition in others[:2]
+    ]
     also += [f"{len(others) - 2} more"] if len(others) > 2 else []
-    shown = f"{_plain(first.path, 100)}:{first.line} {_plain(mask(first.text), DEFINITION_WIDTH)}"
-    return shown + (f" (also {', '.join(also)})" if also else "")
+    text = f"{_plain(first.path, 100)}:{first.line} {_plain(mask(first.text), DEFINITION_WIDTH)}"
+    return text + (f" (also {', '.join(also)})" if also else "")
 
 
 def _test_lines(tests: list[str], lines: Mapping[str, Sequence[int]], home: str) -> str:
     """The test files that have the name, those that are called like the file that defines it first."""
     stem = home.rpartition("/")[2].partition(".")[0].strip("_")
     tests.sort(key=lambda path: (stem not in path.rpartition("/")[2], -len(lines[path]), path))
-    shown = [f"{_plain(path, 100)} ({_numbers(lines[path])})" for path in tests[:DEFINITION_TESTS]]
-    shown += [f"{len(tests) - DEFINITION_TESTS} more"] if len(tests) > DEFINITION_TESTS else []
-    return ", ".join(shown)
+    listed = [f"{_plain(path, 100)} ({_numbers(lines[path])})" for path in tests[:DEFINITION_TESTS]]
+    listed += [f"{len(tests) - DEFINITION_TESTS} more"] if len(tests) > DEFINITION_TESTS else []
+    return ", ".join(listed)
 
 
 def _numbers(lines: Sequence[int]) -> str:
     if len(lines) == 1:
         return f"line {lines[0]}"
-    more = ", ..." * (len(lines) > DEFINITION_LINES)
-    return f"{len(lines)} lines: {', '.join(map(str, lines[:DEFINITION_LINES]))}{more}"
+    ellipsis = ", ..." * (len(lines) > DEFINITION_LINES)
+    return f"{len(lines)} lines: {', '.join(map(str, lines[:DEFINITION_LINES]))}{ellipsis}"
 
 
 def _plain(text: str, width: int) -> str:
