@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
@@ -27,7 +28,9 @@ from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, 
 from repoagent.patch.locate.exact import Placement
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import bad_path
-from repoagent.patch.targets import Outcome
+
+if TYPE_CHECKING:
+    from repoagent.patch.targets import Outcome
 
 NAMES = {  # an edit that cannot be made as it was meant: nothing of it is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
@@ -103,6 +106,8 @@ def _folded(tool_context: ToolContext, answer: str) -> Observation:
         path: part for path, part in tool_context.missing.items() if path not in applied.named
     }
     if tool_context.missing:
+        from repoagent.patch.targets import Outcome
+
         tool_context.said.append(answer)
         tool_context.kept = tuple(
             Outcome(change, tuple(place for place in applied.placements if place.path == change.name))
