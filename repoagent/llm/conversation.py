@@ -273,7 +273,7 @@ def _unquoted(value: str) -> str:
 def _nonce(text: str) -> str:
     title = _TITLE.match(text)
     if title is None:
-        raise BrokenConversation("not a conversation of repoagent: the first line is not its title")
+        raise BrokenConversation("not a repoagent conversation: the first line is not a conversation title")
     if int(title[1]) > VERSION:
         raise NewerConversation(
             f"this conversation has format version {title[1]} and this repoagent knows up to {VERSION}: "

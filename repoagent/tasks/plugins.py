@@ -126,7 +126,7 @@ def describe(path: Path, top: Path) -> Description:
 
 def _checked_description(record: object) -> Description:
     if not isinstance(record, dict):
-        raise Refused("does not answer --description with a JSON object")
+        raise Refused("did not print a JSON object for --description")
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(

@@ -80,7 +80,7 @@ def test_a_broken_program_is_one_sentence_and_is_left_out(top: Path, monkeypatch
         "plain": "is not executable; run `chmod",
         "fails": "failed with exit code 3 when called with --description: oh no",
         "words": "with JSON",
-        "list": "with a JSON object",
+        "list": "did not print a JSON object",
         "newer": "of version 2",
         "nameless": "no valid name",
         "capital": "no valid name",

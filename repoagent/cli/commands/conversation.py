@@ -348,7 +348,7 @@ _BRIEF = 76  # columns, below which it says "2h", not "2 hours ago"
 
 @click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
 @click.option("--files", is_flag=True, help="Also list those of files, as file:PATH.")
-@click.option("-z", "zero", is_flag=True, help="Print names only, each with a NUL byte after it.")
+@click.option("-z", "zero", is_flag=True, help="Print only names, each followed by a NUL byte.")
 @json_option
 @pass_session
 def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> int:

@@ -53,7 +53,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 )
 @click.option(
     "--file", "files", metavar="PATH", multiple=True,
-    help="Search only what is about this file or folder. Repeatable.",
+    help="Limit the search to this file or folder. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True,

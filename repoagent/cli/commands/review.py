@@ -455,7 +455,7 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
     settle(fixing.worktree, fixing.terminal)
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
-        raise NothingDone("nothing to fix: no finding is about lines that an edit can change")
+        raise NothingDone("nothing to fix: no finding is on lines that can be edited")
     done: list[FixOutcome] = []
     failed: list[tuple[Finding, RepoagentError]] = []
     for finding in todo:

@@ -371,7 +371,7 @@ def _get(
         raise ModelError(f"the server rejected the key ({key.origin})" if key else "the server needs a key")
     if status >= 400:
         url = f"{display_address(base)}{path.partition('?')[0]}"
-        raise ModelError(f"{url} answers {status}: check the base URL")
+        raise ModelError(f"{url} returned {status}: check the base URL")
     try:
         return json.loads(data)
     except ValueError as error:

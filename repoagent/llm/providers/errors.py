@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MODEL_ADVICE = """\
 The shortest ways to get one:
-  export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
+  export ANTHROPIC_API_KEY=...   with a key from console.anthropic.com
   --model openai/NAME            or ollama/NAME, local/FILE.gguf
   --model "command:claude -p"    any program that reads a prompt, prints a reply
   --model manual                 you carry prompt and reply to any chat yourself

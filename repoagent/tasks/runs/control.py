@@ -71,7 +71,7 @@ def pause(run: Run) -> list[Run]:
     Refused."""
     _refuse_ended(run)
     if inbox.is_requested(run.run_dir.pause):
-        raise NothingDone(f"{run.name} is already asked to pause")
+        raise NothingDone(f"{run.name} has already been asked to pause")
     targets = [run, *_live_below(run)]
     for target in targets:
         inbox.request(target.run_dir.pause)

@@ -109,7 +109,7 @@ def test_from_a_pipe(talked: GitRepo, ui: Talk) -> None:
     done = program(talked.top, "conversation", "save", "piped", "--from", "-", stdin=data)
     assert done.out == "saved 5 turns of standard input as piped\n"
     wrong = program(talked.top, "conversation", "save", "other", "--from", "-", stdin=b"hello")
-    assert wrong.code == 3 and "standard input: not a conversation" in wrong.err and "/" not in wrong.err[20:]
+    assert wrong.code == 3 and "standard input: not a repoagent conversation" in wrong.err and "/" not in wrong.err[20:]
     assert program(talked.top, "conversation", "show", "fast", "--raw").out.encode() == data
 
 
@@ -119,14 +119,14 @@ def test_the_list(talked: GitRepo, ui: Talk) -> None:
     ui("branch", "fast", "short name 名前", "--at", "1")
     found = {each["name"]: each for each in ui("list", "--json", "--files").json["conversations"]}
     assert set(found) == {"broken", "edit-1", "fast", "short name 名前", "file:src/app.py"}
-    assert found["broken"]["problem"].startswith("not a conversation") and found["broken"]["turns"] is None
+    assert found["broken"]["problem"].startswith("not a repoagent conversation") and found["broken"]["turns"] is None
     assert (found["edit-1"]["kind"], found["edit-1"]["state"]) == ("edit", "unfinished")
     assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["file"]) == ("general", 5, None)
     assert found["file:src/app.py"]["file"] == "src/app.py"
     assert ui("list", "-z").out.split("\0") == ["broken", "edit-1", "fast", "short name 名前", ""]
     lines = ui("list").out.split("\n")
     assert lines[0].split() == ["name", "kind", "turns", "size", "last", "remarks"]
-    assert lines[1].endswith("not a conversation of repoagent: the first line is not its title")
+    assert lines[1].endswith("not a repoagent conversation: the first line is not a conversation title")
     ui("save", "talk", "--from", "file:src/app.py")
     ui("branch", "talk", "zweig", "--at", "1")
     about = [line.split()[0] for line in ui("list").out.split("\n") if line.endswith("about src/app.py")]
@@ -155,7 +155,7 @@ def test_the_list_fits_a_terminal(talked: GitRepo, width: int) -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", window.seen)
     table, *warnings = re.split(r"^warning: ", shown, flags=re.MULTILINE)
     assert len(warnings) == 3 and all(
-        "not a conversation of repoagent" in " ".join(one.split()) for one in warnings
+        "not a repoagent conversation" in " ".join(one.split()) for one in warnings
     )
     lines = table.splitlines()
     assert len(lines) == 6 and max(map(display_width, lines)) <= width

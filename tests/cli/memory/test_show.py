@@ -97,7 +97,7 @@ def test_orphans_and_what_took_their_place(ask: Ask, context: Desk) -> None:
 def test_a_conversation_that_can_not_be_read(ask: Ask, context: Desk) -> None:
     known(context, "src/a.py").conversation.write_text("scribbled\n")
     done = ask("show", "src/a.py")
-    assert done.code == 0 and "not a conversation of repoagent" in done.err and "unreadable" in done.out
+    assert done.code == 0 and "not a repoagent conversation" in done.err and "unreadable" in done.out
 
 
 @pytest.mark.parametrize("width", [60, pytest.param(100, marks=pytest.mark.soak)])

@@ -24,8 +24,8 @@ def test_models() -> None:
     ("page", "words"),
     [
         (status(401, f"bad {KEY}"), "the server rejected the key (given)"),
-        (status(404), "answers 404: check the base URL"),
-        (status(500), "answers 500"),
+        (status(404), "returned 404: check the base URL"),
+        (status(500), "returned 500"),
         (raw(b"<html>hello</html>"), "is not a model server"),
         ({"object": "list"}, "is not a list of models"),
         (raw(b"3"), "is not a list of models"),
