@@ -285,7 +285,9 @@ def _attempt(
                 wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
             elif wait > LONGEST_WAIT:
                 duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
-                raise ModelError(f"{error}: the server asked for a wait of {duration}; try again then") from error
+                raise ModelError(
+                    f"{error}: the server asked for a wait of {duration}; try again then"
+                ) from error
             pause(wait, str(error))
         except ModelError:
             _trace(began, spec, "failed")

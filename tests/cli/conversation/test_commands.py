@@ -109,7 +109,11 @@ def test_from_a_pipe(talked: GitRepo, ui: Talk) -> None:
     done = program(talked.top, "conversation", "save", "piped", "--from", "-", stdin=data)
     assert done.out == "saved 5 turns of standard input as piped\n"
     wrong = program(talked.top, "conversation", "save", "other", "--from", "-", stdin=b"hello")
-    assert wrong.code == 3 and "standard input: not a repoagent conversation" in wrong.err and "/" not in wrong.err[20:]
+    assert (
+        wrong.code == 3
+        and "standard input: not a repoagent conversation" in wrong.err
+        and "/" not in wrong.err[20:]
+    )
     assert program(talked.top, "conversation", "show", "fast", "--raw").out.encode() == data
 
 
@@ -119,7 +123,10 @@ def test_the_list(talked: GitRepo, ui: Talk) -> None:
     ui("branch", "fast", "short name 名前", "--at", "1")
     found = {each["name"]: each for each in ui("list", "--json", "--files").json["conversations"]}
     assert set(found) == {"broken", "edit-1", "fast", "short name 名前", "file:src/app.py"}
-    assert found["broken"]["problem"].startswith("not a repoagent conversation") and found["broken"]["turns"] is None
+    assert (
+        found["broken"]["problem"].startswith("not a repoagent conversation")
+        and found["broken"]["turns"] is None
+    )
     assert (found["edit-1"]["kind"], found["edit-1"]["state"]) == ("edit", "unfinished")
     assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["file"]) == ("general", 5, None)
     assert found["file:src/app.py"]["file"] == "src/app.py"

@@ -89,7 +89,11 @@ def test_a_mangled_conversation_is_cleared_and_not_joined(
     talked(memory, 2)
     now = memory.conversation.read_bytes()
     done = ask("clear", "--undo", "src/a.py")
-    assert done.code == 3 and "not a repoagent conversation" in done.err and memory.conversation.read_bytes() == now
+    assert (
+        done.code == 3
+        and "not a repoagent conversation" in done.err
+        and memory.conversation.read_bytes() == now
+    )
     (kept,) = memory.folder.glob("archive/cleared-*/conversation.md")
     assert kept.read_text() == "scribbled\n" and kept.parent.name in done.err
 

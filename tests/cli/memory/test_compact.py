@@ -87,5 +87,7 @@ def test_one_that_can_not_be_read_does_not_keep_the_others_from_it(ask: Ask, lon
     known(long, "src/b.py").conversation.write_text("scribbled\n")
     done = ask("compact", "--all")
     assert (
-        done.code == 0 and "src/a.py: archived 2 exchanges" in done.out and "not a repoagent conversation" in done.err
+        done.code == 0
+        and "src/a.py: archived 2 exchanges" in done.out
+        and "not a repoagent conversation" in done.err
     )
