@@ -160,7 +160,7 @@ def run(
     A conversation that ends in a reply goes on with its actions, not with a call. `before_finish` is asked
     before a run counts as finished, `before_answer` before words alone count as an answer; an observation that
     one of them returns goes back to the model instead. `before_turn` is asked before each reply, and may append
-    turns to the state: what the user says while it runs, what has happened since; see `state.beside`.
+    turns to the state: what the user says while it runs, what has happened since; see `state.extra_turn`.
 
     Raises ModelError when the model does not follow the protocol or is stuck in a loop; the `error` of an
     observation (for an edit at least Refused) that went back in vain three times in a row; and what the

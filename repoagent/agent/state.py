@@ -50,7 +50,7 @@ def open_state(file: Path) -> State:
     return State(conversation.turns, conversation.nonce, file) if conversation else State(file=file)
 
 
-def beside(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
+def extra_turn(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
     """A turn that is added during a run and belongs to no action: it neither ends a step nor begins a run."""
     return Turn(role, text, {"kind": kind, "extra": "beside"})
 

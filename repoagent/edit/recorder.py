@@ -1,6 +1,6 @@
 """What an edit records: the commit message with its trailers, the memory of each file, and the requests sent.
 
-Requests, and reply blocks besides the text, are in `.repoagent/sent/`, by hash, for some days."""
+Requests, and reply blocks other than text, are in `.repoagent/sent/`, by hash, for some days."""
 
 from __future__ import annotations
 

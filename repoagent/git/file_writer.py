@@ -332,10 +332,11 @@ def _wait_for_writers(location: FileLocation, name: str) -> None:
 
 
 def _lease(descriptor: int, kind: int) -> None:
-    """Get the lease that the system gives only where nobody else writes the file (F_RDLCK), or has it open (F_WRLCK);
-    others who open it then wait until the descriptor is closed. Go on without where that takes long, or fails."""
+    """Take a lease, granted only if no other process writes the file (F_RDLCK) or has it open (F_WRLCK).
+
+    Processes that open it then wait until the descriptor is closed. Continue without if that takes long or fails."""
     deadline = time.monotonic() + _WRITERS_SECONDS
-    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # sent when somebody waits for us; does nothing
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # sent when a process waits for us; does nothing
     while True:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, kind)

@@ -17,7 +17,7 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import json_files
 
 _KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}
-_PRIVATE = ("refs/stash", "refs/worktree/", "refs/bisect/")  # refs that show a commit to nobody else
+_PRIVATE = ("refs/stash", "refs/worktree/", "refs/bisect/")  # refs that only this user sees
 _SEARCHED = 1000  # commits searched for edits whose commit was rewritten
 
 

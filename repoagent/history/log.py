@@ -323,7 +323,7 @@ def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) ->
         return {}
     try:
         sizes = _sizes(top, wanted)
-    except GitError:  # with nobody to fetch it from, git dies of the first object that is missing
+    except GitError:  # without a remote to fetch from, git stops at the first missing object
         wanted = _present(top, wanted)
         sizes = _sizes(top, wanted)
     chosen: list[str] = []
@@ -352,8 +352,7 @@ def _sizes(top: Path, names: Collection[str]) -> dict[str, int]:
 
 
 def _present(top: Path, names: Collection[str]) -> list[str]:
-    """Those of `names` that this clone has. `rev-list` passes over tips that are not there where it is told to, and
-    asks nobody for them."""
+    """The objects among `names` that this clone has. Runs offline, so nothing is fetched."""
     options = (
         "--objects",
         "--no-object-names",

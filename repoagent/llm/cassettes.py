@@ -1,7 +1,7 @@
 """Cassettes: recorded requests and replies, for tests, demos and exact re-runs.
 
 A cassette is a file of JSON lines, one for each reply. A request is matched by its `key` alone, so a prompt
-may be worded anew without recording again; the text that was sent stands in the cassette to be looked at.
+can be reworded without recording again; the cassette has the text that was sent, for reference.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 @dataclass(frozen=True)
 class Exchange:
-    """`turns` begin with the request; none where only the record of the edit is kept, or nobody spoke. `state` is that
-    of the record ("committed", …), `time` ISO 8601; "" where they are not known."""
+    """A request and its result. `turns` begin with the request, and are empty if only the record of the edit exists.
+    `state` is that of the record ("committed", …), `time` is ISO 8601; "" if unknown."""
 
     id: str
     time: str

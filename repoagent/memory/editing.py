@@ -32,7 +32,7 @@ _TRIES = 5
 
 
 class EditConflict(Refused):
-    """The same lines were changed by somebody else meanwhile."""
+    """Another program changed the same lines in the meantime."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
 
 
 def save_conversation(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """As `save_notes`, of the conversation: turns that were added meanwhile follow what the person has made."""
+    """As `save_notes`, of the conversation: turns that were added in the meantime follow the user's text."""
     path = memory.conversation
     with locked(
         path.with_name(path.name + ".lock"), what=f"the conversation {memory.folder.name}/{path.name}"
@@ -250,7 +250,7 @@ def archived_parts(memory: Memory) -> list[ArchivedParts]:
 
 
 def restore(memory: Memory, put: ArchivedParts) -> None:
-    """Bring back what was put away, before what has come since.
+    """Restore what was archived, before what was added since.
 
     Raises as `clear`, and as `llm.conversation.loads` where a conversation can't be read; that is left as it is.
     """
@@ -270,7 +270,7 @@ def restore(memory: Memory, put: ArchivedParts) -> None:
     try:
         put.folder.rmdir()
     except OSError:
-        pass  # a person has put something of their own beside it
+        pass  # the user has put a file there
 
 
 def _readable(path: Path, data: bytes) -> None:
@@ -311,7 +311,7 @@ def _ended(data: bytes) -> bytes:
 
 @contextmanager
 def _alone(memory: Memory, part: Part) -> Iterator[None]:
-    """Hold the lock that writers of this part take: of a file beside it, or of `edits.jsonl` itself."""
+    """Hold the lock of the writers of this part: that of its lock file, or of `edits.jsonl` itself."""
     path = part_file(memory, part)
     if part != "edits":
         with locked(path.with_name(path.name + ".lock"), what=f"the {part} {memory.folder.name}/{path.name}"):

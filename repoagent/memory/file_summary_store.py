@@ -240,7 +240,7 @@ def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecor
     value = json_files.read_document(_place(folder, path), version=VERSION, warn=warn)
     try:
         return None if value is None else _record(value, path)
-    except (KeyError, TypeError, ValueError):  # it says nothing that is not found out anew
+    except (KeyError, TypeError, ValueError):  # it can be summarized again
         return None
 
 
@@ -313,14 +313,14 @@ class SummaryCache:
         return _Trial(self.layout, self.refresh, self.warn, dict(self._now))
 
     def known(self, key: str) -> Summary | None:
-        """The summary that needs nobody to be asked. Raises Refused for a file that is no real one."""
+        """The summary that needs no model call. Raises Refused if its file is not a regular file."""
         if key in self._now:
             return self._now[key]
         found = self.kept(key)
         return None if found is not None and self.refresh and not found.edited else found
 
     def kept(self, key: str) -> Summary | None:
-        """The summary that is kept, to be asked for anew or not."""
+        """The stored summary, whether or not it is to be refreshed."""
         return None if self.folder is None else read_summary(self.folder, key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
@@ -355,5 +355,5 @@ class _Trial(SummaryCache):
 
 
 def folder_of(layout: Layout) -> Path:
-    """Where the summaries of files are; those of commits stand beside it."""
+    """The folder of the summaries of files; those of commits are next to it."""
     return layout.summaries / "files"

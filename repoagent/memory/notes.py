@@ -56,7 +56,7 @@ class Note:
 
     @property
     def is_by_hand(self) -> bool:
-        """Whether a person has said it: such a note is never put away."""
+        """Whether the user wrote the note. Such notes are never archived."""
         return self.source in ("", USER)
 
 
@@ -101,10 +101,10 @@ def add_note(
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
-    """Add what is new of `notes` to the file `path`; for each the note that says it there.
+    """Add the new ones of `notes` to the file `path`; return for each the note in the file that says the same.
 
-    A note that `is_stale` does not count as saying it still. Above LIMIT the oldest stale ones go to the archive
-    beside it, then the oldest that tell what happened, then the oldest of models; what a person has said stays.
+    Notes for which `is_stale` is true are not compared. Above LIMIT the oldest stale notes go to the archive, then the
+    oldest records of events, then the oldest of models; notes by the user stay.
     Raises Busy when the lock is held for too long, or somebody saves the file all the time, Refused when it can't be
     written.
     """
@@ -144,9 +144,10 @@ def drop_notes(path: Path, is_meant: Callable[[Note], bool]) -> bool:
 
 
 def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
-    """Write what `change` makes of the bytes of the file (b"" for none), and return what it tells beside them.
+    """Rewrite the file with `change`, and return its second result.
 
-    It is asked once more where somebody saves the file meanwhile. Raises as `add_notes`.
+    `change` gets the current bytes (b"" if there is no file), and is called again if the file is saved in the meantime.
+    Raises the same errors as `add_notes`.
     """
     return _changed(path, change)
 
@@ -227,7 +228,7 @@ def _without(data: bytes, found: Sequence[NoteEntry]) -> bytes:
 
 
 def _changed(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
-    """Write what `change` makes of the file, under its lock; once more where somebody saved it meanwhile."""
+    """Rewrite the file with `change`, under its lock; again if it is saved in the meantime."""
     with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
             before = read_regular(path)

@@ -339,10 +339,10 @@ def walk(
         else:
             if frame.role == PARTS and size > frame.half and role != CONTINUATION:
                 opened = True
-            beside = (
+            is_next = (
                 not first and role == ITEM and frame.role == LIST and _beside(text, line, start, markup, far)
             )
-            if role != FILLING and (first or beside):
+            if role != FILLING and (first or is_next):
                 at = line if first else start
                 blank = first and blank_before(text, line)
                 cost = cost_before(frame, role, start, blank, candidates)

@@ -18,7 +18,7 @@ from repoagent.agent.loop import Agent, LoopEvent, Outcome, load_agent
 from repoagent.agent.loop import run as run_loop
 from repoagent.agent.native_tools import schemas
 from repoagent.agent.plan.file import plan_news, read_plan
-from repoagent.agent.state import EDIT, State, beside, open_state
+from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.model_setup import ModelSetup, wants_tools
@@ -167,7 +167,7 @@ class RunSession:
         if len(ready.turns) > len(state.turns):
             context.refused_edit.drop("a checkpoint replaced earlier turns")
             if text := self._drop_notice():
-                ready = ready.with_turn(beside("observation", mask(text), "notice"))
+                ready = ready.with_turn(extra_turn("observation", mask(text), "notice"))
         return ready
 
     def _news(self, state: State) -> Iterator[Turn]:
@@ -179,7 +179,7 @@ class RunSession:
         for message in messages:
             if any(turn.meta.get("message") == message.name for turn in state.turns):
                 continue
-            turn = beside("user", mask(message), "message")
+            turn = extra_turn("user", mask(message), "message")
             context.ui.note("a message came")
             yield Turn("user", turn.text, {**turn.meta, "message": message.name, "time": now()})
         repair_plan(context)
@@ -198,7 +198,7 @@ class RunSession:
             self.toolset.hooks.before_turn(meter.attempts + 1),
         ]
         if text := "\n\n".join(filter(None, texts)):
-            yield beside("observation", mask(text), "notice")
+            yield extra_turn("observation", mask(text), "notice")
 
     def _drop_notice(self) -> str:
         """What to tell the model of the dropped part of a refused edit; the user is told, too."""

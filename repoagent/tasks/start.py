@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repoagent.agent.loop import why_skipped
 from repoagent.agent.parse_reply import parse
-from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, beside, steps
+from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, extra_turn, steps
 from repoagent.config.settings import Settings
 from repoagent.edit.checks import preflight
 from repoagent.edit.guards.off_limits import gate
@@ -90,7 +90,7 @@ def start_conversation(
     elif not state.turns:
         raise UsageError(f'nothing to resume in {context.run_dir.name}; use repoagent run "PROMPT"')
     for text in filter(None, (adopted, *_since_last_process(context, state))):
-        state = state.with_turn(beside("observation", mask(text), "notice"))
+        state = state.with_turn(extra_turn("observation", mask(text), "notice"))
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`: ", earlier_names, re.MULTILINE)
     located = locate(context.worktree, request.prompt, tool_context.why_not, known)  # runs in the background
@@ -107,9 +107,9 @@ def start_conversation(
     for kind, text in ((ENVIRONMENT, mask(environment)), ("repository", mask(repository))):
         earlier = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
         if not earlier or earlier[-1] != text:
-            state = state.with_turn(beside("observation", text, kind))
+            state = state.with_turn(extra_turn("observation", text, kind))
     if names := located():
-        state = state.with_turn(beside("observation", mask(names), NAMES))
+        state = state.with_turn(extra_turn("observation", mask(names), NAMES))
     return state
 
 

@@ -213,7 +213,7 @@ def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | No
             left_out["large"] += 1
             return None
         return read_source(worktree, path).data
-    except (RepoagentError, OSError):  # behind a link, gone meanwhile, not readable
+    except (RepoagentError, OSError):  # behind a link, deleted in the meantime, unreadable
         left_out["unread"] += 1
         return None
 

@@ -217,8 +217,8 @@ def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
                 low = last_name.lower()
                 if low.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
                     alike = like in low.split("_") or (len(like) > 3 and like in low)
-                    beside = any(stem in PurePath(row.path).stem.lower() for stem in stems)
-                    ranked.setdefault((row.path, last_name), (not alike, not beside, row.path))
+                    near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
+                    ranked.setdefault((row.path, last_name), (not alike, not near, row.path))
     return sorted(ranked, key=lambda test: ranked[test])
 
 

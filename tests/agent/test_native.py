@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from repoagent.agent.actions import Observation
 from repoagent.agent.native_tools import messages_of, schemas
 from repoagent.agent.parse_reply import parse, protocol_text
-from repoagent.agent.state import OWN, Tool, beside
+from repoagent.agent.state import OWN, Tool, extra_turn
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Blocks, Message, Request
 from repoagent.llm.usage import estimate
@@ -91,7 +91,10 @@ def answered(said: tuple[Turn, ...]) -> tuple[bool, list[tuple[str, bool]]]:
 
 def test_each_result_finds_its_call() -> None:
     said = turns(
-        seen("read"), seen("run", "no"), seen("repeated", extra="repeated"), beside("user", "hm", "message")
+        seen("read"),
+        seen("run", "no"),
+        seen("repeated", extra="repeated"),
+        extra_turn("user", "hm", "message"),
     )
     assert answered(said) == (True, [("c1", False), ("c2", True), ("", False), ("", False)])
 

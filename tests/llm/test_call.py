@@ -79,7 +79,7 @@ def test_the_server_decides_how_long_to_wait() -> None:
 
 def test_nobody_waits_an_hour() -> None:
     listener = Listener()
-    with pytest.raises(ModelError, match="wait 60 minutes"):
+    with pytest.raises(ModelError, match="a wait of 60 minutes"):
         listener.run(Scripted([Retryable("the rate limit is reached", retry_after=3600)]))
     assert listener.slept == []
 

@@ -16,7 +16,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.parse_reply import parse
 from repoagent.agent.plan.document import EMPTY, Plan, Task, numbered
 from repoagent.agent.plan.tool import TEXT, answer, is_done, performed, short
-from repoagent.agent.state import Needs, Step, Tool, beside
+from repoagent.agent.state import Needs, Step, Tool, extra_turn
 from repoagent.errors import Busy, Refused, RepoagentError, UsageError
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence, printable
@@ -184,7 +184,7 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
         lines = [*lines[:_NEWS_LINES], f"({len(lines) - _NEWS_LINES} more; <task/> shows the plan)"]
     text = f"The user edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
     text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else answer(plan)
-    turn = beside("observation", text, NEWS)
+    turn = extra_turn("observation", text, NEWS)
     return replace(turn, meta={**turn.meta, "plan": plan.text})
 
 

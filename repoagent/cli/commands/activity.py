@@ -239,13 +239,13 @@ The exit code is 1 if there is nothing to show."""
     metavar="DAY",
     default="30d",
     show_default=True,
-    help="Show what was done since DAY: YYYY-MM-DD, today, Nd or ever.",
+    help="Start at DAY: YYYY-MM-DD, today, Nd or ever.",
 )
 @click.option("-n", "--limit", type=int, metavar="N", help="Show at most N lines.  [default: 20]")
 @click.option(
     "--html", "html", metavar="FILE", help="Write a web page with charts to FILE; - is standard output."
 )
-@click.option("--cost", is_flag=True, help="Show what model calls cost, in all your repositories.")
+@click.option("--cost", is_flag=True, help="Show the cost of model calls in all your repositories.")
 @click.option(
     "--by",
     type=click.Choice(list(BY)),

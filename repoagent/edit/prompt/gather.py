@@ -118,7 +118,7 @@ def prepare(
             sources[path] = read_source(worktree, path)
     # those that changed with the files more than once, or are named like them, and may be read
     likely = (os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons)
-    beside = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
+    neighbors_shown = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
     context = PromptContext(
         worktree,
         settings,
@@ -129,7 +129,7 @@ def prepare(
         facts,
         memories,
         history=_join(histories),
-        neighbors="\n".join(map(blocks.named, beside)) + purposes(worktree, beside),
+        neighbors="\n".join(map(blocks.named, neighbors_shown)) + purposes(worktree, neighbors_shown),
         remembered=_join(_remembered(worktree, request, sources, memories, short=short)),
         earlier="" if short else _join(_earlier(request, memories)),
         uses=used,

@@ -148,10 +148,9 @@ def complete(
     """After the commit `made`: what hooks added of other work goes out of it, the user's files and index are put right,
     the lock is released, and the journal becomes the record of the edit.
 
-    `key` signs a commit that has to be made again. The index entries `leave` stay as they are. `nothing_staged`
-    says that the index was as HEAD before, and nobody else had it since. Raises Busy where another git holds
-    the index now, and GitError or OSError; it can be called again then. Raises CommitWithdrawn where the commit is
-    withdrawn: everything else is to be rolled back, too.
+    `key` signs a commit that has to be made again. The index entries `leave` are not changed. `nothing_staged`: the
+    index was that of HEAD, and was locked since. Raises Busy if another git holds the index, and GitError or OSError;
+    then it can be called again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
     """
     verdict = hooks.judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}

@@ -93,7 +93,7 @@ def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) 
 def confidences(
     asked: frozenset[int], weighed: Sequence[tuple[Commit, float]], least: float
 ) -> dict[int, float]:
-    """The files beside `asked` with a confidence of at least that, dead ones too."""
+    """The files other than `asked` with at least that confidence, including deleted ones."""
     total = DOUBT
     sums: dict[int, float] = {}
     for commit, weight in weighed:
@@ -110,7 +110,7 @@ def evidence(file: int, weighed: Sequence[tuple[Commit, float]]) -> tuple[int, .
 
 
 JUDGED = 200  # newest commits that are asked about
-USUAL = 30  # files of a commit that is judged; nobody waits for advice on a larger one
+USUAL = 30  # files of a commit that is judged; a larger one gets no advice
 FEWEST = 40  # commits to judge by
 FLOOR = 0.4  # below it too many warnings are wrong, however quiet the history is
 NEVER = 1.0  # no confidence reaches it
@@ -121,9 +121,9 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -> float:
     """The threshold for `missing` at which a share of at most `false_alarms` of the newest commits would have warned.
 
-    Each of the `judged` newest commits with at most 30 files is taken as complete and judged only by what was earlier
-    than it; 50 commits of an average repository count beside them. The answer is at least 0.4, and 1.0, which no file
-    reaches, with fewer than 40 such commits. It changes slowly: it may be kept for some twenty commits.
+    Each of the `judged` newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
+    commits of an average repository are added as a prior. The result is at least 0.4, or 1.0, which no file reaches,
+    with fewer than 40 such commits. It changes slowly and can be cached for about twenty commits.
     """
     newest = [commit for commit in view.latest(judged) if commit.files and commit.size <= USUAL]
     alarms = [alarm for alarm in surest(view, newest) if alarm is not None]

@@ -140,7 +140,7 @@ class Index:
         try:
             ensure(self._layout)
             with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
-                self._idle = None  # it may be of a file that is put away
+                self._idle = None  # it may be of a file that was set aside
                 catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild, head))
         except Busy:
             if insist:
@@ -245,15 +245,15 @@ class Index:
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
     """The index of the repository of `worktree`; its linked work trees share it. Nothing is read or made yet.
 
-    `warn` is told in a sentence when the index had to be made anew.
+    `warn` gets a sentence if the index had to be recreated.
     """
     return Index(worktree, warn)
 
 
 class Task(NamedTuple):
-    """What is to be done: bring the index to the commit `tip` until `deadline` (of time.monotonic), back to `since`
-    (seconds since 1970; None is as far as it was told before, 0 all), or anew (`rebuild`). `head`: it is HEAD, whose
-    tree is to be noted; that of another commit is asked of git each time."""
+    """Bring the index to the commit `tip` until `deadline` (of time.monotonic), back to `since` (seconds since 1970;
+    None: as far as before; 0: the whole history), or from the start (`rebuild`). `head`: the commit is HEAD, whose tree
+    is recorded; that of another commit is read from git each time."""
 
     tip: bytes
     deadline: float = float("inf")
@@ -340,8 +340,8 @@ _started: list[int] = []
 
 
 def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
-    """Start a process of ours that nobody waits for and that holds nothing open: not our streams, nor a pipe that
-    whoever started us has left to us, whose reader would wait for the end of it."""
+    """Start a background process that holds nothing open: neither our streams nor an inherited pipe, whose reader
+    would wait for its end."""
     _started[:] = [pid for pid in _started if not _is_over(pid)]  # a server would gather them
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
@@ -361,7 +361,7 @@ def _is_over(pid: int) -> bool:
 
 
 def _inherited() -> list[int]:
-    """The descriptors beside the three streams that a process which we start would get too."""
+    """The descriptors, other than the three streams, that a child process would inherit."""
     try:
         every = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
     except OSError:  # a system without it

@@ -75,7 +75,7 @@ INSERT INTO meta VALUES ('byteorder', '{sys.byteorder}');
 
 def create(path: Path) -> sqlite3.Connection:
     """Open the index to write, made for its owner alone where there is none. One process at a time may do it."""
-    with suppress(FileExistsError):  # SQLite gives what it keeps beside it the same mode
+    with suppress(FileExistsError):  # SQLite gives its other files the same mode
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = _prepare(sqlite3.connect(path, timeout=10, isolation_level=None))
     if connection.execute("PRAGMA user_version").fetchone() == (0,):
@@ -155,7 +155,7 @@ class Broken(Exception):
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """None where there is no index yet, or one that has to be made anew. Raises NoIndex for a newer one, and where it
+    """None if there is no index yet, or one that must be recreated. Raises NoIndex for a newer one, and where it
     may not be read."""
     try:
         if not _is_there(path):
@@ -176,7 +176,7 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
 
 
 def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
-    """The index, made where it is missing, and made anew where it is broken, foreign or of an older version.
+    """Open the index; create it if it is missing, and recreate it if it is broken, foreign or of an older version.
 
     The caller holds the lock. Raises NoIndex for a newer one, and where nothing may be written.
     """
@@ -232,8 +232,8 @@ def _same_machine(connection: sqlite3.Connection) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether the file is there. Raises NoIndex when it, or one that SQLite keeps beside it, is a link or no file, or
-    the folder is none of our own."""
+    """Whether the file exists. Raises NoIndex if it or one of SQLite's files next to it is not a regular
+    file, or if the folder is not ours."""
     try:
         with open_folder(path.parent):
             pass

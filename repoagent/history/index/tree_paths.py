@@ -57,7 +57,7 @@ def difference(connection: sqlite3.Connection, top: Path, tip: bytes) -> Iterato
             return data
 
         yield read
-        with suppress(GitError):  # nobody has asked
+        with suppress(GitError):  # the paths were not needed, so an error does not matter
             stack.close()
 
 

@@ -356,7 +356,7 @@ PROGRAMS: Mapping[str, Program] = {
         adds=(("--output-format stream-json", _unless("-o", "--output-format")),),
         before="GEMINI_CLI_TRUST_WORKSPACE=true",  # without it, it stops in a folder that it does not know
         handler=gemini,
-        agent=True,  # where nobody can say yes to it, a tool that changes something is refused
+        agent=True,  # without a user it refuses tools that change something
         here=_unless("-y", "--yolo", "--approval-mode", "--include-directories", "-r", "--resume"),
     ),
     "llm": Program(

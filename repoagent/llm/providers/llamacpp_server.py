@@ -62,7 +62,7 @@ def _has_gpu(library: Any) -> bool:
 
 def _end_with_the_parent() -> None:
     """Let the end of standard input end this process even while the library holds the interpreter, as it does
-    for all of the loading: the kernel sends SIGIO, which nobody catches."""
+    for all of the loading: the kernel sends SIGIO, which is not caught."""
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     with contextlib.suppress(OSError):  # a system without it: the end is seen after the loading
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())

@@ -288,7 +288,7 @@ def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
             file = Path(word[1:]).expanduser()
             if file.is_file():
                 return _read(file)
-        except (OSError, RuntimeError):  # too long for a name; the home of nobody
+        except (OSError, RuntimeError):  # the name is too long, or the user is unknown
             return None
         if " " in word or not ("/" in word or "." in word):
             return None  # code

@@ -92,7 +92,7 @@ class ArchivedMemory:
     files: Mapping[str, bytes]
 
     def conversations(self) -> Iterator[tuple[str, bytes]]:
-        """(path, content) of what was said: what was put away first, then the conversation."""
+        """(path, content) of the conversations: archived ones first, then the current one."""
         for path in sorted(self.files):
             if path.startswith("archive/conversation-"):
                 yield path, self.files[path]
@@ -491,7 +491,7 @@ def _recognized(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> li
     return [] if memory is None else [memory]
 
 
-ARCHIVE = "archive"  # what was put away
+ARCHIVE = "archive"  # the folder of archived conversations
 _SCRATCH, _LOCK = "arriving", "archive.lock"  # one import or gc at a time; a kill leaves the folder
 
 

@@ -81,7 +81,7 @@ def collect(
     now: float | None = None,
     warn: Warn = to_stderr,
 ) -> GcResult:
-    """Which memories have lost their file, and were not changed for `days` days; with `apply` they are put away.
+    """Which memories have lost their file and were not changed for `days` days; with `apply` they are archived.
 
     What has a file in any work tree, or whose file any branch or stash has, also under another name, stays; so does
     what is locked, or waits for an edit to be remembered, or holds a file that is none of ours. A kill leaves each

@@ -154,11 +154,11 @@ class Memory:
 
 
 def came_along(folder: Path) -> bool:
-    """Whether git tracks something of a memory's folder: it came with the repository, or goes with it, so that nobody
-    knows who has written what. What is the user's own is never tracked, unless they add it. One call of git."""
+    """Whether git tracks part of a memory's folder. Then it may have come with the repository, by an unknown
+    author: the user's own memories are tracked only if they add them. Runs git once."""
     try:
         return bool(git(folder, "ls-files", "-z", "--cached", "--", "."))
-    except (GitError, OSError):  # beside a bare repository nothing is tracked
+    except (GitError, OSError):  # nothing is tracked next to a bare repository
         return False
 
 

@@ -354,7 +354,7 @@ class MemoryMatcher:
         return False
 
     def is_committed(self) -> bool:
-        """Whether HEAD has this file, and no other one, at the path: then it may have been beside what is gone."""
+        """Whether HEAD has this file at the path: then it may have existed at the same time as the missing one."""
         there = in_head(self.file.worktree, self.file.path)
         return there is not None and similarity(there, self.file.data) >= RENAME
 
@@ -496,8 +496,8 @@ def _by_git(look: MemoryMatcher, here: list[Candidate]) -> MemoryMatch | None:
 
 
 def _exact_rename(look: MemoryMatcher) -> MemoryMatch | None:
-    """What git calls an exact rename. A file that HEAD has may have been beside the old one: there git must say
-    so, as it must where the old path has another file by now."""
+    """An exact rename, as git calls it. If HEAD has the file, it may have existed together with the old one: then git
+    must confirm the rename, as it must if the old path has another file now."""
     file = look.file
     same = [each for each in look.having(BLOB, file.blob) if look.is_lost(each)]
     if len(same) != 1:
@@ -557,7 +557,7 @@ def _like_a_lost_one(
     if best is None or score < max(RENAME, second + CLEARLY) or look.is_elsewhere(best):
         return None
     if look.is_committed() and (best in gone or not look.is_renamed_from(best)):
-        return None  # it may have been beside what is lost
+        return None  # it may have existed together with the lost one
     return _moved(
         best, f"similar to {best.path}, which {'is gone' if best in gone else 'is now another file'}"
     )

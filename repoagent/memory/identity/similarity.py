@@ -22,7 +22,7 @@ from repoagent.storage.atomic import read_regular, write_whole
 RENAME = 0.5  # what git asks of a rename (-M without a number)
 _CHUNK = 64
 _KEPT = 0.8  # of the smaller version, for one that grew or shrank
-_REWORDED = 0.8  # of all pairs of words, for one that was laid out anew
+_REWORDED = 0.8  # of all pairs of words, for a text that was reformatted
 _SHARED = 0.1  # of the smaller version, for one that git has at the same path
 _TOO_LITTLE = 64  # bytes in common that prove nothing: an import, a heading
 
@@ -46,7 +46,7 @@ def similarity(one: bytes, other: bytes) -> float:
 
 
 def worked_over(before: bytes, now: bytes) -> bool:
-    """Whether `now`, at the same path, is `before` grown, cut down, indented anew or laid out by a formatter.
+    """Whether `now`, at the same path, is `before`, extended, shortened, reindented or reformatted.
 
     git has no need to ask: to it the path is proof. Here most of the smaller version must be in the larger one,
     white space apart, or nearly all words must be the same.

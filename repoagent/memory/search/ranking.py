@@ -200,7 +200,7 @@ def _place(one: Ranked) -> tuple[float, str, int, str]:
 
 
 def _standing(one: Ranked, today: date, weights: Weights) -> float:
-    """What is new stands a little above what is old, and both above what was put away."""
+    """New passages rank a little above old ones, and both above archived ones."""
     return _recency(one.passage.date, today, weights) * (weights.archived if is_archived(one.path) else 1.0)
 
 
