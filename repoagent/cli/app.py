@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -22,59 +22,44 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.git.worktree import WorkTree
 
-# heading of the help: {name: (where its click command is, its line of help)}
+# heading of the help: {name: ("module:command", in repoagent.cli.commands unless it has a dot; its line of help)}
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Do": {
-        "edit": ("repoagent.cli.commands.edit:command", "Change files as you ask, in one commit."),
-        "run": ("repoagent.cli.commands.run:command", "Do a whole task and commit the result."),
+        "edit": ("edit:command", "Change files as you ask, in one commit."),
+        "run": ("run:command", "Do a whole task and commit the result."),
         "chat": ("repoagent.cli.chat.command:command", "Work with a model, turn by turn."),
-        "ask": ("repoagent.cli.commands.ask:command", "Ask a model about files, pictures or a pipe."),
-        "apply": ("repoagent.cli.commands.apply:command", "Apply a patch from anywhere, in one commit."),
-        "undo": ("repoagent.cli.commands.undo:undo", "Undo the last edit, or an earlier one."),
-        "redo": ("repoagent.cli.commands.undo:redo", "Redo an edit that you undid."),
+        "ask": ("ask:command", "Ask a model about files, pictures or a pipe."),
+        "apply": ("apply:command", "Apply a patch from anywhere, in one commit."),
+        "undo": ("undo:undo", "Undo the last edit, or an earlier one."),
+        "redo": ("undo:redo", "Redo an edit that you undid."),
     },
     "Look": {
-        "neighbors": (
-            "repoagent.cli.commands.neighbors:command",
-            "Show which files change together with a file.",
-        ),
-        "uses": ("repoagent.cli.commands.uses:command", "Show where a symbol is used, file by file."),
-        "history": (
-            "repoagent.cli.commands.history:command",
-            "Show who works on a file, and what each commit did.",
-        ),
-        "outline": ("repoagent.cli.commands.outline:command", "Show what files define, or summarize them."),
-        "recall": ("repoagent.cli.commands.recall:command", "Search notes, conversations and past edits."),
-        "context": ("repoagent.cli.commands.context:command", "Show the prompt that an edit would send."),
+        "neighbors": ("neighbors:command", "Show which files change together with a file."),
+        "uses": ("uses:command", "Show where a symbol is used, file by file."),
+        "history": ("history:command", "Show who works on a file, and what each commit did."),
+        "outline": ("outline:command", "Show what files define, or summarize them."),
+        "recall": ("recall:command", "Search notes, conversations and past edits."),
+        "context": ("context:command", "Show the prompt that an edit would send."),
     },
     "Review": {
-        "review": ("repoagent.cli.commands.review:command", "Find mistakes and omissions in a change."),
-        "hook": ("repoagent.cli.commands.hook:command", "Review every commit or push in a git hook."),
+        "review": ("review:command", "Find mistakes and omissions in a change."),
+        "hook": ("hook:command", "Review every commit or push in a git hook."),
     },
     "Manage": {
-        "memory": (
-            "repoagent.cli.commands.memory:command",
-            "Show and change what is remembered about files.",
-        ),
-        "conversation": (
-            "repoagent.cli.commands.conversation:command",
-            "Save, branch and rewrite conversations.",
-        ),
-        "runs": ("repoagent.cli.commands.runs:command", "List runs, follow them and steer them."),
-        "split": ("repoagent.cli.commands.split:command", "Split a large file into segments, and join them."),
-        "models": ("repoagent.cli.commands.models:command", "List the available models, or test one."),
-        "config": ("repoagent.cli.commands.config:command", "Show and set options."),
-        "activity": (
-            "repoagent.cli.commands.activity:command",
-            "Show past edits, runs and reviews, and their cost.",
-        ),
-        "doctor": ("repoagent.cli.commands.doctor:command", "Check the installation and the repository."),
-        "mcp": ("repoagent.cli.commands.mcp:command", "Serve other assistants over MCP."),
+        "memory": ("memory:command", "Show and change what is remembered about files."),
+        "conversation": ("conversation:command", "Save, branch and rewrite conversations."),
+        "runs": ("runs:command", "List runs, follow them and steer them."),
+        "split": ("split:command", "Split a large file into segments, and join them."),
+        "models": ("models:command", "List the available models, or test one."),
+        "config": ("config:command", "Show and set options."),
+        "activity": ("activity:command", "Show past edits, runs and reviews, and their cost."),
+        "doctor": ("doctor:command", "Check the installation and the repository."),
+        "mcp": ("mcp:command", "Serve other assistants over MCP."),
     },
 }
 HIDDEN = {
-    "help": ("repoagent.cli.commands.help:command", "Show the help of a command, or a page."),
-    "mine": ("repoagent.cli.commands.mine:command", "Read the history of the repository into its index."),
+    "help": ("help:command", "Show the help of a command, or a page."),
+    "mine": ("mine:command", "Read the history of the repository into its index."),
     "completion": ("repoagent.cli.completion:command", "Print the completion script of a shell."),
 }
 COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry in group.items()}
@@ -83,7 +68,12 @@ COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and line of help (`table`); `groups` adds their headings in the help."""
 
-    table: ClassVar[Mapping[str, tuple[str, str]]]
+    table: Mapping[str, tuple[str, str]]
+
+    def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]] | None = None, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if table is not None:
+            self.table = table
 
     @property
     def groups(self) -> Mapping[str, Mapping[str, tuple[str, str]]]:
@@ -102,6 +92,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.table:
             return None
         module, _, name = self.table[cmd_name][0].partition(":")
+        module = module if "." in module else f"repoagent.cli.commands.{module}"
         command = getattr(import_module(module), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}:{name} is not a click command")

@@ -14,6 +14,9 @@ from repoagent.cli.click_commands import Command
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.edit.request import EditRequest
     from repoagent.git.transaction.results import Options
 
 file_path = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
@@ -54,6 +57,10 @@ COMMIT_CONFLICTS: Mapping[str, Sequence[str]] = {
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
     "by_hunk": ("yes",),
 }
+_COMMIT = (
+    "no_commit", "no_verify", "include_dirty", "branch", "signoff", "fixup", "edit_message", "sign"
+)  # fmt: skip
+_REQUEST = ("strict", "dry_run", "allow_sensitive")
 FLAGS = {"by_hunk": "patch", "sign": "gpg-sign", "sources": "source", "words": "message"}
 _SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
 
@@ -124,19 +131,38 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, from the options of `asking` and `committing`."""
+    """How to commit, by the options that the command has of those that `git commit` has."""
     from repoagent.git.transaction.results import Options
 
-    return Options(
-        no_commit=options.no_commit,
-        no_verify=options.no_verify,
-        include_dirty=options.include_dirty,
-        branch=options.branch,
-        edit_message=options.edit_message,
-        signoff=options.signoff,
-        sign=options.sign,
-        fixup=options.fixup,
+    return Options(**{name: getattr(options, name) for name in _COMMIT if hasattr(options, name)})
+
+
+def edit_request(options: SimpleNamespace, settings: Settings, instruction: str, **more: Any) -> EditRequest:
+    """The request of an edit, by the options of the command and the settings; `more` are further fields."""
+    from repoagent.edit.request import EditRequest
+    from repoagent.tasks.check import check_of
+
+    named = {name: getattr(options, name) for name in _REQUEST if hasattr(options, name)}
+    return EditRequest(
+        **{
+            "instruction": instruction,
+            "targets": (),
+            "check": check_of(settings),
+            "parse_check": settings.switch("edit.parse_check"),
+            "sensitive": settings.texts("edit.sensitive"),
+            "commit": commit_options(options),
+            **named,
+            **more,
+        }
     )
+
+
+def require_answers(terminal: Terminal, options: SimpleNamespace, to: str = "apply") -> None:
+    """Raise UsageError if the user has to confirm and there is no terminal to ask."""
+    if not (options.yes or options.dry_run or terminal.can_ask):
+        raise UsageError(
+            f"cannot ask for confirmation without a terminal; use --yes to {to}, or --dry-run to preview"
+        )
 
 
 def parse_check(options: SimpleNamespace) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -97,7 +97,23 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 
 def write_json(terminal: Terminal, content: Mapping[str, object]) -> None:
-    """Write the result of `--json`; its format has a version."""
+    """Write the result of `--json`; its format has a version. Paths become texts, dataclasses objects."""
     import json
 
-    terminal.result(json.dumps({"version": 1, **content}, indent=2) + "\n")
+    terminal.result(json.dumps({"version": 1, **content}, indent=2, default=_plain) + "\n")
+
+
+def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
+    """Attributes of `value` for JSON, by their names or renamed (new name: attribute); an empty text is null."""
+    attributes = {**dict(zip(names, names, strict=True)), **renamed}
+    return {
+        name: None if (item := getattr(value, attribute)) == "" else item
+        for name, attribute in attributes.items()
+    }
+
+
+def _plain(value: Any) -> object:
+    """A value of JSON for one of another type."""
+    from os import PathLike, fspath
+
+    return fspath(value) if isinstance(value, PathLike) else dict(vars(value))

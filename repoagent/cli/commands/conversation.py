@@ -9,9 +9,9 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -33,28 +33,16 @@ __all__ = ["command"]
 
 # name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.commands.conversation:list_command", "List the saved conversations."),
-    "show": ("repoagent.cli.commands.conversation:show_command", "Show a conversation."),
-    "save": ("repoagent.cli.commands.conversation:save_command", "Save a conversation under a name."),
-    "load": ("repoagent.cli.commands.conversation:load_command", "Load a saved conversation for a file."),
-    "branch": (
-        "repoagent.cli.commands.conversation:branch_command",
-        "Start a conversation with the turns of another.",
-    ),
-    "summarize": (
-        "repoagent.cli.commands.conversation_edit:summarize_command",
-        "Summarize a conversation with a model.",
-    ),
-    "edit": (
-        "repoagent.cli.commands.conversation_edit:edit_command",
-        "Rewrite a conversation, with a model or in your editor.",
-    ),
-    "undo": ("repoagent.cli.commands.conversation:undo", "Undo the last change of a conversation."),
-    "redo": ("repoagent.cli.commands.conversation:redo", "Redo the change that you undid last."),
-    "delete": (
-        "repoagent.cli.commands.conversation:delete_command",
-        "Delete a conversation; undo restores it.",
-    ),
+    "list": ("conversation:list_command", "List the saved conversations."),
+    "show": ("conversation:show_command", "Show a conversation."),
+    "save": ("conversation:save_command", "Save a conversation under a name."),
+    "load": ("conversation:load_command", "Load a saved conversation for a file."),
+    "branch": ("conversation:branch_command", "Start a conversation with the turns of another."),
+    "summarize": ("conversation_edit:summarize_command", "Summarize a conversation with a model."),
+    "edit": ("conversation_edit:edit_command", "Rewrite a conversation, with a model or in your editor."),
+    "undo": ("conversation:undo", "Undo the last change of a conversation."),
+    "redo": ("conversation:redo", "Redo the change that you undid last."),
+    "delete": ("conversation:delete_command", "Delete a conversation; undo restores it."),
 }
 
 EXAMPLES = """\b
@@ -68,11 +56,7 @@ A conversation is given by its NAME, or as file:PATH for the one about that
 file. Each is a plain file, which you may read and edit."""
 
 
-class ConversationGroup(LazyGroup):
-    table: ClassVar[Mapping[str, tuple[str, str]]] = COMMANDS
-
-
-@click.group(cls=ConversationGroup, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
+@click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
     """Save, branch, rewrite and delete conversations by name."""
 

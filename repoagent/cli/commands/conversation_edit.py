@@ -169,12 +169,7 @@ def _confirm(repo: Repository, result: RewriteResult) -> None:
 
 
 def _show_result(
-    repo: Repository,
-    result: RewriteResult,
-    change: Change | None,
-    ready: ModelSetup | None,
-    *,
-    as_json: bool,
+    repo: Repository, result: RewriteResult, change: Change | None, ready: ModelSetup | None, *, as_json: bool
 ) -> None:
     from repoagent.cli.ui.progress import report
     from repoagent.memory.conversation_changes import digest

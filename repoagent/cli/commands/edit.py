@@ -226,11 +226,7 @@ def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
 
 
 def _request(
-    options: SimpleNamespace,
-    worktree: WorkTree,
-    terminal: Terminal,
-    settings: Settings,
-    files: Files,
+    options: SimpleNamespace, worktree: WorkTree, terminal: Terminal, settings: Settings, files: Files
 ) -> EditRequest:
     """The request of the command line. Raises UsageError for invalid options."""
     from repoagent.edit.request import EditRequest

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,19 +51,15 @@ hook manager (pre-commit, husky, lefthook) or of the repository are not
 changed; install prints what to add there."""
 
 
-class Hook(LazyGroup):
-    table: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "install": ("repoagent.cli.commands.hook:install", "Install hooks, next to existing ones."),
-        "uninstall": (
-            "repoagent.cli.commands.hook:uninstall",
-            "Remove the hooks, and restore what was there.",
-        ),
-        "status": ("repoagent.cli.commands.hook:status", "Show which hooks are installed, and their owners."),
-        "run": ("repoagent.cli.commands.hook:run_command", "Run a hook; for git and hook managers."),
-    }
+COMMANDS = {
+    "install": ("hook:install", "Install hooks, next to existing ones."),
+    "uninstall": ("hook:uninstall", "Remove the hooks, and restore what was there."),
+    "status": ("hook:status", "Show which hooks are installed, and their owners."),
+    "run": ("hook:run_command", "Run a hook; for git and hook managers."),
+}
 
 
-@click.group(cls=Hook, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
+@click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
     """Review each commit or push through git's hooks."""
 

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,35 +32,17 @@ __all__ = ["command"]
 
 # name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.commands.memory_list:list_command", "List what is remembered, file by file."),
-    "show": ("repoagent.cli.commands.memory_list:show_command", "Show what is remembered about a file."),
-    "edit": (
-        "repoagent.cli.commands.memory:edit_command",
-        "Change the notes or the conversation in an editor.",
-    ),
-    "note": ("repoagent.cli.commands.memory:note_command", "Add a note about a file."),
-    "clear": (
-        "repoagent.cli.commands.memory:clear_command",
-        "Clear what is remembered about files, or restore it.",
-    ),
-    "compact": (
-        "repoagent.cli.commands.memory_archive:compact_command",
-        "Archive old exchanges and keep a line of each.",
-    ),
-    "relink": (
-        "repoagent.cli.commands.memory:relink_command",
-        "Attach a memory to another file, or undo that.",
-    ),
-    "export": (
-        "repoagent.cli.commands.memory_archive:export_command",
-        "Export memories to an archive.",
-    ),
-    "import": ("repoagent.cli.commands.memory_archive:import_command", "Import memories from an archive."),
-    "gc": ("repoagent.cli.commands.memory_archive:gc_command", "Archive memories whose files are gone."),
-    "status": (
-        "repoagent.cli.commands.memory:status_command",
-        "Show how much is remembered, and any problems.",
-    ),
+    "list": ("memory_list:list_command", "List what is remembered, file by file."),
+    "show": ("memory_list:show_command", "Show what is remembered about a file."),
+    "edit": ("memory:edit_command", "Change the notes or the conversation in an editor."),
+    "note": ("memory:note_command", "Add a note about a file."),
+    "clear": ("memory:clear_command", "Clear what is remembered about files, or restore it."),
+    "compact": ("memory_archive:compact_command", "Archive old exchanges and keep a line of each."),
+    "relink": ("memory:relink_command", "Attach a memory to another file, or undo that."),
+    "export": ("memory_archive:export_command", "Export memories to an archive."),
+    "import": ("memory_archive:import_command", "Import memories from an archive."),
+    "gc": ("memory_archive:gc_command", "Archive memories whose files are gone."),
+    "status": ("memory:status_command", "Show how much is remembered, and any problems."),
 }
 
 EXAMPLES = """\b
@@ -73,11 +55,7 @@ FILE is a path, even of a file that is gone, or the name or id of a memory as
 `memory list --json` and `memory show` print it."""
 
 
-class MemoryGroup(LazyGroup):
-    table: ClassVar[Mapping[str, tuple[str, str]]] = COMMANDS
-
-
-@click.group(cls=MemoryGroup, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
+@click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
     """Show, correct and clear what is remembered about files: notes, conversations, edits."""
 
@@ -165,11 +143,7 @@ The exit code is 1 if all of the notes exist already."""
 @click.argument("file", metavar="FILE", shell_complete=complete)
 @click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option(
-    "--from",
-    "source",
-    metavar="PATH|ID",
-    shell_complete=complete,
-    help="Copy the notes of another file.",
+    "--from", "source", metavar="PATH|ID", shell_complete=complete, help="Copy the notes of another file."
 )
 @json_option
 @pass_session

@@ -50,13 +50,7 @@ memory import`."""
 @json_option
 @pass_session
 def export_command(
-    session: Session,
-    /,
-    *,
-    paths: tuple[str, ...],
-    output: str | None,
-    no_conversations: bool,
-    as_json: bool,
+    session: Session, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool, as_json: bool
 ) -> int:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
     from repoagent.memory.archive.format import NAME, export
@@ -141,12 +135,7 @@ Imported entries are marked; keys and tokens in them are masked.
 
 The exit code is 1 if everything is here already."""
 
-_MEANING = {
-    "new": "new",
-    "orphaned": "no file",
-    "merged": "merged",
-    "same": "known",
-}
+_MEANING = {"new": "new", "orphaned": "no file", "merged": "merged", "same": "known"}
 _STYLES = {"new": "green", "merged": "green", "orphaned": "yellow"}
 
 

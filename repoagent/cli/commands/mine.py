@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 @click.option("--status", "only_status", is_flag=True, help="Show the state of the index; do nothing.")
 @click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
 @click.option(
-    "--since",
-    metavar="DATE",
-    help="Index commits since DATE only, as git log --since does, now and later.",
+    "--since", metavar="DATE", help="Index commits since DATE only, as git log --since does, now and later."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--background", is_flag=True, hidden=True)

@@ -57,12 +57,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option(
-    "-F",
-    "--file",
-    "prompt_file",
-    type=file_path,
-    metavar="FILE",
-    help="Read the prompt from FILE.",
+    "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
 )
 @run_options.approval_options("run")
 @click.option("--plan-only", is_flag=True, help="Read the code and make a plan; change nothing.")

@@ -43,18 +43,11 @@ def ask_user(terminal: Terminal) -> Asker:
 
     def ask(asked: ApprovalRequest) -> Verdict:
         _show(terminal, asked)
-        choices = {
-            "y": "yes, this once",
-            "n": "no, and tell the model why",
-            "q": "stop the run",
-        }
+        choices = {"y": "yes, this once", "n": "no, and tell the model why", "q": "stop the run"}
         if asked.kind == "include":
             choices["n"] = "no, commit nothing"
         if asked.patterns:
-            always = {
-                "a": _always(asked, "in this run"),
-                "r": _always(asked, "in this repository"),
-            }
+            always = {"a": _always(asked, "in this run"), "r": _always(asked, "in this repository")}
             choices = {"y": choices["y"], **always, "n": choices["n"], "q": choices["q"]}
         answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
         if answer == "q":

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -123,28 +123,16 @@ def and_below(runs: list[Run]) -> str:
 
 # name: (its click command, its short help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.commands.runs:list_command", "List runs, newest first."),
-    "show": ("repoagent.cli.commands.runs:show_command", "Show the progress, plan and last turns of a run."),
-    "message": (
-        "repoagent.cli.commands.runs_control:message_command",
-        "Send a message to a live run.",
-    ),
-    "pause": ("repoagent.cli.commands.runs_control:pause", "Pause a run before its next model call."),
-    "resume": ("repoagent.cli.commands.runs_control:resume", "Continue a paused run."),
-    "stop": (
-        "repoagent.cli.commands.runs_control:stop_command",
-        "Stop a run before its next model call, or at once.",
-    ),
-    "wait": (
-        "repoagent.cli.commands.runs_control:wait_command",
-        "Wait for a run to end, and exit with its code.",
-    ),
-    "diff": ("repoagent.cli.commands.runs_control:diff", "Show the uncommitted changes of a run."),
-    "restore": (
-        "repoagent.cli.commands.runs_control:restore_command",
-        "Undo the uncommitted changes of a run.",
-    ),
-    "delete": ("repoagent.cli.commands.runs:delete_command", "Delete a past run."),
+    "list": ("runs:list_command", "List runs, newest first."),
+    "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
+    "message": ("runs_control:message_command", "Send a message to a live run."),
+    "pause": ("runs_control:pause", "Pause a run before its next model call."),
+    "resume": ("runs_control:resume", "Continue a paused run."),
+    "stop": ("runs_control:stop_command", "Stop a run before its next model call, or at once."),
+    "wait": ("runs_control:wait_command", "Wait for a run to end, and exit with its code."),
+    "diff": ("runs_control:diff", "Show the uncommitted changes of a run."),
+    "restore": ("runs_control:restore_command", "Undo the uncommitted changes of a run."),
+    "delete": ("runs:delete_command", "Delete a past run."),
 }
 
 EXAMPLES = f"""\b
@@ -160,12 +148,12 @@ for the newest run that no other run delegated.
 {STATES}"""
 
 
-class RunsGroup(LazyGroup):
-    table: ClassVar[Mapping[str, tuple[str, str]]] = COMMANDS
-
-
 @click.group(
-    cls=RunsGroup, epilog=EXAMPLES, subcommand_metavar="[COMMAND] [ARGS]...", invoke_without_command=True
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=EXAMPLES,
+    subcommand_metavar="[COMMAND] [ARGS]...",
+    invoke_without_command=True,
 )
 @list_options
 @click.pass_context

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.table import Cell, Column, columns, folded, front, shorten, table
+from repoagent.cli.ui.table import Cell, Column, ago, columns, folded, front, shorten, table
 from repoagent.cli.ui.terminal_text import fold, paint
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class Page(NamedTuple):
         if room is None or columns(text) <= room:
             return text
         return front(text, max(0, room - len(self.dots))).rstrip() + self.dots
+
+    def ago(self, moment: float, wide: int = 76) -> str:
+        """How long ago a Unix time is; short on a page of less than `wide` columns."""
+        short = self.width is not None and self.width < wide
+        return ago(max(0.0, time.time() - moment), short=short)
 
     def shorten(self, path: str, room: int | None) -> str:
         """A path in at most `room` columns, cut in its middle."""
