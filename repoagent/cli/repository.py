@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.session import Session
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.storage.layout import Layout
+
+R = TypeVar("R")
 
 
 class Repository(NamedTuple):
@@ -54,6 +57,17 @@ def open_repository(session: Session, flags: Mapping[str, object] | None = None)
     worktree = open_worktree(cwd)
     place = layout(worktree)
     return Repository(worktree, place, *session.open(place, flags), cwd)
+
+
+def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
+    """Decorator: the command gets the repository of the current folder first, and `--json` as `as_json`."""
+
+    @json_option
+    @pass_session
+    def opened(session: Session, /, **values: Any) -> R:
+        return command(open_repository(session), **values)
+
+    return update_wrapper(cast("Callable[..., R]", opened), command)
 
 
 def find_worktree(*, refused_ok: bool = False) -> WorkTree | None:

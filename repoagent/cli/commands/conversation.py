@@ -8,31 +8,26 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import time
-from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.repository import Repository, pass_repository
+from repoagent.cli.session import select, write_json
 from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, fold, one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
-    from repoagent.memory.conversation_changes import Change, Reversal
+    from repoagent.memory.conversation_changes import Change
     from repoagent.memory.conversation_names import ConversationRef
     from repoagent.memory.conversations import ConversationEntry, ConversationResolver, StoredConversation
 
-__all__ = ["command"]
-
-# name: (its click command, its short help)
-COMMANDS: dict[str, tuple[str, str]] = {
+COMMANDS = {
     "list": ("conversation:list_command", "List the saved conversations."),
     "show": ("conversation:show_command", "Show a conversation."),
     "save": ("conversation:save_command", "Save a conversation under a name."),
@@ -61,7 +56,6 @@ def command() -> None:
     """Save, branch, rewrite and delete conversations by name."""
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 GROUP = "repoagent conversation"
 
 
@@ -83,9 +77,7 @@ def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -
         return []
 
 
-def name_argument(parameter: str = "name", metavar: str = "NAME") -> Callable[[F], F]:
-    """The argument that names an existing conversation."""
-    return click.argument(parameter, metavar=metavar, shell_complete=complete_name)
+name_argument = click.argument("name", metavar="NAME", shell_complete=complete_name)
 
 
 def resolver(repo: Repository) -> ConversationResolver:
@@ -108,38 +100,24 @@ def undo_command(place: ConversationRef, verb: str = "undo") -> str:
 
 
 def _report(
-    repo: Repository,
-    command: str,
-    place: ConversationRef,
-    change: Change,
-    sentence: str,
-    *,
-    as_json: bool,
-    **more: object,
-) -> None:
+    repo: Repository, command: str, place: ConversationRef, change: Change, *,
+    sentence: str, as_json: bool, **more: object,
+) -> None:  # fmt: skip
     """Report what a command did: a sentence, or JSON."""
     if not as_json:
         repo.terminal.styled(f"{one_line(sentence)}\n")
         return
-    content = {
-        "command": command,
-        "name": place.name,
-        "kind": place.kind,
-        "path": str(place.path),
-        "changed": change.before != change.after,
-        "before": change.before or None,
-        "after": change.after or None,
-    }
-    write_json(repo.terminal, {**content, **more})
+    content = {"command": command, **select(place, "name", "kind", "path")}
+    hashes = {"changed": change.before != change.after, **select(change, "before", "after")}
+    write_json(repo.terminal, {**content, **hashes, **more})
 
 
 @click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))
-@name_argument()
+@name_argument
 @click.argument("new", metavar="NEW")
 @click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
-@json_option
-@pass_session
-def branch_command(session: Session, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:
+@pass_repository
+def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:
     """Start the conversation NEW with the turns of NAME, up to TURN as `show` numbers them.
 
     NAME does not change.
@@ -148,34 +126,29 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     from repoagent.memory.conversation_names import named
     from repoagent.memory.conversations import find
 
-    repo = open_repository(session)
     place = named(repo.layout, new, own=True)
     source = find(resolver(repo), name)
     change = branch(repo.layout, source, place, turns=at)
     count = len(source.conversation.turns)
-    taken = count if at is None else at
+    taken, origin = count if at is None else at, source.place.name
     of = "" if taken == count else f" of {count:,}"
-    sentence = f"{place.name} starts with {plural(taken, 'turn')}{of} of {source.place.name}"
-    more = {"from": source.place.name, "turns": taken}
-    _report(repo, "branch", place, change, sentence, as_json=as_json, **more)
+    sentence = f"{place.name} starts with {plural(taken, 'turn')}{of} of {origin}"
+    _report(
+        repo, "branch", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": taken}
+    )
 
 
 @click.command(epilog=examples("delete money", "delete money --yes"))
-@name_argument()
+@name_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@json_option
-@pass_session
-def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) -> None:
+@pass_repository
+def delete_command(repo: Repository, /, *, name: str, yes: bool, as_json: bool) -> None:
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
     from repoagent.memory.conversation_changes import change
-    from repoagent.memory.conversations import missing, parse_stored
-    from repoagent.storage.atomic import read_regular
+    from repoagent.memory.conversations import parse_stored
 
-    repo = open_repository(session)
     place = resolver(repo).place(name, own=True)
-    data = read_regular(place.path)
-    if data is None:
-        raise missing(repo.layout, place)
+    data = _read(repo, place)
     try:
         what = plural(len(parse_stored(place, data).conversation.turns), "turn")
     except Refused:
@@ -187,17 +160,27 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
         )  # fmt: skip
     deletion = change(repo.layout, place, data, None, "delete")
     sentence = f"deleted {place.name}; restore it with {undo_command(place)}"
-    _report(repo, "delete", place, deletion, sentence, as_json=as_json)
+    _report(repo, "delete", place, deletion, sentence=sentence, as_json=as_json)
+
+
+def _read(repo: Repository, place: ConversationRef) -> bytes:
+    """The bytes of a conversation, even of a broken one. Raises UsageError if there is none."""
+    from repoagent.memory.conversations import missing
+    from repoagent.storage.atomic import read_regular
+
+    data = read_regular(place.path)
+    if data is None:
+        raise missing(repo.layout, place)
+    return data
 
 
 @click.command(
     epilog=examples("load decimal --into src/app.py", "load money        for the file it was saved from")
 )
-@name_argument()
+@name_argument
 @click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the file it was saved from]")
-@json_option
-@pass_session
-def load_command(session: Session, /, *, name: str, into: str | None, as_json: bool) -> None:
+@pass_repository
+def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: bool) -> None:
     """Replace the conversation about FILE by a copy of NAME; the next edit of FILE continues it.
 
     `undo file:FILE` restores the former conversation.
@@ -205,7 +188,6 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     from repoagent.memory.conversation_changes import load
     from repoagent.memory.conversations import about_of, find
 
-    repo = open_repository(session)
     resolve = resolver(repo)
     source = find(resolve, name)
     if into is None:
@@ -217,12 +199,13 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     if place.key == source.place.key:
         raise UsageError(f"{place.name} cannot be loaded into itself; name another conversation")
     change = load(repo.layout, source, place)
-    count = len(source.conversation.turns)
-    sentence = f"{place.about} now has the {plural(count, 'turn')} of {source.place.name}"
+    count, origin = len(source.conversation.turns), source.place.name
+    sentence = f"{place.about} now has the {plural(count, 'turn')} of {origin}"
     if change.before:
         sentence += f"; restore its former ones with {undo_command(place)}"
-    more = {"from": source.place.name, "turns": count}
-    _report(repo, "load", place, change, sentence, as_json=as_json, **more)
+    _report(
+        repo, "load", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count}
+    )
 
 
 @click.command(
@@ -236,9 +219,8 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     help="What to copy; - reads a conversation file from standard input.  [default: the last one about a file]",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an existing one; undo restores it.")
-@json_option
-@pass_session
-def save_command(session: Session, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:
+@pass_repository
+def save_command(repo: Repository, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:
     """Save a copy of a conversation as NAME.
 
     It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the file
@@ -247,16 +229,16 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversation_names import named
 
-    repo = open_repository(session)
     place = named(repo.layout, name, own=True)
     original = _source(repo, source)
     change = save(repo.layout, original, place, force=force)
-    count = len(original.conversation.turns)
-    sentence = f"saved {plural(count, 'turn')} of {original.place.name} as {place.name}"
+    count, origin = len(original.conversation.turns), original.place.name
+    sentence = f"saved {plural(count, 'turn')} of {origin} as {place.name}"
     if change.before and change.before != change.after:
         sentence += f"; restore what it replaced with {undo_command(place)}"
-    more = {"from": original.place.name, "turns": count}
-    _report(repo, "save", place, change, sentence, as_json=as_json, **more)
+    _report(
+        repo, "save", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count}
+    )
 
 
 def _source(repo: Repository, source: str | None) -> StoredConversation:
@@ -279,34 +261,28 @@ def _source(repo: Repository, source: str | None) -> StoredConversation:
 
 
 @click.command(epilog=examples("undo decimal", "undo file:src/app.py"))
-@name_argument()
-@json_option
-@pass_session
-def undo(session: Session, /, *, name: str, as_json: bool) -> None:
+@name_argument
+@pass_repository
+def undo(repo: Repository, /, *, name: str, as_json: bool) -> None:
     """Undo the last save, load, branch, edit, delete or compact of NAME.
 
     What was added since stays if it merges cleanly; otherwise undo refuses.
     """
-    from repoagent.memory.conversation_changes import undo
-
-    _reverse(session, name, undo, "undo", as_json=as_json)
+    _reverse(repo, name, "undo", as_json)
 
 
 @click.command(epilog=examples("redo decimal", "redo file:src/app.py"))
-@name_argument()
-@json_option
-@pass_session
-def redo(session: Session, /, *, name: str, as_json: bool) -> None:
+@name_argument
+@pass_repository
+def redo(repo: Repository, /, *, name: str, as_json: bool) -> None:
     """Redo the change of NAME that was undone last."""
-    from repoagent.memory.conversation_changes import redo
-
-    _reverse(session, name, redo, "redo", as_json=as_json)
+    _reverse(repo, name, "redo", as_json)
 
 
-def _reverse(
-    session: Session, name: str, reverse: Callable[..., Reversal], verb: str, *, as_json: bool
-) -> None:
-    repo = open_repository(session)
+def _reverse(repo: Repository, name: str, verb: str, as_json: bool) -> None:
+    from repoagent.memory import conversation_changes
+
+    reverse = conversation_changes.undo if verb == "undo" else conversation_changes.redo
     place = resolver(repo).place(name, own=True)
     reversal = reverse(repo.layout, repo.worktree, place, warn=repo.terminal.warn)
     command = reversal.change.command
@@ -314,9 +290,10 @@ def _reverse(
     sentence = f"redid the {command} of {place.name}{merged}"
     if verb == "undo":
         deletes = "" if reversal.present else ", which deletes it"
-        sentence = f"undid the {command} of {place.name}{deletes}{merged}; redo it with {undo_command(place, 'redo')}"
-    more = {"reversed": command, "merged": reversal.merged, "present": reversal.present}
-    _report(repo, verb, place, reversal.result, sentence, as_json=as_json, **more)
+        again = f"redo it with {undo_command(place, 'redo')}"
+        sentence = f"undid the {command} of {place.name}{deletes}{merged}; {again}"
+    more = {"reversed": command, **select(reversal, "merged", "present")}
+    _report(repo, verb, place, reversal.result, sentence=sentence, as_json=as_json, **more)
 
 
 _COLUMNS = (
@@ -327,15 +304,13 @@ _COLUMNS = (
     Column("last"),
     Column("remarks", cut="end", least=26, dropped=2),
 )
-_BRIEF = 76  # columns, below which it says "2h", not "2 hours ago"
 
 
 @click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
 @click.option("--files", is_flag=True, help="Also list those of files, as file:PATH.")
 @click.option("-z", "zero", is_flag=True, help="Print only names, each followed by a NUL byte.")
-@json_option
-@pass_session
-def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> int:
+@pass_repository
+def list_command(repo: Repository, /, *, files: bool, zero: bool, as_json: bool) -> int:
     """List the saved conversations, with their kind, length and last turn.
 
     The kinds: file, about one file; edit, of an unfinished edit; run, of a task; general, everything else.
@@ -344,7 +319,6 @@ def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool)
 
     if zero and as_json:
         raise UsageError("-z cannot be combined with --json")
-    repo = open_repository(session)
     terminal = repo.terminal
     listed = entries(repo.layout)
     if files:
@@ -368,7 +342,12 @@ def _cells(entry: ConversationEntry, page: Page) -> tuple[Cell, ...]:
     piped = page.width is None
     about = f"about {entry.about}" if entry.about and not entry.place.about else ""
     remarks = [entry.problem if piped else entry.trouble, entry.state, about]
-    last = entry.last if page.width is None else _ago(entry.last, short=page.width < _BRIEF)
+    last = entry.last
+    if not piped:
+        try:
+            last = page.ago(datetime.fromisoformat(last.replace("Z", "+00:00")).timestamp())
+        except (ValueError, OverflowError):  # written by hand
+            last = one_line(last)[:10]
     cells = (
         one_line(entry.place.name),
         "file" if entry.about else entry.place.kind,
@@ -380,85 +359,51 @@ def _cells(entry: ConversationEntry, page: Page) -> tuple[Cell, ...]:
     return tuple((cell, *(["red"] if entry.problem else [])) for cell in cells)
 
 
-def _ago(moment: str, *, short: bool = False) -> str:
-    try:
-        at = datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
-        return ago(max(0.0, time.time() - at), short=short)
-    except (ValueError, OverflowError):  # written by hand
-        return one_line(moment)[: 10 if short else 16]
-
-
 def _entry_object(entry: ConversationEntry) -> dict[str, object]:
-    return {
-        "name": entry.place.name,
-        "kind": "file" if entry.about else entry.place.kind,
-        "file": entry.about or None,
-        "path": str(entry.place.path),
-        "turns": None if entry.problem else entry.turns,
-        "size": entry.size,
-        "last": entry.last or None,
-        "state": entry.state or None,
-        "problem": entry.problem or None,
-    }
+    row = {**select(entry.place, "name", "kind", "path"), **select(entry, "size", "last", "state", "problem")}
+    row |= {"kind": "file"} if entry.about else {}
+    return {**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns}
 
 
 _RANGE = re.compile(r"(-?\d{1,9})?(\.\.)?(-?\d{1,9})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
-_INDENT = "    "
 _STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
-_FIRST = ("time", "model", "state", "commit")  # of the meta data of a turn: what a heading shows
 
 
 @click.command(
     epilog=examples("show money --turns -2..", "show file:src/app.py", "show money --raw > conversation.md")
 )
-@name_argument()
+@name_argument
 @click.option(
-    "--turns",
-    "which",
-    metavar="A..B",
-    help="Show only these turns: 3, 2..5, 4.., ..2, or -2.. for the last two.",
-)
+    "--turns", "which", metavar="A..B", help="Show only these turns: 3, 2..5, 4.., ..2, or -2.. for the last two."
+)  # fmt: skip
 @click.option("--raw", is_flag=True, help="Print the file, byte for byte.")
-@json_option
-@pass_session
-def show_command(session: Session, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:
+@pass_repository
+def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:
     """Show the turns of NAME, numbered.
 
     The text of each turn is indented, so that no text can look like the heading of a turn.
     """
     from repoagent.memory.conversation_changes import digest
-    from repoagent.memory.conversations import find, missing
-    from repoagent.storage.atomic import read_regular
+    from repoagent.memory.conversations import find
 
     if raw and (which is not None or as_json):
         raise UsageError("--raw cannot be combined with --turns or --json")
-    repo = open_repository(session)
     terminal, resolve = repo.terminal, resolver(repo)
-    if raw:  # a broken one too
-        place = resolve.place(name)
-        data = read_regular(place.path)
-        if data is None:
-            raise missing(repo.layout, place)
-        terminal.result(data.decode("utf-8", "surrogateescape"))
+    if raw:
+        terminal.result(_read(repo, resolve.place(name)).decode("utf-8", "surrogateescape"))
         return
     stored = find(resolve, name)
     place, turns = stored.place, stored.conversation.turns
     numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), place.name)
     if as_json:
-        content = {
-            "name": place.name,
-            "kind": place.kind,
-            "path": str(place.path),
-            "sha256": digest(stored.data),
-            "total": len(turns),
-            "turns": [
-                {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
-                for number in numbers
-                for turn in (turns[number - 1],)
-            ],
-        }
-        write_json(terminal, content)
+        shown: list[dict[str, Any]] = [
+            {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
+            for number, turn in enumerate(turns, 1)
+            if number in numbers
+        ]
+        head = {**select(place, "name", "kind", "path"), "sha256": digest(stored.data)}
+        write_json(terminal, {**head, "total": len(turns), "turns": shown})
         return
     page = Page.of(terminal, least=20)
     for number in numbers:
@@ -478,25 +423,20 @@ def _chosen(text: str, count: int, name: str) -> range:
     last = first if not match[2] else int(match[3]) if match[3] else count
     first, last = (count + 1 + end if end < 0 else end for end in (first, last))
     if not 1 <= first <= last or first > count:
-        raise UsageError(f"--turns {text}: {name} has {count} turn{'s' * (count != 1)}")
+        raise UsageError(f"--turns {text}: {name} has {plural(count, 'turn')}")
     return range(first, min(last, count) + 1)
 
 
 def _show_turn(number: int, turn: Turn, page: Page, repo: Repository) -> None:
-    meta = [_short(key, turn.meta[key]) for key in _FIRST if turn.meta.get(key)]
+    time, commit = turn.meta.get("time", ""), turn.meta.get("commit", "")[:12]
+    time = time[:16].replace("T", " ") if _TIME.match(time) else time
+    meta = "  ".join(filter(None, (time, turn.meta.get("model"), turn.meta.get("state"), commit)))
     kind = f" {turn.meta['kind']}" if turn.meta.get("kind") else ""
     head = page.paint(one_line(f"[{number}] {turn.role}{kind}"), "bold", _STYLES[turn.role])
-    repo.terminal.styled(f"{head}  {page.paint(one_line('  '.join(meta)), 'dim')}".rstrip() + "\n")
+    repo.terminal.styled(f"{head}  {page.paint(one_line(meta), 'dim')}".rstrip() + "\n")
     for line in turn.text.removesuffix("\n").split("\n"):
         if page.width is None:
-            repo.terminal.result((_INDENT + line if line else "") + "\n")
+            repo.terminal.result((f"    {line}" if line else "") + "\n")
             continue
-        for piece in fold(clean(line), page.width - len(_INDENT)).split("\n"):
-            repo.terminal.styled((_INDENT + piece).rstrip() + "\n")
-
-
-def _short(key: str, value: str) -> str:
-    """A time to the minute, a commit in twelve digits; --json has them whole."""
-    if key == "time" and _TIME.match(value):
-        return value[:16].replace("T", " ")
-    return value[:12] if key == "commit" else value
+        for piece in fold(clean(line), page.width - 4).split("\n"):
+            repo.terminal.styled(f"    {piece}".rstrip() + "\n")

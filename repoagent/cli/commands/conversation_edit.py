@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli import options as shared
+from repoagent.cli.commands import summaries
 from repoagent.cli.commands.conversation import GROUP, examples, name_argument, resolver, undo_command
-from repoagent.cli.commands.outline_summary import (
-    FEW,
-    open_for_summaries,
-    spent_object,
-    summary_lines,
-    summary_object,
-)
-from repoagent.cli.options import (
-    max_cost_option,
-    model_option,
-    record_option,
-    reply_option,
-    show_prompt_option,
-)
 from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.output_style import plural
+from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.errors import NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -37,25 +24,26 @@ if TYPE_CHECKING:
     from repoagent.memory.conversations import StoredConversation
     from repoagent.memory.file_summary_store import Summary
 
-EPILOG = examples(
+CODES = "\n\nThe exit codes 4 and 5 are about the model, as for an edit."
+EDIT_EXAMPLES = examples(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
     "edit parser          in your editor",
-    more="\n\nThe exit codes 4 and 5 are about the model, as for an edit.",
+    more=CODES,
 )
 
 
-@click.command(epilog=EPILOG)
-@name_argument()
+@click.command(epilog=EDIT_EXAMPLES)
+@name_argument
 @click.argument("request", metavar="[REQUEST]", required=False)
 @click.option("--user-turns", is_flag=True, help="Also change or remove your own turns.")
 @click.option("-y", "--yes", is_flag=True, help="Save without asking.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
-@model_option
-@max_cost_option
-@record_option
-@reply_option
-@show_prompt_option
+@shared.model_option
+@shared.max_cost_option
+@shared.record_option
+@shared.reply_option
+@shared.show_prompt_option
 @json_option
 @pass_session
 def edit_command(session: Session, /, **values: Any) -> None:
@@ -69,15 +57,23 @@ def edit_command(session: Session, /, **values: Any) -> None:
 
     options = SimpleNamespace(**values)
     repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
+    terminal = repo.terminal
     stored = find(resolver(repo), options.name, own=True)
-    text = _request(options, repo, stored)
-    request = RewriteRequest(stored, text, options.user_turns)
+    text, name = options.request, stored.place.name
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if text is not None and not text.strip():
+        raise UsageError("the request is empty")
+    if text is None and (options.show_prompt or not terminal.can_ask):
+        raise UsageError(f'no request for {name}: use {GROUP} edit NAME "REQUEST"')
+    request = RewriteRequest(stored, (text or "").strip(), options.user_turns)
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
 
         prompt = first_request(request, max_output_tokens=0)
-        show_request(prompt, repo.settings, repo.terminal, as_json=options.as_json)
+        show_request(prompt, repo.settings, terminal, as_json=options.as_json)
         return
+    shared.require_answers(terminal, options, to="write it")
     ready: ModelSetup | None = None
     if text:
         result, ready = _ask_model(options, repo, request)
@@ -86,25 +82,16 @@ def edit_command(session: Session, /, **values: Any) -> None:
     change: Change | None = None
     if not options.dry_run:
         if not options.yes:
-            _confirm(repo, result)
+            terminal.note("")
+            terminal.diff(result.diff, aside=True)
+            if result.words:
+                terminal.note(f"\n{result.words}\n", "dim")
+            choices = ("write it", "discard it")
+            repo.confirm(
+                f"Write this to {name}", choices, refusal="use --yes", declined="nothing was changed"
+            )
         change = commit_rewrite(repo.layout, result)
-    _show_result(repo, result, change, ready, as_json=options.as_json)
-
-
-def _request(options: SimpleNamespace, repo: Repository, stored: StoredConversation) -> str:
-    """The request, "" for the editor. Raises UsageError if no terminal can answer."""
-    text = options.request
-    if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if text is not None and not text.strip():
-        raise UsageError("the request is empty")
-    if text is None and (options.show_prompt or not repo.terminal.can_ask):
-        raise UsageError(f'no request for {stored.place.name}: use {GROUP} edit NAME "REQUEST"')
-    if not (options.yes or options.dry_run or options.show_prompt or repo.terminal.can_ask):
-        raise UsageError(
-            "cannot ask for confirmation without a terminal; use --yes to write it, or --dry-run to preview"
-        )
-    return (text or "").strip()
+    _show_rewrite(repo, result, change, ready, as_json=options.as_json)
 
 
 def _ask_model(
@@ -118,10 +105,7 @@ def _ask_model(
     terminal, place = repo.terminal, request.original.place
     waiting = terminal.working(f"reading {place.name}")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
-    if ready.meter.book is not None:
-        ready.meter.book = ready.meter.book.about(
-            "edit", str(repo.worktree.top), (place.about or place.name,)
-        )
+    summaries.charge(ready, "edit", repo.worktree.top, (place.about or place.name,))
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
         if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
@@ -136,7 +120,7 @@ def _ask_model(
         callbacks = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,
             void=lambda text: working.note("(the reply broke off and was discarded)"),
-            wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
+            wait=summaries.retrying(working),
             again=ask_again,
         )
         return rewrite(repo.layout, request, ready, callbacks), ready
@@ -159,16 +143,7 @@ def _open_editor(repo: Repository, stored: StoredConversation) -> RewriteResult:
                 raise
 
 
-def _confirm(repo: Repository, result: RewriteResult) -> None:
-    repo.terminal.note("")
-    repo.terminal.diff(result.diff, aside=True)
-    if result.words:
-        repo.terminal.note(f"\n{result.words}\n", "dim")
-    question = f"Write this to {result.original.place.name}"
-    repo.confirm(question, ("write it", "discard it"), refusal=question, declined="nothing was changed")
-
-
-def _show_result(
+def _show_rewrite(
     repo: Repository, result: RewriteResult, change: Change | None, ready: ModelSetup | None, *, as_json: bool
 ) -> None:
     from repoagent.cli.ui.progress import report
@@ -178,14 +153,13 @@ def _show_result(
     if as_json:
         content = {
             "command": "edit",
-            "name": place.name,
-            "path": str(place.path),
+            **select(place, "name", "path"),
             "written": change is not None,
             "before": digest(result.original.data),
             "after": digest(result.after),
             "diff": result.diff,
             "words": result.words,
-            "spent": spent_object(ready),
+            "spent": summaries.spent_object(ready),
         }
         write_json(terminal, content)
         return
@@ -203,27 +177,18 @@ def _show_result(
         report(terminal, ready)
 
 
-LEAST_WORDS, MOST_WORDS = 20, 1_000
-
-
-@click.command(
-    epilog=examples(
-        "summarize money",
-        "summarize file:src/app.py --words 60",
-        more="\n\nThe exit codes 4 and 5 are about the model, as for an edit.",
-    )
-)
-@name_argument()
+@click.command(epilog=examples("summarize money", "summarize file:src/app.py --words 60", more=CODES))
+@name_argument
 @click.option(
-    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
+    "--words", type=click.IntRange(20, 1_000), metavar="N", default=150, show_default=True,
     help="The length of the summary, roughly.",
 )  # fmt: skip
-@model_option
+@shared.model_option
 @click.option("--refresh", is_flag=True, help="Replace summaries by a model; keep your corrections.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
-@max_cost_option
-@record_option
-@reply_option
+@shared.max_cost_option
+@shared.record_option
+@shared.reply_option
 @json_option
 @pass_session
 def summarize_command(session: Session, /, **values: Any) -> None:
@@ -231,40 +196,53 @@ def summarize_command(session: Session, /, **values: Any) -> None:
 
     The summary is cached by the hash of the text, so the same text is paid for once.
     """
+    from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversation_summary import plan
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
     repo = open_repository(session)
-    settings, terminal = open_for_summaries(session, repo.layout, options)
+    settings, terminal = summaries.open_for_summaries(session, repo.layout, options)
     repo = repo._replace(settings=settings, terminal=terminal)
     stored = find(resolver(repo), options.name)
-    todo = plan(repo.layout, stored, words=options.words, refresh=options.refresh, warn=repo.terminal.warn)
+    todo = plan(repo.layout, stored, words=options.words, refresh=options.refresh, warn=terminal.warn)
     if not todo.pieces:
         raise NothingDone(f"nothing to summarize: {stored.place.name} is empty")
-    if todo.summary is not None and not todo.calls:
-        _show_summary(repo, stored, todo.summary, None, as_json=options.as_json)
+    summary, ready = todo.summary, None
+    if summary is None or todo.calls:
+        summary, ready = _summarize(repo, stored, todo, options)
+    if options.as_json:
+        content = {"name": stored.place.name, "sha256": digest(stored.data)}
+        turns = {"turns": len(stored.conversation.turns), **summaries.summary_object(summary)}
+        write_json(terminal, {**content, **turns, "spent": summaries.spent_object(ready)})
     else:
-        _summarize(repo, stored, todo, options)
+        page = Page.of(terminal, least=20, most=100)
+        page.write(summaries.summary_lines(summary, page), terminal)
+        if terminal.tells or terminal.verbose:
+            state = "new" if ready else f"cached on {summary.date[:10]}"
+            state += ", corrected by you" if summary.edited else ""
+            terminal.note(f"{stored.place.name}: {state}{summaries.correction(summary)}", "dim")
+    if ready is not None:
+        from repoagent.cli.ui.progress import report
+
+        report(terminal, ready)
 
 
-def _summarize(repo: Repository, stored: StoredConversation, todo: Plan, options: SimpleNamespace) -> None:
-    from repoagent.cli.ui.progress import about, agree, ready_for, report
-    from repoagent.llm.model import display_name
+def _summarize(
+    repo: Repository, stored: StoredConversation, todo: Plan, options: SimpleNamespace
+) -> tuple[Summary, ModelSetup]:
+    from repoagent.cli.ui.progress import ready_for
     from repoagent.memory.conversation_summary import estimated, summarize
 
     terminal, place = repo.terminal, stored.place
     waiting = terminal.working("asking the model")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
-    usage = estimated(todo, options.words)
-    price = ready.meter.price_of(ready.model.spec)
+    usage, price = estimated(todo, options.words), ready.meter.price_of(ready.model.spec)
     what = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
-    sentence = f"{display_name(ready.model.spec)} would summarize {what} "
-    sentence += about(todo.calls, usage, None if price is None else price.of(usage))
-    agree(terminal, sentence, few=options.yes or todo.calls <= FEW, less="name a shorter one")
-    if ready.meter.book is not None:
-        names = (place.about or place.name,)
-        ready.meter.book = ready.meter.book.about("summarize", str(repo.worktree.top), names)
+    estimate = (todo.calls, usage, None if price is None else price.of(usage))
+    few = options.yes or todo.calls <= summaries.FEW
+    summaries.confirm_calls(terminal, ready, what, estimate, few=few, less="name a shorter one")
+    summaries.charge(ready, "summarize", repo.worktree.top, (place.about or place.name,))
     with waiting as working:
 
         def show_part(number: int, of: int) -> None:
@@ -272,35 +250,6 @@ def _summarize(repo: Repository, stored: StoredConversation, todo: Plan, options
 
         summary = summarize(
             repo.layout, stored, todo, ready.model, ready.meter,
-            words=options.words, on_piece=show_part,
-            on_wait=lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s"),
+            words=options.words, on_piece=show_part, on_wait=summaries.retrying(working),
         )  # fmt: skip
-    _show_summary(repo, stored, summary, ready, as_json=options.as_json)
-    report(terminal, ready)
-
-
-def _show_summary(
-    repo: Repository, stored: StoredConversation, summary: Summary, ready: ModelSetup | None, *, as_json: bool
-) -> None:
-    from repoagent.cli.ui.output_style import Page
-    from repoagent.memory.conversation_changes import digest
-
-    terminal = repo.terminal
-    if as_json:
-        content = {
-            "name": stored.place.name,
-            "sha256": digest(stored.data),
-            "turns": len(stored.conversation.turns),
-            **summary_object(summary),
-            "spent": spent_object(ready),
-        }
-        write_json(terminal, content)
-        return
-    page = Page.of(terminal, least=20, most=100)
-    page.write(summary_lines(summary, page), terminal)
-    if terminal.tells or terminal.verbose:
-        state = "new" if ready else f"cached on {summary.date[:10]}"
-        if summary.edited:
-            state += ", corrected by you"
-        file = "" if summary.place is None else f"; to correct it, edit {os.path.relpath(summary.place)}"
-        terminal.note(f"{stored.place.name}: {state}{file}", "dim")
+    return summary, ready

@@ -10,15 +10,16 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.output_style import plural
-from repoagent.cli.ui.terminal_text import one_line, paint
+from repoagent.cli.repository import Repository, pass_repository
+from repoagent.cli.session import select, write_json
+from repoagent.cli.ui.output_style import Page, plural
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
     from repoagent.memory.identity.record import Memory
     from repoagent.memory.lookup import MemoryTarget
 
-__all__ = ["command"]
-
-# name: (its click command, its short help)
-COMMANDS: dict[str, tuple[str, str]] = {
+COMMANDS = {
     "list": ("memory_list:list_command", "List what is remembered, file by file."),
     "show": ("memory_list:show_command", "Show what is remembered about a file."),
     "edit": ("memory:edit_command", "Change the notes or the conversation in an editor."),
@@ -60,9 +58,6 @@ def command() -> None:
     """Show, correct and clear what is remembered about files: notes, conversations, edits."""
 
 
-_OFFERED = 500  # paths; a shell shows no more
-
-
 def find(repo: Repository, name: str, *, rekey: bool = False) -> MemoryTarget:
     """The file or memory that `name` names; see `find_target`."""
     from repoagent.memory.lookup import find_target
@@ -78,19 +73,24 @@ def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = F
     return require_memory(repo.layout, repo.worktree, target, warn=repo.terminal.warn)
 
 
-def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Remembered paths with this prefix, relative to the current folder; any file if there are none.
+def find_memories(repo: Repository, files: tuple[str, ...], *, rekey: bool) -> list[Memory]:
+    """The memories of several files, each once."""
+    return list(
+        {
+            memory.folder: memory for memory in (find_memory(repo, file, rekey=rekey) for file in files)
+        }.values()
+    )
 
-    Errors are silent: a shell would print them into the command line.
-    """
+
+def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Remembered paths with this prefix, relative to the current folder; any file if there are none or on an error."""
     from click.shell_completion import CompletionItem
 
-    paths: list[str] = []
     try:
         paths = _remembered(incomplete)
     except (RepoagentError, OSError):
-        pass  # no repository
-    taken = set(ctx.params.get(param.name or "") or ())
+        paths = []  # no repository; a shell would print an error into the command line
+    taken = ctx.params.get(param.name or "") or ()
     items = [CompletionItem(path) for path in paths if path not in taken and path.isprintable()]
     return items or [CompletionItem(incomplete, type="file")]
 
@@ -101,15 +101,17 @@ def _remembered(incomplete: str) -> list[str]:
 
     cwd = Path(os.path.realpath(Path.cwd()))
     worktree = open_worktree(cwd)
-    typed = Path(os.path.normpath(cwd / incomplete))
-    beginning = os.path.relpath(typed, worktree.top) if incomplete else os.path.relpath(cwd, worktree.top)
+    beginning = os.path.relpath(os.path.normpath(cwd / incomplete), worktree.top)
     if not incomplete or incomplete.endswith("/"):
         beginning = "" if beginning == "." else f"{beginning}/"
     if beginning.startswith("../"):
         return []
-    paths = by_prefix(layout(worktree), worktree, beginning, _OFFERED)
+    paths = by_prefix(layout(worktree), worktree, beginning, 500)  # a shell shows no more
     begun = incomplete[: incomplete.rfind("/") + 1]  # what the shell compares with is what was typed
     return [begun + os.path.relpath(worktree.top / path, cwd / begun) for path in paths]
+
+
+file_argument = click.argument("file", metavar="FILE", shell_complete=complete)
 
 
 def amount(size: float) -> str:
@@ -140,31 +142,39 @@ The exit code is 1 if all of the notes exist already."""
 
 
 @click.command("note", epilog=NOTE_EXAMPLES)
-@click.argument("file", metavar="FILE", shell_complete=complete)
+@file_argument
 @click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option(
     "--from", "source", metavar="PATH|ID", shell_complete=complete, help="Copy the notes of another file."
 )
-@json_option
-@pass_session
-def note_command(session: Session, /, file: str, text: str | None, source: str | None, as_json: bool) -> int:
+@pass_repository
+def note_command(
+    repo: Repository, /, *, file: str, text: str | None, source: str | None, as_json: bool
+) -> int:
     """Add a note about FILE, which every later edit of it sees. `-` reads it from standard input.
 
     The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
     tokens in it are masked.
     """
-    from repoagent.memory.notes import add_user_notes, copy_notes
+    from repoagent.memory.notes import add_user_notes, check_notes, copy_notes, parse_notes
 
-    texts = _note_texts(text, source)
-    repo = open_repository(session)
+    texts: list[str] = []
+    if source is not None and text is not None:
+        raise UsageError("--from cannot be combined with TEXT")
+    if source is None and text is None:
+        raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
+    if text is not None:
+        texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace")) if text == "-" else [text]
+        check_notes(texts)
     other = None if source is None else find_memory(repo, source)
     target = find(repo, file, rekey=True)
     memory = target.memory
     if other is not None and memory is not None and other.folder == memory.folder:
         raise UsageError(f"{source} and FILE have the same memory; name another file")
-    if memory is None or (
-        target.data is not None and memory.identity.path_in(str(repo.worktree.top)) != target.path
-    ):
+    moved = (
+        target.data is not None and memory and memory.identity.path_in(str(repo.worktree.top)) != target.path
+    )
+    if memory is None or moved:
         memory = _remember(repo, target)
     if other is None:
         added = add_user_notes(memory, repo.worktree, texts, target.data)
@@ -173,9 +183,9 @@ def note_command(session: Session, /, file: str, text: str | None, source: str |
     if added.masked:
         repo.terminal.warn("masked what looks like a key or token in the note")
     if as_json:
-        notes = [vars(note) for note in added.notes]
-        content = {"notes": notes, "new": added.new, "file": str(memory.notes), "masked": added.masked}
-        write_json(repo.terminal, content)
+        write_json(
+            repo.terminal, {**select(added, "notes", "new"), "file": memory.notes, "masked": added.masked}
+        )
     elif added.new:
         repo.terminal.note(f"{plural(added.new, 'note')} added to {repo.shown(memory.notes)}", "dim")
     else:
@@ -188,25 +198,8 @@ def _remember(repo: Repository, target: MemoryTarget) -> Memory:
     from repoagent.git.worktree import open_at_head
     from repoagent.memory.identity.store import remember
 
-    head = open_at_head(repo.cwd)[1]
-    return remember(
-        repo.layout, repo.worktree, target.path, target.data or b"", commit=head, warn=repo.terminal.warn
-    )
-
-
-def _note_texts(text: str | None, source: str | None) -> list[str]:
-    """The words of the notes, none where they are to be copied. Raises UsageError."""
-    from repoagent.memory.notes import check_notes, parse_notes
-
-    if source is not None:
-        if text is not None:
-            raise UsageError("--from cannot be combined with TEXT")
-        return []
-    if text is None:
-        raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
-    texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace")) if text == "-" else [text]
-    check_notes(texts)
-    return texts
+    data, head = target.data or b"", open_at_head(repo.cwd)[1]
+    return remember(repo.layout, repo.worktree, target.path, data, commit=head, warn=repo.terminal.warn)
 
 
 _PROBLEMS = 5  # that are named
@@ -222,11 +215,10 @@ they conflict, your text is saved in another file, which is named."""
 
 
 @click.command("edit", epilog=EDIT_EXAMPLES)
-@click.argument("file", metavar="FILE", shell_complete=complete)
+@file_argument
 @click.option("--conversation", is_flag=True, help="Edit the conversation instead of the notes.")
-@json_option
-@pass_session
-def edit_command(session: Session, /, file: str, conversation: bool, as_json: bool) -> int:
+@pass_repository
+def edit_command(repo: Repository, /, *, file: str, conversation: bool, as_json: bool) -> int:
     """Edit the notes about FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
 
     Each bullet and each paragraph is a note. The saved text is checked, with warnings about suspicious lines. An empty
@@ -235,7 +227,6 @@ def edit_command(session: Session, /, file: str, conversation: bool, as_json: bo
     from repoagent.memory.editing import keep_text, save_conversation, save_notes
     from repoagent.storage.atomic import read_regular
 
-    repo = open_repository(session)
     target = find(repo, file, rekey=True)
     memory = target.memory
     path = None if memory is None else memory.conversation if conversation else memory.notes
@@ -259,7 +250,7 @@ def edit_command(session: Session, /, file: str, conversation: bool, as_json: bo
         raise kind(f"{error}; your text is saved in {repo.shown(copy)}") from error
     path = memory.conversation if conversation else memory.notes
     if as_json:
-        write_json(repo.terminal, {"file": str(path), "bytes": len(after), "merged": merged})
+        write_json(repo.terminal, {"file": path, "bytes": len(after), "merged": merged})
     else:
         more = "; merged with what was written while you edited" if merged else ""
         repo.terminal.note(f"saved {repo.shown(path)}{more}", "dim")
@@ -271,11 +262,11 @@ def _require_editor(repo: Repository, path: Path | None) -> None:
     from repoagent.git.process import git_output
 
     terminal = repo.terminal
-    if terminal.reads and (terminal.tells or terminal.shows):
-        return
-    if any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR")):
-        return
-    if git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip():
+    if (
+        (terminal.reads and (terminal.tells or terminal.shows))
+        or any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
+        or git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip()
+    ):
         return
     instead = f"edit {path}" if path is not None else "use `repoagent memory note`"
     raise UsageError(
@@ -337,75 +328,80 @@ file."""
 @click.option("--undo", is_flag=True, help="Restore what was cleared last.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be cleared; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@json_option
-@pass_session
-def clear_command(
-    session: Session, /, files: tuple[str, ...], *, parts: tuple[Part, ...], everything: bool, undo: bool,
-    dry_run: bool, yes: bool, as_json: bool,
-) -> int:  # fmt: skip
+@pass_repository
+def clear_command(repo: Repository, /, *, files: tuple[str, ...], as_json: bool, **values: Any) -> int:
     """Clear what is remembered about FILES: move it to the archive."""
-    from repoagent.memory.editing import PARTS, archived_parts, clear, part_sizes, restore
-
-    if undo and (parts or everything):
+    options = SimpleNamespace(**values)
+    if options.undo and (options.parts or options.everything):
         raise UsageError(
             "--undo restores everything that was cleared last; it cannot be combined with other options"
         )
-    repo = open_repository(session)
-    note = (lambda *text: None) if as_json else repo.terminal.note
-    found = [find_memory(repo, file, rekey=not dry_run) for file in files]
-    memories = list({memory.folder: memory for memory in found}.values())
-    moved: list[
-        tuple[Memory, Path | None, Mapping[Part, int]]
-    ] = []  # each with its archive and what is in it
-    if undo:
-        for memory in memories:
-            if archived := archived_parts(memory):
-                last = archived[-1]
-                moved.append((memory, last.folder, last.parts))
-        if not moved:
-            raise NothingDone("nothing to restore: the archive has nothing that was cleared")
-        for memory, _, inside in moved:
-            if not dry_run:
-                restore(memory, archived_parts(memory)[-1])
-            verb = "would restore" if dry_run else "restored"
-            note(f"{one_line(memory.identity.path)}: {verb} {', '.join(inside)}")
-    else:
-        chosen: list[Part] = [part for part in PARTS if part in parts and not everything] or list(PARTS)
-        full = [(memory, None, sizes) for memory in memories if (sizes := part_sizes(memory, chosen))]
-        if not full:
-            raise NothingDone("nothing to clear")
-        for memory, _, sizes in full:
-            what = ", ".join(f"{part} ({amount(size)})" for part, size in sizes.items())
-            note(f"{one_line(memory.identity.path)}: {what}")
-        if dry_run:
-            moved += full
-        else:
-            if not yes:
-                refusal = "cannot ask for confirmation without a terminal; use --yes, or --dry-run to preview"
-                if as_json:
-                    raise UsageError(refusal)
-                choices = ("move it to the archive", "change nothing")
-                question = f"Clear this for {plural(len(full), 'file')}"
-                repo.confirm(question, choices, refusal=refusal, declined="nothing was cleared")
-            for memory, _, _ in full:
-                if (archive := clear(memory, chosen)) is not None:
-                    moved.append((memory, archive.folder, archive.parts))
-                    note(f"moved to {repo.shown(archive.folder)}", "dim")
-            names = " ".join(quoted_name(memory, memory.identity.path) for memory, _, _ in full)
-            if moved:
-                note(f"restore it with: repoagent memory clear --undo {names}", "dim")
+    if as_json and not (options.undo or options.dry_run or options.yes):
+        repo = repo._replace(terminal=repo.terminal._replace(reads=False))
+    memories = find_memories(repo, files, rekey=not options.dry_run)
+    moved = (_restore if options.undo else _clear)(repo, memories, options, quiet=as_json)
     if as_json:
         rows = [
-            {
-                "path": memory.identity.path,
-                "memory": memory.folder.name,
-                "parts": dict(inside),
-                "archive": None if archive is None else str(archive),
-            }
-            for memory, archive, inside in moved
+            {"path": memory.identity.path, "memory": memory.folder.name, "parts": dict(parts), "archive": at}
+            for memory, at, parts in moved
         ]
-        write_json(repo.terminal, {"action": None if dry_run else "undo" if undo else "clear", "files": rows})
+        action = None if options.dry_run else "undo" if options.undo else "clear"
+        write_json(repo.terminal, {"action": action, "files": rows})
     return Exit.DONE if moved else Exit.NOTHING
+
+
+Cleared = list[
+    tuple["Memory", "Path | None", "Mapping[Part, int]"]
+]  # each with its archive and what is in it
+
+
+def _restore(repo: Repository, memories: list[Memory], options: SimpleNamespace, *, quiet: bool) -> Cleared:
+    from repoagent.memory.editing import archived_parts, restore
+
+    archives = [(memory, found[-1]) for memory in memories if (found := archived_parts(memory))]
+    if not archives:
+        raise NothingDone("nothing to restore: the archive has nothing that was cleared")
+    for memory, archive in archives:
+        if not options.dry_run:
+            restore(memory, archive)
+        if not quiet:
+            verb = "would restore" if options.dry_run else "restored"
+            repo.terminal.note(f"{one_line(memory.identity.path)}: {verb} {', '.join(archive.parts)}")
+    return [(memory, archive.folder, archive.parts) for memory, archive in archives]
+
+
+def _clear(repo: Repository, memories: list[Memory], options: SimpleNamespace, *, quiet: bool) -> Cleared:
+    from repoagent.memory.editing import PARTS, clear, part_sizes
+
+    def note(text: str, *styles: str) -> None:
+        if not quiet:
+            repo.terminal.note(text, *styles)
+
+    chosen = [part for part in PARTS if part in options.parts and not options.everything] or list(PARTS)
+    full: Cleared = [(memory, None, sizes) for memory in memories if (sizes := part_sizes(memory, chosen))]
+    if not full:
+        raise NothingDone("nothing to clear")
+    for memory, _, parts in full:
+        what = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
+        note(f"{one_line(memory.identity.path)}: {what}")
+    if options.dry_run:
+        return full
+    if not options.yes:
+        repo.confirm(
+            f"Clear this for {plural(len(full), 'file')}",
+            ("move it to the archive", "change nothing"),
+            refusal="cannot ask for confirmation without a terminal; use --yes, or --dry-run to preview",
+            declined="nothing was cleared",
+        )
+    moved: Cleared = []
+    for memory, _, _ in full:
+        if (archive := clear(memory, chosen)) is not None:
+            moved.append((memory, archive.folder, archive.parts))
+            note(f"moved to {repo.shown(archive.folder)}", "dim")
+    if moved:
+        names = " ".join(quoted_name(memory, memory.identity.path) for memory, _, _ in full)
+        note(f"restore it with: repoagent memory clear --undo {names}", "dim")
+    return moved
 
 
 RELINK_EXAMPLES = """\b
@@ -421,7 +417,7 @@ another text, older notes are marked as being about an older text."""
 
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
-@click.argument("file", metavar="FILE", shell_complete=complete)
+@file_argument
 @click.option(
     "--from", "source", metavar="PATH|ID", shell_complete=complete,
     help="The memory to attach: the path of its file, or its name or id.",
@@ -429,53 +425,46 @@ another text, older notes are marked as being about an older text."""
 @click.option("--swap", is_flag=True, help="Give the memory of FILE, if any, to the other file.")
 @click.option("--undo", is_flag=True, help="Undo the last relink of FILE.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
-@json_option
-@pass_session
-def relink_command(session: Session, /, file: str, **options: Any) -> int:
+@pass_repository
+def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: Any) -> int:
     """Attach a memory to FILE, or undo that. Without options, list the relinks of FILE."""
-    from repoagent.memory.identity.store import is_swapped, last_step
+    from repoagent.memory.identity.store import is_swapped, last_step, relink
 
-    if options["undo"] and (options["source"] or options["swap"]):
+    options = SimpleNamespace(**values)
+    source, swap, undo, dry_run = options.source, options.swap, options.undo, options.dry_run
+    if undo and (source or swap):
         raise UsageError("--undo cannot be combined with --from or --swap")
-    if options["swap"] and not options["source"]:
+    if swap and not source:
         raise UsageError("--swap needs --from")
-    repo = open_repository(session)
-    if options["source"]:
-        memory = find_memory(repo, options["source"])
-        path = repo.relative(file)
-        if memory.identity.path_in(str(repo.worktree.top)) == path and find(repo, file).memory is not None:
+    terminal, top = repo.terminal, str(repo.worktree.top)
+    if source:
+        memory, path = find_memory(repo, source), repo.relative(file)
+        if memory.identity.path_in(top) == path and find(repo, file).memory is not None:
             raise NothingDone(f"{path} already has that memory")
-        return _relink(repo, memory, path, options, swap=options["swap"])
-    target = find(repo, file)
-    memory = find_memory(repo, target)
-    if not options["undo"]:
-        return _list_relinks(repo, target.path, memory, as_json=options["as_json"])
-    step = last_step(memory.identity, repo.worktree)
-    if step is None:
-        raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
-    swap = is_swapped(repo.layout, repo.worktree, step, warn=repo.terminal.warn)
-    return _relink(repo, memory, step.before, options, swap=swap)
-
-
-def _relink(repo: Repository, memory: Memory, path: str, options: dict[str, Any], *, swap: bool) -> int:
-    from repoagent.memory.identity.store import relink
-
-    before = memory.identity.path_in(str(repo.worktree.top))
-    dry_run = options["dry_run"]
+    else:
+        target = find(repo, file)
+        memory = find_memory(repo, target)
+        if not undo:
+            return _list_relinks(repo, target.path, memory, as_json=as_json)
+        step = last_step(memory.identity, repo.worktree)
+        if step is None:
+            raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
+        path, swap = step.before, is_swapped(repo.layout, repo.worktree, step, warn=terminal.warn)
+    before = memory.identity.path_in(top)
     reason = relink(
-        repo.layout, repo.worktree, memory, path, swap=swap, dry_run=dry_run, warn=repo.terminal.warn
+        repo.layout, repo.worktree, memory, path, swap=swap, dry_run=dry_run, warn=terminal.warn
     ).reason
-    if options["as_json"]:
+    if as_json:
         content = {"memory": memory.folder.name, "before": before, "path": path, "reason": reason}
-        write_json(repo.terminal, {**content, "swapped": swap, "done": not dry_run})
+        write_json(terminal, {**content, "swapped": swap, "done": not dry_run})
         return Exit.DONE
     verb = "would attach" if dry_run else "attached"
     for old, new in ((before, path), (path, before))[: 1 + swap]:
-        repo.terminal.result(f"{verb} the memory of {one_line(old)} to {one_line(new)}\n")
+        terminal.result(f"{verb} the memory of {one_line(old)} to {one_line(new)}\n")
     if reason.startswith("linked by hand to another text"):
-        repo.terminal.note("the file has another text, so older notes are marked", "dim")
+        terminal.note("the file has another text, so older notes are marked", "dim")
     if not dry_run:
-        repo.terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
+        terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
     return Exit.DONE
 
 
@@ -483,12 +472,13 @@ def _list_relinks(repo: Repository, path: str, memory: Memory, *, as_json: bool)
     """List the relinks of the memory, and mark the one that --undo would undo."""
     from repoagent.memory.identity.store import last_step, steps
 
-    relinks, last = steps(memory.identity), last_step(memory.identity, repo.worktree)
+    identity = memory.identity
+    relinks, last = steps(identity), last_step(identity, repo.worktree)
     if as_json:
         content = {
             "memory": memory.folder.name,
-            "path": memory.identity.path_in(str(repo.worktree.top)),
-            "rekeyings": [vars(step) for step in memory.identity.rekeyings],
+            "path": identity.path_in(str(repo.worktree.top)),
+            "rekeyings": list(identity.rekeyings),
             "undoable": None if last is None else {"before": last.before, **vars(last.rekeying)},
         }
         write_json(repo.terminal, content)
@@ -508,7 +498,6 @@ def _list_relinks(repo: Repository, path: str, memory: Memory, *, as_json: bool)
     return Exit.DONE
 
 
-_FILES = 10  # that are named
 STATUS_EXAMPLES = """\b
 Examples:
   repoagent memory status
@@ -519,13 +508,11 @@ repair and rename them, or remove them."""
 
 
 @click.command("status", epilog=STATUS_EXAMPLES)
-@json_option
-@pass_session
-def status_command(session: Session, /, as_json: bool) -> None:
+@pass_repository
+def status_command(repo: Repository, /, *, as_json: bool) -> None:
     """Show the number, states and size of memories, the files that are set aside, and whether locks work."""
     from repoagent.memory.lookup import totals
 
-    repo = open_repository(session)
     with repo.terminal.working("reading all memories") as working:
         total = totals(repo.layout, repo.worktree, repo.terminal.warn)
         working.quiet()
@@ -534,18 +521,13 @@ def status_command(session: Session, /, as_json: bool) -> None:
     }
     if as_json:
         content = {
-            "folder": str(repo.layout.memory),
+            "folder": repo.layout.memory,
             "memories": total.count,
             "states": {state: total.states[state] for state in ("live", "moved", "orphaned")},
-            "unusable": list(total.lacking),
-            "notes": total.notes,
-            "edits": total.edits,
-            "size": total.size,
-            "sent_size": total.sent,
-            "index": total.index,
+            **select(total, "notes", "edits", "size", "index", unusable="lacking", sent_size="sent"),
             "options": options,
-            "set_aside": [str(path) for path in total.set_aside],
-            "locks": [{"lock": str(lock), "by": who} for lock, who in total.held],
+            "set_aside": list(total.set_aside),
+            "locks": [{"lock": lock, "by": who} for lock, who in total.held],
             "lock_problem": total.locks or None,
         }
         write_json(repo.terminal, content)
@@ -554,26 +536,30 @@ def status_command(session: Session, /, as_json: bool) -> None:
     def shown(path: Path) -> str:
         return one_line(repo.shown(path))
 
+    def few(lines: list[str], most: int = 10) -> list[str]:
+        return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most:,} more"]
+
     states = ", ".join(f"{number:,} {state}" for state, number in sorted(total.states.items()))
-    locks = [f"{shown(lock)}: {one_line(who)}" for lock, who in total.held]
     rows = {
         "memories": [f"{total.count:,}" + (f": {states}" if states else "")],
-        "unusable": _few([f"{one_line(folder)} has no readable identity.json" for folder in total.lacking]),
+        "unusable": few([f"{one_line(folder)} has no readable identity.json" for folder in total.lacking]),
         "contents": [f"{plural(total.notes, 'note')}, {plural(total.edits, 'edit')}"],
         "size": [f"{amount(total.size)}, and {amount(total.sent)} of sent requests"],
         "folder": [shown(repo.layout.memory)],
         "index": [total.index],
         "options": [f"{key} = {value}" for key, value in options.items()],
-        "set aside": _few([shown(path) for path in total.set_aside]) or ["none"],
-        "locks": locks or ["none held" + ("" if total.locks else "; locking works here")],
+        "set aside": few([shown(path) for path in total.set_aside]) or ["none"],
+        "locks": [f"{shown(lock)}: {one_line(who)}" for lock, who in total.held]
+        or ["none held" + ("" if total.locks else "; locking works here")],
     }
-    for title, lines in rows.items():
-        for number, line in enumerate(lines):
-            head = f"{'' if number else title:<11}"
-            repo.terminal.styled(f"{paint(head, 'bold') if repo.terminal.color else head}{line}\n")
+    page = Page.of(repo.terminal)
+    page.write(
+        (
+            page.paint(f"{'' if number else title:<11}", "bold") + line
+            for title, lines in rows.items()
+            for number, line in enumerate(lines)
+        ),
+        repo.terminal,
+    )
     if total.locks:
         repo.terminal.warn(total.locks)
-
-
-def _few(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= _FILES else [*lines[:_FILES], f"and {len(lines) - _FILES:,} more"]

@@ -10,14 +10,15 @@ from collections import Counter
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands.memory import amount, complete, find_memory
+from repoagent.cli.commands.memory import amount, complete, find_memories
 from repoagent.cli.options import max_cost_option, model_option, record_option
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.repository import Repository, open_repository, pass_repository
+from repoagent.cli.session import Session, json_option, pass_session, select, write_json
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Column
 from repoagent.cli.ui.terminal_text import one_line
@@ -25,10 +26,9 @@ from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageEr
 
 if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.memory.archive.format import Archive, Exported
-    from repoagent.memory.archive.gc import ForgottenCounts, GcResult
+    from repoagent.memory.archive.format import Archive
     from repoagent.memory.archive.import_archive import Arrival
-    from repoagent.memory.compaction import Ask, CompactionResult
+    from repoagent.memory.compaction import CompactionResult
     from repoagent.memory.identity.record import Memory
 
 EXPORT_EXAMPLES = """\b
@@ -43,22 +43,26 @@ and no file contents; keys and tokens are masked. Import it with `repoagent
 memory import`."""
 
 
+def _count(**numbers: int) -> str:
+    """How many of each thing there are, without those of which there are none."""
+    return ", ".join(plural(number, thing.replace("_", " ")) for thing, number in numbers.items() if number)
+
+
 @click.command("export", epilog=EXPORT_EXAMPLES)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
 @click.option("-o", "--output", metavar="FILE|-", help="Write the archive to FILE; `-` is standard output.")
 @click.option("--no-conversations", is_flag=True, help="Export notes and edits only.")
-@json_option
-@pass_session
+@pass_repository
 def export_command(
-    session: Session, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool, as_json: bool
+    repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool, as_json: bool
 ) -> int:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
-    from repoagent.memory.archive.format import NAME, export
+    from repoagent.memory.archive.format import CONVERSATION, NAME, export, known_edits
+    from repoagent.memory.notes import entries
     from repoagent.storage.atomic import write_whole
 
-    repo = open_repository(session)
-    piped = output in (None, "-")
-    if piped and (as_json or (repo.terminal.shows and output is None)):
+    terminal, piped = repo.terminal, output in (None, "-")
+    if piped and (as_json or (terminal.shows and output is None)):
         raise UsageError("no file for the archive: use -o FILE")
     target = repo.cwd / (output or "-")
     if not piped:
@@ -72,8 +76,8 @@ def export_command(
         return bool(known) and not (repo.cwd / name).exists()
 
     names = [path if is_memory(path) else repo.relative(path) for path in paths]
-    warn = repo.terminal.warn
-    exported = export(repo.layout, repo.worktree, names, conversations=not no_conversations, warn=warn)
+    keep = not no_conversations
+    exported = export(repo.layout, repo.worktree, names, conversations=keep, warn=terminal.warn)
     if piped:
         sys.stdout.flush()
         sys.stdout.buffer.write(exported.data)
@@ -85,41 +89,31 @@ def export_command(
             {
                 "name": memory.parcel.name,
                 "path": memory.parcel.identity.path,
-                "broken": memory.broken,
-                "lines_left_out": memory.lines,
-                "masked": memory.masked,
+                **select(memory, "broken", "masked", lines_left_out="lines"),
             }
             for memory in exported.packed
         ]
-        content = {"archive": str(target), "bytes": len(exported.data), "memories": memories}
-        write_json(repo.terminal, content)
-    else:
-        _show_exported(repo, exported, None if piped else target)
-    return Exit.DONE
-
-
-def _show_exported(repo: Repository, exported: Exported, target: Path | None) -> None:
-    from repoagent.memory.archive.format import CONVERSATION, known_edits
-    from repoagent.memory.notes import entries
-
+        write_json(terminal, {"archive": target, "bytes": len(exported.data), "memories": memories})
+        return Exit.DONE
     files = [memory.parcel.files for memory in exported.packed]
     contents = [
         plural(sum(len(entries(each.get("notes.md", b""))) for each in files), "note"),
         plural(sum(len(known_edits(each.get("edits.jsonl", b""))) for each in files), "edit"),
         plural(sum(CONVERSATION in each for each in files), "conversation"),
     ]
-    where = "" if target is None else f"{one_line(repo.shown(target))}: "
-    size = f"{plural(len(files), 'memory')} ({', '.join(contents)}), {amount(len(exported.data))}"
-    repo.terminal.note(where + size)
+    where = "" if piped else f"{one_line(repo.shown(target))}: "
+    size = amount(len(exported.data))
+    terminal.note(f"{where}{plural(len(files), 'memory')} ({', '.join(contents)}), {size}")
     broken, lines, masked = (
         sum(getattr(memory, what) for memory in exported.packed) for what in ("broken", "lines", "masked")
     )
     if broken:
-        repo.terminal.warn(f"left out {plural(broken, 'unreadable file')}")
+        terminal.warn(f"left out {plural(broken, 'unreadable file')}")
     if lines:
-        repo.terminal.warn(f"left out {plural(lines, 'line')} of edits in a format of a newer repoagent")
+        terminal.warn(f"left out {plural(lines, 'line')} of edits in a format of a newer repoagent")
     if masked:
-        repo.terminal.note(f"masked {masked} of what looks like a key or token")
+        terminal.note(f"masked {masked} of what looks like a key or token")
+    return Exit.DONE
 
 
 IMPORT_EXAMPLES = """\b
@@ -135,10 +129,12 @@ Imported entries are marked; keys and tokens in them are masked.
 
 The exit code is 1 if everything is here already."""
 
-_MEANING = {"new": "new", "orphaned": "no file", "merged": "merged", "same": "known"}
-_STYLES = {"new": "green", "merged": "green", "orphaned": "yellow"}
-
-
+_OUTCOMES = {
+    "new": ("new", "green"),
+    "orphaned": ("no file", "yellow"),
+    "merged": ("merged", "green"),
+    "same": ("known",),
+}
 _IMPORT_COLUMNS = (
     Column("path", cut="middle", least=16),
     Column("outcome"),
@@ -149,41 +145,43 @@ _IMPORT_COLUMNS = (
 @click.command("import", epilog=IMPORT_EXAMPLES)
 @click.argument("file", metavar="FILE|-", type=click.Path())
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; do nothing.")
-@json_option
-@pass_session
-def import_command(session: Session, /, *, file: str, dry_run: bool, as_json: bool) -> int:
+@pass_repository
+def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bool) -> int:
     """Import the memories of an archive, each for the file that it is about."""
     from repoagent.memory.archive.import_archive import import_memories, source_of
 
-    repo = open_repository(session)
+    terminal = repo.terminal
     archive, own = _read(repo, file)
     if archive.object_format != repo.worktree.object_format:
-        repo.terminal.warn(
-            f"the archive comes from a {archive.object_format} repository, so its memories are imported without a file"
-        )
+        what = f"the archive comes from a {archive.object_format} repository"
+        terminal.warn(f"{what}, so its memories are imported without a file")
     source = "" if own else source_of("" if file == "-" else Path(file).name)
     arrivals = import_memories(
-        repo.layout, repo.worktree, archive, source, dry_run=dry_run, warn=repo.terminal.warn
+        repo.layout, repo.worktree, archive, source, dry_run=dry_run, warn=terminal.warn
     )
     if as_json:
         memories = [
             {
-                "path": memory.path,
-                "current_path": memory.at,
-                "memory": memory.folder,
-                "outcome": memory.outcome,
-                "reason": memory.why or None,
-                "notes": memory.counts.notes,
-                "edits": memory.counts.edits,
-                "exchanges": memory.counts.exchanges,
+                **select(each, "path", "outcome", current_path="at", memory="folder", reason="why"),
+                **select(each.counts, "notes", "edits", "exchanges"),
             }
-            for memory in arrivals
+            for each in arrivals
         ]
-        write_json(repo.terminal, {"dry_run": dry_run, "memories": memories})
+        write_json(terminal, {"dry_run": dry_run, "memories": memories})
     else:
-        _show_arrivals(repo, arrivals, dry_run=dry_run)
-    changed = any(memory.outcome != "same" for memory in arrivals)
-    return Exit.DONE if changed else Exit.NOTHING
+        page = Page.of(terminal)
+        rows = [
+            ((one_line(each.at or each.path),), _OUTCOMES[each.outcome], (one_line(_remarks(each)),))
+            for each in arrivals
+        ]
+        page.write(page.table(_IMPORT_COLUMNS, rows) if rows else (), terminal)
+        counts: Counter[str] = Counter(memory.outcome for memory in arrivals)
+        outcomes = ", ".join(f"{counts[key]} {name}" for key, (name, *_) in _OUTCOMES.items() if counts[key])
+        total = f"{'would import ' if dry_run else ''}{plural(len(arrivals), 'memory')}: {outcomes}"
+        terminal.note(total if arrivals else "the archive is empty")
+        if counts["orphaned"] and not dry_run:
+            terminal.note("attach one without a file with: repoagent memory relink FILE --from NAME", "dim")
+    return Exit.DONE if any(each.outcome != "same" for each in arrivals) else Exit.NOTHING
 
 
 def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
@@ -208,30 +206,10 @@ def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
         raise UsageError(f"{file} is a directory; name an archive") from error
 
 
-def _show_arrivals(repo: Repository, arrivals: list[Arrival], *, dry_run: bool) -> None:
-    terminal, page = repo.terminal, Page.of(repo.terminal)
-    rows = [
-        (
-            (one_line(memory.at or memory.path),),
-            (_MEANING[memory.outcome], *([style] if (style := _STYLES.get(memory.outcome)) else [])),
-            (one_line(_import_remarks(memory)),),
-        )
-        for memory in arrivals
-    ]
-    page.write([*page.table(_IMPORT_COLUMNS, rows)] if rows else [], terminal)
-    counts: Counter[str] = Counter(memory.outcome for memory in arrivals)
-    outcomes = ", ".join(f"{counts[key]} {meaning}" for key, meaning in _MEANING.items() if counts[key])
-    total = f"{'would import ' if dry_run else ''}{plural(len(arrivals), 'memory')}: {outcomes}"
-    terminal.note(total if arrivals else "the archive is empty")
-    if counts["orphaned"] and not dry_run:
-        terminal.note("attach one without a file with: repoagent memory relink FILE --from NAME", "dim")
-
-
-def _import_remarks(memory: Arrival) -> str:
+def _remarks(memory: Arrival) -> str:
     """What is new, and why it has no file here."""
     counts = memory.counts
-    numbers = [(counts.notes, "note"), (counts.edits, "edit"), (counts.exchanges, "exchange")]
-    new = ", ".join(plural(number, thing) for number, thing in numbers if number)
+    new = _count(note=counts.notes, edit=counts.edits, exchange=counts.exchanges)
     moved = memory.why or (f"from {memory.path}" if memory.at and memory.at != memory.path else "")
     name = f"as {memory.folder}" if memory.outcome == "orphaned" else ""
     return "; ".join(filter(None, [new, moved, name]))
@@ -251,7 +229,6 @@ an archive in .repoagent/archive/.
 If conversations.keep_days is set, gc also deletes older exchanges, for good;
 a line of each stays among the notes."""
 
-
 _GC_COLUMNS = (
     Column("path", cut="middle", least=14),
     Column("size", right=True),
@@ -266,76 +243,65 @@ _GC_COLUMNS = (
     help="Only memories unchanged for this many days.",
 )  # fmt: skip
 @click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them instead of listing them.")
-@json_option
-@pass_session
-def gc_command(session: Session, /, *, older_than: int, apply: bool, as_json: bool) -> int:
+@pass_repository
+def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bool) -> int:
     """Archive memories whose file is gone everywhere. Without --apply, only list them."""
     from repoagent.cli.app import settle
     from repoagent.memory.archive.gc import ForgottenCounts, collect, forget_conversations
 
-    repo = open_repository(session)
+    terminal = repo.terminal
     if apply:
-        settle(repo.worktree, repo.terminal)
-    result = collect(repo.layout, repo.worktree, days=older_than, apply=apply, warn=repo.terminal.warn)
+        settle(repo.worktree, terminal)
+    result = collect(repo.layout, repo.worktree, days=older_than, apply=apply, warn=terminal.warn)
     days = repo.settings.whole_or_none("conversations.keep_days")
     forgotten = ForgottenCounts()
     if days is not None:
-        forgotten = forget_conversations(repo.layout, days, apply=apply, warn=repo.terminal.warn)
-    archived = [memory for memory in result.judged if memory.verdict != "kept"]
+        forgotten = forget_conversations(repo.layout, days, apply=apply, warn=terminal.warn)
+    orphans = [each for each in result.judged if each.verdict != "kept"]
+    code = Exit.DONE if forgotten or orphans else Exit.NOTHING
     if as_json:
         memories = [
             {
-                "path": memory.memory.identity.path,
-                "memory": memory.memory.folder.name,
-                "bytes": memory.size,
-                "changed": datetime.fromtimestamp(memory.used).astimezone().isoformat(timespec="seconds"),
-                "verdict": memory.verdict,
-                "reason": memory.why or None,
-                "archive": None if memory.archive is None else str(memory.archive),
+                "path": each.memory.identity.path,
+                "memory": each.memory.folder.name,
+                "changed": datetime.fromtimestamp(each.used).astimezone().isoformat(timespec="seconds"),
+                **select(each, "verdict", "archive", bytes="size", reason="why"),
             }
-            for memory in result.judged
+            for each in result.judged
         ]
-        write_json(
-            repo.terminal, {"applied": apply, "memories": memories, "conversations": {**vars(forgotten)}}
-        )
-    else:
-        _show_collected(repo, result, apply=apply)
-        if forgotten:
-            verb = "deleted" if apply else "would delete"
-            repo.terminal.note(f"{verb} what is older than {days} days: {_forgotten(forgotten)}")
-    return Exit.DONE if forgotten or archived else Exit.NOTHING
-
-
-def _show_collected(repo: Repository, result: GcResult, *, apply: bool) -> None:
+        write_json(terminal, {"applied": apply, "memories": memories, "conversations": forgotten})
+        return code
     rows = []
-    for memory in result.judged:
-        verdict = "orphan" if memory.archive is None else f"archived: {repo.shown(memory.archive)}"
-        if memory.verdict == "kept":
-            verdict = f"kept: {memory.why}"
-        day = datetime.fromtimestamp(memory.used).date().isoformat() if memory.used else ""
-        style = [] if memory.verdict == "kept" else ["yellow"]
-        path = one_line(memory.memory.identity.path)
-        rows.append(((path,), (amount(memory.size),), (day,), (one_line(verdict), *style)))
-    page = Page.of(repo.terminal)
-    page.write([*page.table(_GC_COLUMNS, rows)] if rows else [], repo.terminal)
-    orphans = [memory for memory in result.judged if memory.verdict != "kept"]
-    size = f"{plural(len(orphans), 'memory')} ({amount(sum(memory.size for memory in orphans))})"
+    for each in result.judged:
+        verdict = "orphan" if each.archive is None else f"archived: {repo.shown(each.archive)}"
+        if each.verdict == "kept":
+            verdict = f"kept: {each.why}"
+        day = datetime.fromtimestamp(each.used).date().isoformat() if each.used else ""
+        style = [] if each.verdict == "kept" else ["yellow"]
+        path = one_line(each.memory.identity.path)
+        rows.append(((path,), (amount(each.size),), (day,), (one_line(verdict), *style)))
+    page = Page.of(terminal)
+    page.write(page.table(_GC_COLUMNS, rows) if rows else (), terminal)
+    size = f"{plural(len(orphans), 'memory')} ({amount(sum(each.size for each in orphans))})"
     if orphans and apply:
-        repo.terminal.note(f"archived {size} in .repoagent/archive/")
+        terminal.note(f"archived {size} in .repoagent/archive/")
     elif orphans:
-        repo.terminal.note(f"would archive {size}; do it with `repoagent memory gc --apply`")
+        terminal.note(f"would archive {size}; do it with `repoagent memory gc --apply`")
     else:
         kept = f"; kept {len(rows)} without a file here" if rows else ""
-        repo.terminal.note(f"nothing to archive in {plural(result.memories, 'memory')}{kept}")
-
-
-def _forgotten(counts: ForgottenCounts) -> str:
-    unfinished = (
-        f"{plural(counts.unfinished, 'conversation')} of unfinished edits" if counts.unfinished else ""
-    )
-    numbers = [(counts.exchanges, "exchange"), (counts.copies, "earlier copy"), (counts.runs, "past run")]
-    exchanges, *others = (plural(number, thing) if number else "" for number, thing in numbers)
-    return ", ".join(filter(None, [exchanges, unfinished, *others, amount(counts.bytes)]))
+        terminal.note(f"nothing to archive in {plural(result.memories, 'memory')}{kept}")
+    if forgotten:
+        verb = "deleted" if apply else "would delete"
+        counts = [
+            _count(exchange=forgotten.exchanges),
+            f"{_count(conversation=forgotten.unfinished)} of unfinished edits"
+            if forgotten.unfinished
+            else "",
+            _count(earlier_copy=forgotten.copies, past_run=forgotten.runs),
+            amount(forgotten.bytes),
+        ]
+        terminal.note(f"{verb} what is older than {days} days: {', '.join(filter(None, counts))}")
+    return code
 
 
 FEW = 3  # model calls that need no confirmation
@@ -364,27 +330,29 @@ The exit codes 4 and 5 are about the model, as for an edit."""
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
 @json_option
 @pass_session
-def compact_command(session: Session, /, files: tuple[str, ...], **options: Any) -> int:
+def compact_command(session: Session, /, **values: Any) -> int:
     """Archive the old exchanges about FILES."""
-    if bool(files) == options["everything"]:
+    from repoagent.cli.commands.summaries import open_for_summaries
+
+    options = SimpleNamespace(**values)
+    if bool(options.files) == options.everything:
         raise UsageError(
-            "--all cannot be combined with files" if files else "no files: name them, or use --all"
+            "--all cannot be combined with files" if options.files else "no files: name them, or use --all"
         )
-    if options["plain"] and options["model"]:
+    if options.plain and options.model:
         raise UsageError("--plain cannot be combined with --model")
-    flags = {"model": options["model"], "max_cost": options["max_cost"]}
-    repo = open_repository(session, flags)
-    model = options["model"] or repo.settings.text_or_none("summary.model")
-    if not options["model"] and model and not options["plain"]:
-        repo = open_repository(session, {**flags, "model": model})
-    todo = _with_old_exchanges(repo, files, rekey=not options["dry_run"])
+    repo = open_repository(session)
+    settings, terminal = open_for_summaries(session, repo.layout, options)
+    repo = repo._replace(settings=settings, terminal=terminal)
+    todo = _with_old_exchanges(repo, options)
     if not todo:
         raise NothingDone("nothing to compact: the last two exchanges about a file always stay")
-    done: list[tuple[Memory, CompactionResult | None, int]] = []
-    if options["dry_run"]:
+    if options.dry_run:
         _show_compaction(repo, [(memory, None, number) for memory, number in todo], None, options)
         return Exit.DONE
-    ready = _open_model(repo, len(todo), options) if model and not options["plain"] else None
+    uses_model = not options.plain and (options.model or settings.text_or_none("summary.model"))
+    ready = _open_model(repo, len(todo), options) if uses_model else None
+    done: list[tuple[Memory, CompactionResult | None, int]] = []
     failed: Refused | None = None
     for memory, number in todo:
         try:
@@ -392,10 +360,10 @@ def compact_command(session: Session, /, files: tuple[str, ...], **options: Any)
         except Refused as error:  # an unreadable one does not stop the others
             if len(todo) == 1:
                 raise
-            repo.terminal.warn(str(error))
+            terminal.warn(str(error))
             failed = error
         except RepoagentError:  # such as a limit: what is done is done
-            if done and not options["as_json"]:
+            if done and not options.as_json:
                 _show_compaction(repo, done, None, options)
             raise
         else:
@@ -406,92 +374,76 @@ def compact_command(session: Session, /, files: tuple[str, ...], **options: Any)
     return Exit.DONE if done else Exit.NOTHING
 
 
-def _with_old_exchanges(repo: Repository, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memory, int]]:
-    """The memories with old exchanges, of `files` or all, and the number of these."""
+def _with_old_exchanges(repo: Repository, options: SimpleNamespace) -> list[tuple[Memory, int]]:
+    """The memories with old exchanges, of the files or all, and the number of these."""
     from repoagent.memory.compaction import old_exchanges
     from repoagent.memory.identity.store import memories
 
-    if files:
-        named = [find_memory(repo, file, rekey=rekey) for file in files]
-        chosen = list({memory.folder: memory for memory in named}.values())
+    if options.files:
+        chosen = find_memories(repo, options.files, rekey=not options.dry_run)
         return [(memory, number) for memory in chosen if (number := old_exchanges(memory))]
     old = []
     for memory in memories(repo.layout, warn=repo.terminal.warn):
         try:
-            number = old_exchanges(memory)
+            old.append((memory, old_exchanges(memory)))
         except Refused as error:
             repo.terminal.warn(str(error))
-        else:
-            old += [(memory, number)] if number else []
-    return old
+    return [(memory, number) for memory, number in old if number]
 
 
-def _open_model(repo: Repository, calls: int, options: dict[str, Any]) -> ModelSetup:
+def _open_model(repo: Repository, calls: int, options: SimpleNamespace) -> ModelSetup:
     from repoagent.cli.ui.progress import agree, ready_for
     from repoagent.llm.model import display_name
 
     waiting = repo.terminal.working("asking the model")
-    ready = ready_for(repo.settings, repo.terminal, waiting, record=options["record"])
+    ready = ready_for(repo.settings, repo.terminal, waiting, record=options.record)
     sentence = f"{display_name(ready.model.spec)} would choose what to keep, in {plural(calls, 'call')}"
-    agree(repo.terminal, sentence, few=options["yes"] or calls <= FEW, less="name fewer files")
+    agree(repo.terminal, sentence, few=options.yes or calls <= FEW, less="name fewer files")
     return ready
 
 
 def _compact(repo: Repository, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
-    from repoagent.llm.model import public
+    from repoagent.cli.commands.summaries import charge
+    from repoagent.llm.client import complete as call
+    from repoagent.llm.model import Message, Part, Request, public
     from repoagent.memory.compaction import compact
 
-    warn = repo.terminal.warn
     if ready is None:
-        return compact(memory, warn=warn)
-    with repo.terminal.working(f"choosing what to keep of {memory.identity.path}"):
-        return compact(memory, _asker(repo, memory, ready), source=public(ready.model.spec), warn=warn)
-
-
-def _asker(repo: Repository, memory: Memory, ready: ModelSetup) -> Ask:
-    from repoagent.llm.client import complete as call
-    from repoagent.llm.model import Message, Part, Request
-
-    if (book := ready.meter.book) is not None:
-        ready.meter.book = book.about("memory compact", str(repo.worktree.top), (memory.identity.path,))
+        return compact(memory, warn=repo.terminal.warn)
+    path, model, meter, most = memory.identity.path, ready.model, ready.meter, ready.max_output_tokens
 
     def ask(question: str) -> str:
         key = json.dumps({"compact": sha256(question.encode("utf-8", "surrogatepass")).hexdigest()})
-        request = Request((), (Message("user", (Part(question, "text"),)),), ready.max_output_tokens, key)
-        return call(ready.model, request, ready.meter).text
+        return call(model, Request((), (Message("user", (Part(question, "text"),)),), most, key), meter).text
 
-    return ask
+    charge(ready, "memory compact", repo.worktree.top, (path,))
+    with repo.terminal.working(f"choosing what to keep of {path}"):
+        return compact(memory, ask, source=public(model.spec), warn=repo.terminal.warn)
 
 
 def _show_compaction(
     repo: Repository,
     done: list[tuple[Memory, CompactionResult | None, int]],
     ready: ModelSetup | None,
-    options: dict[str, Any],
+    options: SimpleNamespace,
 ) -> None:
     from repoagent.cli.ui.progress import as_object, report
 
-    if options["as_json"]:
-        files = [
-            {
-                "path": memory.identity.path,
-                "memory": memory.folder.name,
-                "exchanges": number if result is None else result.exchanges,
-                "bytes": None if result is None else result.bytes,
-                "archive": None if result is None else str(result.archive),
-                "notes": [] if result is None else [vars(note) for note in result.notes],
-            }
-            for memory, result, number in done
-        ]
-        write_json(repo.terminal, {"files": files, "spent": None if ready is None else as_object(ready)})
-        return
+    files = []
     for memory, result, number in done:
+        path = memory.identity.path
+        row: dict[str, Any] = {"exchanges": number, "bytes": None, "archive": None, "notes": []}
         line = f"would archive {plural(number, 'exchange')}"
         if result is not None:
+            row = select(result, "exchanges", "bytes", "archive", "notes")
             line = (
                 f"archived {plural(result.exchanges, 'exchange')} ({amount(result.bytes)}) in "
                 f"{one_line(repo.shown(result.archive))}, kept {plural(len(result.notes), 'note')} of them"
             )
-        repo.terminal.result(f"{one_line(memory.identity.path)}: {line}\n")
-    if ready is not None:
+        files.append({"path": path, "memory": memory.folder.name, **row})
+        if not options.as_json:
+            repo.terminal.result(f"{one_line(path)}: {line}\n")
+    if options.as_json:
+        write_json(repo.terminal, {"files": files, "spent": None if ready is None else as_object(ready)})
+    elif ready is not None:
         report(repo.terminal, ready)

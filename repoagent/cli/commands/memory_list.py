@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import groupby
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands.memory import amount, complete, find, find_memory, quoted_name
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.commands.memory import amount, complete, file_argument, find, find_memory, quoted_name
+from repoagent.cli.repository import Repository, pass_repository
+from repoagent.cli.session import select, write_json
 from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.memory.edit_records import EditRecord
     from repoagent.memory.listing import Row
-    from repoagent.memory.lookup import FileMemory, NoteStatus
+    from repoagent.memory.lookup import FileMemory
 
 SHOW_EXAMPLES = """\b
 Examples:
@@ -35,18 +34,16 @@ plain files that all of this comes from; you may edit them."""
 
 
 @click.command("show", epilog=SHOW_EXAMPLES)
-@click.argument("file", metavar="FILE", shell_complete=complete)
+@file_argument
 @click.option("--conversation", is_flag=True, help="Print the conversation only, turn by turn.")
-@json_option
-@pass_session
-def show_command(session: Session, /, file: str, conversation: bool, as_json: bool) -> None:
+@pass_repository
+def show_command(repo: Repository, /, *, file: str, conversation: bool, as_json: bool) -> None:
     """Show what is remembered about FILE: notes, edits, how it was recognized, and the files that hold it.
 
     This changes nothing: it does not attach the memory to a file that was moved.
     """
     from repoagent.memory.lookup import load_file_memory
 
-    repo = open_repository(session)
     target = find(repo, file)
     memory = find_memory(repo, target)
     known = load_file_memory(repo.layout, repo.worktree, memory, target.data, warn=repo.terminal.warn)
@@ -62,11 +59,9 @@ def show_command(session: Session, /, file: str, conversation: bool, as_json: bo
         return
     turns = []
     for turn in known.turns:
-        meta = " · ".join(
-            f"{key} {turn.meta[key]}" for key in ("time", "model", "kind", "state") if key in turn.meta
-        )
-        head = page.paint(f"{turn.role}  {one_line(meta)}".rstrip(), "bold")
-        turns.append(f"{head}\n{clean(turn.text)}\n")
+        keys = [key for key in ("time", "model", "kind", "state") if key in turn.meta]
+        meta = " · ".join(f"{key} {turn.meta[key]}" for key in keys)
+        turns.append(f"{page.paint(f'{turn.role}  {one_line(meta)}'.rstrip(), 'bold')}\n{clean(turn.text)}\n")
     repo.terminal.styled("\n".join(turns))
 
 
@@ -75,11 +70,10 @@ def _as_object(known: FileMemory, repo: Repository, *, turns: bool) -> dict[str,
     from repoagent.memory.listing import Row
 
     memory, identity = known.memory, known.memory.identity
-    conversation: dict[str, object] = {
-        "file": str(memory.conversation),
+    conversation = {
+        "file": memory.conversation,
         "turns": len(known.turns),
-        "exchanges": known.exchanges,
-        "broken": known.broken or None,
+        **select(known, "exchanges", "broken"),
     }
     if turns:
         conversation["content"] = [
@@ -88,106 +82,92 @@ def _as_object(known: FileMemory, repo: Repository, *, turns: bool) -> dict[str,
     return {
         **_row_object(Row(memory.folder.name, known.measure, known.standing), repo),
         "notes": [
-            {**vars(each.note), "missing_names": list(each.gone), "about_older_text": each.older}
+            {**vars(each.note), **select(each, missing_names="gone", about_older_text="older")}
             for each in known.notes
         ],
         "edits": [edit.to_dict() for edit in known.edits],
         "keys": dict(identity.keys),
-        "worktrees": {top: vars(seen) for top, seen in identity.places.items()},
-        "earlier_paths": list(identity.earlier_paths),
-        "excluded_paths": list(identity.strangers),
-        "rekeyings": [vars(step) for step in identity.rekeyings],
+        "worktrees": dict(identity.places),
+        **select(identity, "earlier_paths", "rekeyings", excluded_paths="strangers"),
         "came_with_repository": came_along(memory.folder),
         "undoable": None if known.undo is None else known.undo.before,
         "conversation": conversation,
-        "cleared": [{"folder": str(put.folder), "parts": list(put.parts)} for put in known.cleared],
-        "archived": [str(path) for path in known.archived],
+        "cleared": [{"folder": put.folder, "parts": list(put.parts)} for put in known.cleared],
+        "archived": known.archived,
     }
 
 
 _FILES = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
 _EDIT_STYLES = {
-    "committed": "green",
-    "written": "green",
-    "redone": "green",
+    **dict.fromkeys(("committed", "written", "redone"), "green"),
     "failed": "red",
     "refused": "red",
 }
 
 
 def _lines(known: FileMemory, repo: Repository, page: Page) -> Iterator[str]:
-    """The page of a file."""
+    """The page of a file: a head and sections."""
 
     def item(text: str, *styles: str) -> list[str]:
-        return page.wrap(text, "  ", "  ", *styles)
-
-    def section(title: str, items: Iterable[Iterable[str]]) -> Iterator[str]:
-        yield from ("", page.paint(title, "bold"))
-        for lines in items:
-            yield from lines
+        return page.wrap(one_line(text), "  ", "  ", *styles)
 
     standing = known.standing
     name = quoted_name(known.memory, standing.path if standing.state == "live" else "\n")
-    yield from _head(known, page)
-    if known.notes:
-        yield from section(f"notes ({len(known.notes):,})", (item(*_note(each)) for each in known.notes))
-    if known.edits:
-        yield from section(f"edits ({len(known.edits):,})", (_edit(edit, page) for edit in known.edits))
-    if known.turns or known.broken:
+    sections: dict[str, list[str]] = {}
+    notes = sections[f"notes ({len(known.notes):,})"] = []
+    for status in known.notes:
+        note = status.note
+        stamp = f"{note.day}{f' by {note.source}' if note.source else ''}: " if note.day else ""
+        stale = f" [gone: {', '.join(status.gone)}]" if status.gone else ""
+        stale += " [about an older text]" if status.older else ""
+        notes += item(f"- {stamp}{note.text}{stale}", *(["dim"] if stale else []))
+    edits = sections[f"edits ({len(known.edits):,})"] = []
+    for edit in known.edits:
+        state = f"{edit.state}{f' {edit.commit[:12]}' if edit.commit else ''}"
+        model = f" ({edit.model})" if edit.model else ""
+        first, *rest = item(f"{edit.time[:10]} {state}: {' '.join(edit.request.split())}{model}")
+        if style := _EDIT_STYLES.get(edit.state):
+            first = first.replace(state, page.paint(state, style), 1)
+        edits += [first, *rest]
+    if known.broken:
+        text = "unreadable: repair it with `repoagent memory edit --conversation`"
+        sections["conversation"] = item(text)
+    elif known.turns:
         size = f"{plural(known.exchanges, 'exchange')} of {plural(len(known.turns), 'turn')}"
-        text = f"{size}; print it with --conversation"
-        if known.broken:
-            text = "unreadable: repair it with `repoagent memory edit --conversation`"
-        yield from section("conversation", [item(text)])
-    recognized = map(item, _recognition(known, name, verbose=repo.terminal.verbose))
-    yield from section("how it was recognized", recognized)
-    files = []
+        sections["conversation"] = item(f"{size}; print it with --conversation")
+    recognized = sections["how it was recognized"] = []
+    for text in _recognition(known, name, verbose=repo.terminal.verbose):
+        recognized += item(text)
+    files = sections["files"] = []
     for file in (*(known.memory.folder / each for each in _FILES), *known.archived):
         if file.is_symlink() or file.exists():
-            files.append([f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}"])
+            files.append(f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}")
     for put in known.cleared:
-        files.append([f"  {'':>7}  {one_line(repo.shown(put.folder))}  cleared: {', '.join(put.parts)}"])
+        files.append(f"  {'':>7}  {one_line(repo.shown(put.folder))}  cleared: {', '.join(put.parts)}")
     if known.cleared:
-        files.append(item(f"restore the last one with: repoagent memory clear --undo {name}"))
-    yield from section("files", files)
+        files += item(f"restore the last one with: repoagent memory clear --undo {name}")
+    yield from _head(known, page)
+    for title, lines in sections.items():
+        if lines:
+            yield from ("", page.paint(title, "bold"), *lines)
 
 
 def _head(known: FileMemory, page: Page) -> Iterator[str]:
     from repoagent.memory.identity.record import came_along
 
-    standing = known.standing
+    standing, at = known.standing, one_line(known.standing.at)
     yield page.paint(one_line(standing.path), "bold")
     if standing.state == "moved":
-        at = one_line(standing.at)
         state = f"moved: its content is now at {at}; the next edit or note there moves the memory"
     elif standing.at:
-        state = f"live, in another work tree: {one_line(standing.at)}"
+        state = f"live, in another work tree: {at}"
     else:
         state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory remains"
-    used = ago(max(0.0, time.time() - known.measure.used))
+    used = Page(None).ago(known.measure.used)
     yield from page.wrap(f"{state}; {amount(known.measure.size)}, last used {used}", "  ", "  ")
     if came_along(known.memory.folder):
         origin = "tracked by git: it came with the repository, and others may have written it"
         yield from page.wrap(origin, "  ", "  ")
-
-
-def _note(status: NoteStatus) -> tuple[str, ...]:
-    """The text of a note and its style."""
-    note = status.note
-    stamp = f"{note.day}{f' by {note.source}' if note.source else ''}: " if note.day else ""
-    stale = f" [gone: {', '.join(status.gone)}]" if status.gone else ""
-    stale += " [about an older text]" if status.older else ""
-    return one_line(f"- {stamp}{note.text}{stale}"), *(["dim"] if stale else [])
-
-
-def _edit(edit: EditRecord, page: Page) -> list[str]:
-    state = f"{edit.state}{f' {edit.commit[:12]}' if edit.commit else ''}"
-    model = f" ({edit.model})" if edit.model else ""
-    text = one_line(f"{edit.time[:10]} {state}: {' '.join(edit.request.split())}{model}")
-    first, *rest = page.wrap(text, "  ", "  ")
-    if style := _EDIT_STYLES.get(edit.state):
-        first = first.replace(state, page.paint(state, style), 1)
-    return [first, *rest]
 
 
 def _recognition(known: FileMemory, name: str, *, verbose: bool) -> Iterator[str]:
@@ -197,21 +177,18 @@ def _recognition(known: FileMemory, name: str, *, verbose: bool) -> Iterator[str
             continue  # each save of an editor, and each edit, may be one
         several = [*steps]
         often = f", {len(several):,} times" if len(several) > 1 else ""
-        yield f"{several[-1].time[:10]} {one_line(reason)}{often}: {one_line(path)}"
+        yield f"{several[-1].time[:10]} {reason}{often}: {path}"
     for top, seen in identity.places.items():
-        blob = f", blob {one_line(seen.blob[:12])}" if verbose else ""
-        yield f"last seen as {one_line(top)}/{one_line(seen.path)}{blob}"
+        yield f"last seen as {top}/{seen.path}{f', blob {seen.blob[:12]}' if verbose else ''}"
     for key, top in identity.keys.items() if verbose else ():
-        yield f"device and inode {one_line(key)} in {one_line(top)}"
+        yield f"device and inode {key} in {top}"
     if identity.strangers:
-        yield f"not its file: {', '.join(map(one_line, identity.strangers))}"
+        yield f"not its file: {', '.join(identity.strangers)}"
     if known.undo is not None:
-        before = one_line(known.undo.before)
-        yield f"undo back to {before} with: repoagent memory relink --undo {name}"
+        yield f"undo back to {known.undo.before} with: repoagent memory relink --undo {name}"
 
 
 ON_A_TERMINAL = 2_000  # rows; more take long to list
-_NARROW = 76  # columns, below which it says "2h", not "2 hours ago"
 _STYLES = {"live": "green", "moved": "yellow", "orphaned": "red"}
 _COLUMNS = (
     Column("size", right=True),
@@ -240,11 +217,9 @@ Columns:
 
 @click.command("list", epilog=LIST_EXAMPLES)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
+@click.option("--state", metavar="STATE", multiple=True, help="List only live, moved or orphaned ones.")
 @click.option(
-    "--state", "states", metavar="STATE", multiple=True, help="List only live, moved or orphaned ones."
-)
-@click.option(
-    "--sort", "order", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
+    "--sort", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
     help="Sort by path, or the last used, largest or most edited first.",
 )  # fmt: skip
 @click.option(
@@ -252,32 +227,29 @@ Columns:
     help=f"List at most N; 0 for all. [default: {ON_A_TERMINAL:,} on a terminal]",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
-@json_option
-@pass_session
-def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) -> int:
+@pass_repository
+def list_command(repo: Repository, /, **values: Any) -> int:
     """List what is remembered, file by file; with PATH, only for these files and folders."""
-    from repoagent.memory.listing import RowFilter, rows
+    from repoagent.memory.listing import STATES, RowFilter, rows
 
-    states = _states(options["states"])
-    if options["nul"] and options["as_json"]:
+    options, terminal = SimpleNamespace(**values), repo.terminal
+    states: list[Any] = [
+        state.strip() for each in options.state for state in each.split(",") if state.strip()
+    ]
+    for state in states:
+        if state not in STATES:
+            raise UsageError(f"unknown state '{state}': use {', '.join(STATES[:-1])} or {STATES[-1]}")
+    if options.nul and options.as_json:
         raise UsageError("-z cannot be combined with --json")
-    repo = open_repository(session)
-    terminal = repo.terminal
-    limit = options["limit"]
-    if limit is None and terminal.shows and not options["as_json"]:
-        limit = ON_A_TERMINAL
-    limit = limit or None
-    query = RowFilter(
-        [repo.relative(path) for path in paths],
-        states,
-        options["order"],
-        None if limit is None else limit + 1,
-    )
+    limit = ON_A_TERMINAL if terminal.shows and not options.as_json else None
+    limit = limit if options.limit is None else options.limit or None
+    paths = [repo.relative(path) for path in options.paths]
+    query = RowFilter(paths, states, options.sort, None if limit is None else limit + 1)
     found = list(rows(repo.layout, repo.worktree, query, terminal.warn))
     listed = found[:limit]
-    if options["as_json"]:
+    if options.as_json:
         write_json(terminal, {"memories": [_row_object(row, repo) for row in listed]})
-    elif options["nul"]:
+    elif options.nul:
         terminal.result("".join(f"{row.standing.path}\0" for row in listed))
     elif listed:
         page = Page.of(terminal)
@@ -285,55 +257,41 @@ def list_command(session: Session, /, paths: tuple[str, ...], **options: Any) ->
         if len(found) > len(listed):
             more = "see more with -n N, or narrow the list with a folder or --state"
             terminal.note(f"showing the first {len(listed):,}; {more}", "dim")
-    if not listed and not options["as_json"]:
+    if not listed and not options.as_json:
         if not (paths or states):
             raise NothingDone(
                 "nothing is remembered in this repository yet; the first edit or note creates a memory"
             )
-        about = f" of {', '.join(paths)}" if paths else ""
+        about = f" of {', '.join(options.paths)}" if paths else ""
         kind = f" as {' or '.join(states)}" if states else ""
         terminal.note(f"nothing is remembered{about}{kind}")
     return Exit.DONE if listed else Exit.NOTHING
 
 
 def _row_object(row: Row, repo: Repository) -> dict[str, object]:
-    measure, standing = row.measure, row.standing
+    used = datetime.fromtimestamp(row.measure.used, timezone.utc)
     return {
-        "path": standing.path,
+        "path": row.standing.path,
         "memory": row.name,
-        "folder": str(repo.layout.memory / row.name),
-        "size": measure.size,
-        "edits": measure.edits,
-        "notes": measure.notes,
-        "last_used": datetime.fromtimestamp(measure.used, timezone.utc).isoformat(timespec="seconds"),
-        "state": standing.state,
-        "current_path": standing.at or None,
+        "folder": repo.layout.memory / row.name,
+        **select(row.measure, "size", "edits", "notes"),
+        "last_used": used.isoformat(timespec="seconds"),
+        **select(row.standing, "state", current_path="at"),
     }
-
-
-def _states(options: tuple[str, ...]) -> list[Any]:
-    from repoagent.memory.listing import STATES
-
-    states = [state.strip() for option in options for state in option.split(",") if state.strip()]
-    for state in states:
-        if state not in STATES:
-            raise UsageError(f"unknown state '{state}': use {', '.join(STATES[:-1])} or {STATES[-1]}")
-    return states
 
 
 def _cells(row: Row, page: Page) -> tuple[Cell, ...]:
     measure, standing = row.measure, row.standing
-    path = one_line(standing.path)
+    path: Cell = (one_line(standing.path), "path")
     if standing.at:
         half = None if page.width is None else max(12, (page.width - 46) // 2)
         arrow = "->" if page.ascii else "→"
-        path = f"{page.shorten(path, half)} {arrow} {page.shorten(one_line(standing.at), half)}"
-    short = page.width is not None and page.width < _NARROW
+        path = (f"{page.shorten(path[0], half)} {arrow} {page.shorten(one_line(standing.at), half)}",)
     return (
         (amount(measure.size),),
         (f"{measure.edits:,}",),
         (f"{measure.notes:,}",),
-        (ago(max(0.0, time.time() - measure.used), short=short),),
+        (page.ago(measure.used),),
         (standing.state, _STYLES[standing.state]),
-        (path, *([] if standing.at else ["path"])),
+        path,
     )

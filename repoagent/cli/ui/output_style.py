@@ -77,6 +77,16 @@ class Page(NamedTuple):
         """The lines of a table; see `ui.table`."""
         return table(heads, rows, self.width, color=self.color, ellipsis=self.dots, below=below)
 
+    def pairs(self, rows: Iterable[tuple[str, str]], *styles: str, indent: str = "") -> Iterator[str]:
+        """Names in a column with these styles, and their values, wrapped next to them."""
+        rows = list(rows)
+        column = indent + " " * (max((columns(name) for name, _ in rows), default=0) + 2)
+        for name, value in rows:
+            head = indent + name.ljust(len(column) - len(indent))
+            first, *rest = self.wrap(value, column)
+            yield self.paint(head, *styles) + first[len(column) :]
+            yield from rest
+
     def write(self, lines: Iterable[str], terminal: Terminal) -> None:
         """Write the lines as (a part of) the result."""
         terminal.styled("".join(f"{line}\n" for line in lines))
