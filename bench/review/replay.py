@@ -21,7 +21,7 @@ from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.history.index.index import open_index
 from repoagent.review.change import Change
 from repoagent.review.checks import run
-from repoagent.review.checks.context import HistoryContext
+from repoagent.review.checks.context import CheckContext
 from repoagent.review.checks.file_origin import is_code
 from repoagent.review.checks.run import open_source
 from repoagent.review.checks.statistics import Habits, habits_of, is_fix
@@ -120,7 +120,7 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
 
 
 def _hide(
-    figures: Mapping[str, Figures], context: HistoryContext, change: Change, source: random.Random
+    figures: Mapping[str, Figures], context: CheckContext, change: Change, source: random.Random
 ) -> None:
     """Leave out files of a commit in turn, and see whether they are named."""
     if not 2 <= len(change.files) <= LARGEST:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from repoagent.dataclass import dataclass
-from repoagent.review.change import Change, ChangedFile
+from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Location, find_in, read_last, reviews_dir
 from repoagent.review.untrusted import DISMISSED, is_foreign, tree_of
 from repoagent.storage import json_files
@@ -27,8 +27,7 @@ COMMENT = re.compile(rb"repoagent:[ \t]*ignore[ \t]*\[([^\]\n]{1,200})\]", re.IG
 _TRAILER = re.compile(r"(?im)^Review-Ignore:[ \t]*([\w*,-]+)(?:[ \t]+(\S.*?))?[ \t]*\r?$")
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A user's decision on one finding. `time` is ISO 8601."""
 
     id: str
@@ -54,17 +53,11 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
 
     finding = find_in(read_last(layout), finding_id)
     ensure(layout)
-    record = {
-        "version": VERSION,
-        "id": finding.id,
-        "state": state,
-        "rule": finding.rule,
-        "path": finding.location.path,
-        "title": finding.title,
-        "reason": mask(" ".join(reason.split())[:REASON]),
-        "time": json_files.now(),
-    }
-    json_files.append_record(dismissed_path(layout), record)
+    reason = mask(" ".join(reason.split())[:REASON])
+    verdict = Verdict(
+        finding.id, state, finding.rule, finding.location.path, finding.title, reason, json_files.now()
+    )
+    json_files.append_record(dismissed_path(layout), {"version": VERSION, **verdict._asdict()})
     return finding
 
 
@@ -86,23 +79,20 @@ def verdicts_on(
     if not is_foreign(change) or (texts := tree_of(change, worktree).texts(DISMISSED)) is None:
         return saved
     before, after = map(parse_verdicts, texts)
-    unchanged = {
-        finding_id: verdict for finding_id, verdict in saved.items() if after.get(finding_id) != verdict
-    }
-    return {**before, **unchanged}
+    return {**before, **{key: verdict for key, verdict in saved.items() if after.get(key) != verdict}}
 
 
 def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
-    verdicts: dict[str, Verdict] = {}
+    latest: dict[str, Verdict] = {}
     for record in records:
-        state = record.get("state")
-        texts = {name: record.get(name, "") for name in ("id", "rule", "path", "title", "reason", "time")}
-        if record.get("version") != VERSION or not all(isinstance(text, str) for text in texts.values()):
+        texts = [record.get(name, "") for name in Verdict._fields]
+        if record.get("version") != VERSION or not all(isinstance(text, str) for text in texts):
             continue
-        if state in ("dismissed", "accepted", "open") and texts["id"]:
-            verdicts.pop(texts["id"], None)
-            verdicts[texts["id"]] = Verdict(state=state, **texts)
-    return verdicts
+        verdict = Verdict(*texts)
+        if verdict.state in ("dismissed", "accepted", "open") and verdict.id:
+            latest.pop(verdict.id, None)
+            latest[verdict.id] = verdict
+    return latest
 
 
 def split_dismissed(
@@ -112,55 +102,39 @@ def split_dismissed(
     the change's message. Trailers of a foreign change do not count, nor do comments that it adds."""
     hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)
-    texts = _Texts(change)
+
+    @cache
+    def lines_of(path: str, *, old: bool) -> list[bytes]:
+        matches = [file for file in change.files if old and file.old_path == path]
+        matches += [file for file in change.files if file.path == path]
+        if not matches:
+            return []
+        file = matches[0]
+        lines = ((change.read_old(file) if old else change.read_new(file)) or b"").split(b"\n")
+        for hunk in change.read_lines(file) if is_foreign(change) and not old else ():
+            lines[hunk.new - 1 : hunk.new - 1 + len(hunk.added)] = [b""] * len(hunk.added)
+        return lines
+
+    def comments(location: Location) -> list[str]:
+        """The rules that comments on the lines of `location`, or on the line before, dismiss."""
+        if location.start < 1:
+            return []
+        nearby = lines_of(location.path, old=location.old)[max(0, location.start - 2) : location.end]
+        return [match[1].decode("utf-8", "replace") for line in nearby for match in COMMENT.finditer(line)]
+
     open_findings: list[Finding] = []
     dismissed: list[Finding] = []
     for finding in findings:
-        path = finding.location.path
-        rules = [
-            names for names, target in trailers
-            if target in ("", path, finding.key) or path.startswith(target.rstrip("/") + "/")
-        ]  # fmt: skip
-        hidden = finding.id in hidden_ids or any(
-            {ALL, finding.rule} & {name.strip().lower() for name in names.split(",")}
-            for names in (*rules, *texts.comments(finding.location))
-        )
-        (dismissed if hidden else open_findings).append(finding)
+        path, rules = finding.location.path, comments(finding.location)
+        for names, target in trailers:
+            if target in ("", path, finding.key) or path.startswith(target.rstrip("/") + "/"):
+                rules.append(names)
+        hidden = {name.strip().lower() for names in rules for name in names.split(",")}
+        is_dismissed = finding.id in hidden_ids or ALL in hidden or finding.rule in hidden
+        (dismissed if is_dismissed else open_findings).append(finding)
     return open_findings, dismissed
 
 
 def ignored(message: str) -> list[tuple[str, str]]:
     """The rules and the path ("" for the whole change) of each `Review-Ignore` trailer."""
     return [(rules, path or "") for rules, path in _TRAILER.findall(message)]
-
-
-class _Texts:
-    """The lines of the files of a change, read once and on demand."""
-
-    def __init__(self, change: Change) -> None:
-        self.change = change
-        self.files: dict[tuple[str, bool], ChangedFile] = {}
-        for file in change.files:
-            self.files[file.path, False] = file
-            self.files[file.old_path or file.path, True] = file
-            self.files.setdefault((file.path, True), file)
-        self.texts: dict[tuple[str, bool], list[bytes]] = {}
-
-    def comments(self, location: Location) -> list[str]:
-        """The rules that comments on the lines of `location`, or on the line before, dismiss."""
-        if location.start < 1:
-            return []
-        lines = self.lines(location.path, old=location.old)
-        nearby = lines[max(0, location.start - 2) : location.end]
-        return [match[1].decode("utf-8", "replace") for line in nearby for match in COMMENT.finditer(line)]
-
-    def lines(self, path: str, *, old: bool) -> list[bytes]:
-        if (path, old) not in self.texts:
-            file = self.files.get((path, old))
-            read = self.change.read_old if old else self.change.read_new
-            lines = ((read(file) or b"") if file else b"").split(b"\n")
-            if file and not old and is_foreign(self.change):
-                for hunk in self.change.read_lines(file):
-                    lines[hunk.new - 1 : hunk.new - 1 + len(hunk.added)] = [b""] * len(hunk.added)
-            self.texts[path, old] = lines
-        return self.texts[path, old]

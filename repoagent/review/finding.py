@@ -104,9 +104,7 @@ class Report:
     cost: float | None = None  # US dollars; None when it is not known
     base: str = ""  # commit that the change starts from; "" for none
     head: str = ""  # commit that it ends in; "" for the index or the work tree
-    by_file: dict[str, bytes] = field(
-        default_factory=dict
-    )  # the new texts of files with findings, for code frames
+    by_file: dict[str, bytes] = field(default_factory=dict)  # the new texts of files with findings
     rules: tuple[str, ...] = ()  # the applied ones, without those of a model
 
     def worst(self) -> Level | None:
@@ -119,8 +117,7 @@ LEAST = 4  # characters of an id that identify a finding
 MOST = 500  # findings of a report that are saved
 
 
-@dataclass(frozen=True)
-class LastReport:
+class LastReport(NamedTuple):
     """The saved last report; `findings` includes the dismissed ones."""
 
     title: str
@@ -155,9 +152,8 @@ def save_last(layout: Layout, report: Report) -> None:
     from repoagent.storage import json_files
 
     ensure(layout)
-    findings = [*report.findings, *report.dismissed][:MOST]
-    last = {"title": report.title, "base": report.base, "head": report.head}
-    last_report = {**last, "findings": [as_data(finding) for finding in findings]}
+    saved = [as_data(finding) for finding in [*report.findings, *report.dismissed][:MOST]]
+    last_report = {"title": report.title, "base": report.base, "head": report.head, "findings": saved}
     json_files.write_document(last_path(layout), last_report, version=VERSION)
     levels = [finding.level for finding in report.findings]
     record = {
@@ -183,8 +179,10 @@ def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
     value = json_files.read_document(last_path(layout), version=VERSION, warn=warn)
     if value is None:
         return None
-    raw = value.get("findings")
-    findings = [from_data(item) for item in raw if isinstance(item, dict)] if isinstance(raw, list) else []
+    saved = value.get("findings")
+    findings = (
+        [from_data(item) for item in saved if isinstance(item, dict)] if isinstance(saved, list) else []
+    )
     title, base, head = (str(value.get(name, "")) for name in ("title", "base", "head"))
     return LastReport(title, base, head, tuple(finding for finding in findings if finding is not None))
 
@@ -210,7 +208,10 @@ def find_in(last: LastReport | None, finding_id: str) -> Finding:
 
 def as_data(finding: Finding) -> dict[str, Any]:
     """A finding as JSON data, for reports and for the saved last one."""
-    location, suggestion = finding.location, finding.suggestion
+    location, suggestion = finding.location, None
+    if finding.suggestion is not None:
+        suggestion = finding.suggestion.location._asdict() | {"text": finding.suggestion.text}
+        del suggestion["old"]
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -224,14 +225,7 @@ def as_data(finding: Finding) -> dict[str, Any]:
         "key": finding.key,
         "quote": finding.quote,
         "evidence": [commit._asdict() for commit in finding.evidence],
-        "suggestion": None
-        if suggestion is None
-        else {
-            "path": suggestion.location.path,
-            "start": suggestion.location.start,
-            "end": suggestion.location.end,
-            "text": suggestion.text,
-        },
+        "suggestion": suggestion,
         "confidence": finding.confidence,
     }
 
@@ -239,30 +233,41 @@ def as_data(finding: Finding) -> dict[str, Any]:
 def from_data(value: Mapping[str, Any]) -> Finding | None:
     """The inverse of `as_data`; None for any other value."""
 
-    def text(name: str, record: Mapping[str, Any] = value) -> str:
-        if not isinstance(record[name], str):
-            raise TypeError(name)
-        return str(record[name])
+    def texts(record: Mapping[str, Any], *names: str) -> list[str]:
+        values = [record[name] for name in names]
+        if not all(isinstance(text, str) for text in values):
+            raise TypeError(names)
+        return values
 
     try:
-        suggestion, confidence = value["suggestion"], value["confidence"]
-        location = Location(
-            text("path"), int(value["start"] or 0), int(value["end"] or 0), bool(value["old"])
+        path, rule, level, title, body, key, quote = texts(
+            value, "path", "rule", "level", "title", "body", "key", "quote"
         )
+        location = Location(path, int(value["start"] or 0), int(value["end"] or 0), bool(value["old"]))
+        evidence, suggestion = [], None
+        for item in value["evidence"]:
+            commit, subject = texts(item, "commit", "subject")
+            evidence.append(Evidence(commit, int(item["time"]), subject))
+        if (item := value["suggestion"]) is not None:
+            path, text = texts(item, "path", "text")
+            suggestion = Suggestion(Location(path, int(item["start"]), int(item["end"])), text)
+        confidence = None if value["confidence"] is None else float(value["confidence"])
         return Finding(
-            text("rule"), Level[text("level").upper()], text("title"), location, text("body"), text("key"),
-            text("quote"),
-            tuple(
-                Evidence(text("commit", commit), int(commit["time"]), text("subject", commit))
-                for commit in value["evidence"]
-            ),
-            None
-            if suggestion is None
-            else Suggestion(
-                Location(text("path", suggestion), int(suggestion["start"]), int(suggestion["end"])),
-                text("text", suggestion),
-            ),
-            None if confidence is None else float(confidence),
-        )  # fmt: skip
+            rule,
+            Level[level.upper()],
+            title,
+            location,
+            body,
+            key,
+            quote,
+            tuple(evidence),
+            suggestion,
+            confidence,
+        )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def listed(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
+    """The first `most` items, separated by commas, and how many more there are."""
+    return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")

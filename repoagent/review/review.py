@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.review.finding import Finding, Report
@@ -36,17 +35,20 @@ class ReviewRequest(NamedTuple):
 
 def review(change: Change, request: ReviewRequest) -> Report:
     """Review `change`. With `strict`, raises the error of the model's part."""
+    from repoagent.review import untrusted
     from repoagent.review.checks.run import history_findings, static_findings
     from repoagent.review.rules import RULES, level_of
 
-    static = static_findings(change, request.worktree, request.settings)
-    history = history_findings(change, request.worktree, request.layout, request.settings)
+    worktree, layout, settings = request.worktree, request.layout, request.settings
+    static = static_findings(change, worktree, settings)
+    history = history_findings(change, worktree, layout, settings)
     removed_in = {finding.location.path for finding in static.findings if finding.rule == "removed-symbol"}
     findings: list[Finding] = list(static.findings)
-    findings += [  # removed-symbol already reports it, with all uses
-        finding for finding in history.findings
-        if finding.rule != "api-changed" or finding.location.start or finding.location.path not in removed_in
-    ]  # fmt: skip
+    for finding in history.findings:
+        location = finding.location
+        # removed-symbol already reports it, with all uses
+        if finding.rule != "api-changed" or location.start or location.path not in removed_in:
+            findings.append(finding)
     unseen, notes = [*request.unseen, *static.unseen, *history.unseen], [*request.notes, *history.notes]
     dropped, model, tokens, cost = 0, "", 0, None
     if not change.files and not request.unseen:
@@ -62,48 +64,34 @@ def review(change: Change, request: ReviewRequest) -> Report:
         unseen += answer.unseen
         notes += answer.notes
         dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
-    from repoagent.review.untrusted import RULE, find_relaxations, is_foreign
+    findings += untrusted.find_relaxations(change, worktree, layout, settings)
+    dismissed: list[Finding] = []
+    if findings:
+        from repoagent.errors import Refused
+        from repoagent.review.dismissals import split_dismissed, verdicts_on
 
-    findings += find_relaxations(change, request.worktree, request.layout, request.settings)
-    open_findings, dismissed = _split(change, findings, request, notes)
-    ordered = sorted(open_findings, key=_order)
+        try:
+            findings, dismissed = split_dismissed(change, findings, verdicts_on(change, worktree, layout))
+        except Refused as error:
+            notes.append(f"could not read the dismissals, so all findings are shown: {error}")
+    findings.sort(key=_order)
+    applied = [rule.id for rule in RULES.values() if rule.source != "model" and level_of(rule.id, settings)]
+    rules = tuple(rule for rule in applied if rule != untrusted.RULE or untrusted.is_foreign(change))
     return Report(
-        title=change.title, files=len(change.files), findings=tuple(ordered), dismissed=tuple(dismissed),
+        title=change.title, files=len(change.files), findings=tuple(findings), dismissed=tuple(dismissed),
         dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
-        cost=cost, base=change.base, head=change.head, by_file=_texts(change, ordered, static.secrets),
-        rules=tuple(
-            rule.id for rule in RULES.values()
-            if rule.source != "model" and level_of(rule.id, request.settings)
-            and (rule.id != RULE or is_foreign(change))
-        ),
+        cost=cost, base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets), rules=rules,
     )  # fmt: skip
 
 
-def _split(
-    change: Change, findings: list[Finding], request: ReviewRequest, notes: list[str]
-) -> tuple[list[Finding], list[Finding]]:
-    """The open and the dismissed findings; all are open, with a note, if the dismissals cannot be read."""
-    if not findings:
-        return [], []
-    from repoagent.errors import Refused
-    from repoagent.review.dismissals import split_dismissed, verdicts_on
-
-    try:
-        return split_dismissed(change, findings, verdicts_on(change, request.worktree, request.layout))
-    except Refused as error:
-        notes.append(f"could not read the dismissals, so all findings are shown: {error}")
-        return findings, []
-
-
 def _order(finding: Finding) -> tuple[int, str, int, str, str]:
-    return (-finding.level, finding.location.path, finding.location.start, finding.rule, finding.key)
+    return -finding.level, finding.location.path, finding.location.start, finding.rule, finding.key
 
 
-def _texts(change: Change, findings: Sequence[Finding], secrets: Sequence[str]) -> dict[str, bytes]:
+def _texts(change: Change, findings: list[Finding], secrets: tuple[str, ...]) -> dict[str, bytes]:
     """The new texts of the files with findings, for code frames, with the secrets masked."""
-    paths = {
-        finding.location.path for finding in findings if finding.location.start and not finding.location.old
-    }
+    locations = [finding.location for finding in findings]
+    paths = {location.path for location in locations if location.start and not location.old}
     texts: dict[str, bytes] = {}
     for file in change.files:
         if file.path in paths and (text := change.read_new(file)) is not None:

@@ -22,51 +22,35 @@ class Rule(NamedTuple):
     line: str
 
 
+_NOTE, _WARNING, _ERROR = Level.NOTE, Level.WARNING, Level.ERROR
+_API_CHANGED = "A public symbol was removed or has a new signature, but its usual callers are unchanged."
 _RULES = (
-    Rule("secret", Level.ERROR, "static", "The change adds a key, a token or a password."),
-    Rule("conflict-marker", Level.ERROR, "static", "The change contains a conflict marker of git."),
-    Rule("parse-error", Level.ERROR, "static", "A file that parsed before the change no longer does."),
-    Rule("removed-symbol", Level.ERROR, "static", "Other code still imports or calls a removed name."),
-    Rule("debug-leftover", Level.WARNING, "static", "A line looks left over from debugging."),
-    Rule("partner-missing", Level.WARNING, "history", "A file that usually changes along is missing."),
+    Rule("secret", _ERROR, "static", "The change adds a key, a token or a password."),
+    Rule("conflict-marker", _ERROR, "static", "The change contains a conflict marker of git."),
+    Rule("parse-error", _ERROR, "static", "A file that parsed before the change no longer does."),
+    Rule("removed-symbol", _ERROR, "static", "Other code still imports or calls a removed name."),
+    Rule("debug-leftover", _WARNING, "static", "A line looks left over from debugging."),
+    Rule("partner-missing", _WARNING, "history", "A file that usually changes along is missing."),
+    Rule("fix-prone", _NOTE, "history", "Changes to this file were followed by fixes more often than usual."),
+    Rule("unusual-size", _NOTE, "history", "The change has far more lines than usual."),
+    Rule("unusual-width", _NOTE, "history", "The change touches far more files than usual."),
+    Rule("generated-edited", _NOTE, "history", "A generated file changed, but its source did not."),
+    Rule("vendored-edited", _NOTE, "history", "A vendored file was edited in place."),
+    Rule("api-changed", _WARNING, "history", _API_CHANGED),
     Rule(
-        "fix-prone",
-        Level.NOTE,
-        "history",
-        "Changes to this file were followed by fixes more often than usual.",
+        "review-relaxed", _WARNING, "history", "The change makes its own review, or later ones, more lenient."
     ),
-    Rule("unusual-size", Level.NOTE, "history", "The change has far more lines than usual."),
-    Rule("unusual-width", Level.NOTE, "history", "The change touches far more files than usual."),
-    Rule("generated-edited", Level.NOTE, "history", "A generated file changed, but its source did not."),
-    Rule("vendored-edited", Level.NOTE, "history", "A vendored file was edited in place."),
-    Rule(
-        "api-changed",
-        Level.WARNING,
-        "history",
-        "A public symbol was removed or has a new signature, but its usual callers are unchanged.",
-    ),
-    Rule(
-        "review-relaxed",
-        Level.WARNING,
-        "history",
-        "The change makes its own review, or later ones, more lenient.",
-    ),
-    Rule("correctness", Level.WARNING, "model", "A changed line does something wrong."),
-    Rule("security", Level.ERROR, "model", "A changed line makes an attack possible."),
-    Rule("tests", Level.NOTE, "model", "Changed behavior has no test, or a test checks nothing."),
-    Rule("compatibility", Level.WARNING, "model", "Something that others rely on behaves differently."),
+    Rule("correctness", _WARNING, "model", "A changed line does something wrong."),
+    Rule("security", _ERROR, "model", "A changed line makes an attack possible."),
+    Rule("tests", _NOTE, "model", "Changed behavior has no test, or a test checks nothing."),
+    Rule("compatibility", _WARNING, "model", "Something that others rely on behaves differently."),
 )
 RULES = {rule.id: rule for rule in _RULES}
 
 
-def option(rule: str) -> str:
-    """The configuration key that holds the level of a rule."""
-    return f"review.rules.{rule}"
-
-
 def level_of(rule: str, settings: Settings) -> Level | None:
     """The configured level of a rule; None when it is off. Raises KeyError for an unknown rule."""
-    word = settings.text(option(RULES[rule].id))
+    word = settings.text(f"review.rules.{RULES[rule].id}")
     return None if word == OFF else Level[word.upper()]
 
 
@@ -80,5 +64,5 @@ def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"unknown rule {rule!r}; the rules are: {', '.join(RULES)}")
         if not equals or word.lower() not in words:
             raise UsageError(f"--rule {text}: use {rule}=LEVEL, where LEVEL is one of {', '.join(words)}")
-        levels[option(rule)] = word.lower()
+        levels[f"review.rules.{rule}"] = word.lower()
     return levels

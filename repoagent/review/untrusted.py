@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.errors import Refused
+from repoagent.errors import Refused, UsageError
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Finding, Level, Location
+from repoagent.review.finding import Finding, Location, listed
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Setting, Settings
@@ -42,19 +42,16 @@ class Tree(NamedTuple):
 
     def texts(self, path: str) -> tuple[bytes, bytes] | None:
         """The text of `path` before and after, b"" for none; None if it does not differ."""
-        file = next((file for file in self.files if path in (file.path, file.old_path)), None)
-        if file is None:
-            return None
-        return self._text(self.old, file, file.old_blob), self._text(self.new, file, file.new_blob)
-
-    def _text(self, read: Callable[[ChangedFile], bytes | None], file: ChangedFile, blob: str) -> bytes:
-        data = read(file)
-        if data is None and blob:
-            raise Refused(
-                f"this partial clone lacks {file.path}, so the review cannot tell whether the change relaxes it; "
-                "run `git fetch --refetch`"
-            )
-        return data or b""
+        for file in self.files:
+            if path in (file.path, file.old_path):
+                old, new = self.old(file), self.new(file)
+                if (old is None and file.old_blob) or (new is None and file.new_blob):
+                    raise Refused(
+                        f"this partial clone lacks {file.path}, so the review cannot tell whether the change relaxes "
+                        "it; run `git fetch --refetch`"
+                    )
+                return old or b"", new or b""
+        return None
 
 
 def is_foreign(change: Change) -> bool:
@@ -128,38 +125,33 @@ def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, setting
     if level is None:
         return []
     tree = tree_of(change, worktree)
-    findings = [
-        *_by_config(tree, settings, layout),
-        *_by_ignore_file(tree),
-        *_by_attributes(tree),
-        *_by_not_running(tree),
-        *_by_dismissing(change, tree),
+    return [
+        Finding(RULE, level, title, Location(path, line, line), body, key)
+        for relaxations in (_in_config(tree, settings, layout), _in_files(tree), _in_dismissals(change, tree))
+        for path, line, key, title, body in relaxations
     ]
-    return [finding._replace(level=level) for finding in findings]
 
 
-def _finding(path: str, key: str, title: str, body: str = "", line: int = 0) -> Finding:
-    return Finding(RULE, Level.WARNING, title, Location(path, line, line), body, key)
+_Relaxation = tuple[str, int, str, str, str]  # path, line, key, title, body
 
 
-def _by_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[Finding]:
+def _in_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[_Relaxation]:
     texts = tree.texts(CONFIG)
     if texts is None:
         return
     from repoagent.config.layers import with_repository
-    from repoagent.errors import UsageError
 
     try:
         after = with_repository(settings, layout, texts[1], alone=True)
     except UsageError:
-        yield _finding(CONFIG, "broken", "the change makes .repoagent/config.toml invalid, so no review runs")
+        title = "the change makes .repoagent/config.toml invalid, so no review runs"
+        yield CONFIG, 0, "broken", title, ""
         return
-    before = with_repository(settings, layout, texts[0], alone=True)
-    for old in before:
+    for old in with_repository(settings, layout, texts[0], alone=True):
         new = after.setting(old.key)
         if old.value != new.value and _is_lenient(old, new):
             title = f"the change sets {old.key} from {old.shown or 'no limit'} to {new.shown}, so reviews find less"
-            yield _finding(CONFIG, old.key, title, "This review uses the value before the change.")
+            yield CONFIG, 0, old.key, title, "This review uses the value before the change."
 
 
 def _is_lenient(old: Setting, new: Setting) -> bool:
@@ -175,80 +167,67 @@ def _is_lenient(old: Setting, new: Setting) -> bool:
     return not isinstance(old.value, (int, float)) or new.value < old.value
 
 
-def _by_ignore_file(tree: Tree) -> Iterator[Finding]:
+def _in_files(tree: Tree) -> Iterator[_Relaxation]:
+    """What hides files from a review, and what no longer runs it."""
+    from repoagent.edit.guards.sensitive import listed as why_sensitive
+
     added, removed = _lines(tree.texts(IGNORE))
-    hides = [*(line for line in added if line[:1] != "!"), *(line for line in removed if line[:1] == "!")]
+    hides = [line for line in added if line[0] != "!"] + [line for line in removed if line[0] == "!"]
     if hides:
-        title = f"the change hides files from review by a model: {_listed(hides)} in {IGNORE}"
-        yield _finding(IGNORE, "\n".join(hides), title, "This review does not send these files either.")
-
-
-def _by_attributes(tree: Tree) -> Iterator[Finding]:
+        title = f"the change hides files from review by a model: {_quoted(hides)} in {IGNORE}"
+        yield IGNORE, 0, "\n".join(hides), title, "This review does not send these files either."
     for file in tree.files:
-        if file.path.rpartition("/")[2] != ".gitattributes":
-            continue
-        added, removed = _lines(tree.texts(file.path))
-        hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, removed)]
-        if hides:
-            title = f"the change makes git and reviews skip files: {_listed(hides)} in {file.path}"
-            yield _finding(file.path, "\n".join(hides), title, "This review includes them.")
-
-
-def _by_not_running(tree: Tree) -> Iterator[Finding]:
-    from repoagent.edit.guards.sensitive import listed
-
+        if file.path.rpartition("/")[2] == ".gitattributes":
+            added, removed = _lines(tree.texts(file.path))
+            hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, removed)]
+            if hides:
+                title = f"the change makes git and reviews skip files: {_quoted(hides)} in {file.path}"
+                yield file.path, 0, "\n".join(hides), title, "This review includes them."
     for file in tree.files:
-        reason = listed(file.old_path or file.path) or ""
-        if "run" not in reason or not file.old_blob:
-            continue
-        old, new = tree.texts(file.path) or (b"", b"")
-        if _RUNS_REVIEW.search(old):
-            verb = "removes" if not _RUNS_REVIEW.search(new) else "changes"
-            title = f"the change {verb} what runs this review: {file.path}"
-            yield _finding(file.path, verb, title, "Check what it runs from now on.")
+        reason = why_sensitive(file.old_path or file.path) or ""
+        if "run" in reason and file.old_blob:
+            old, new = tree.texts(file.path) or (b"", b"")
+            if _RUNS_REVIEW.search(old):
+                verb = "changes" if _RUNS_REVIEW.search(new) else "removes"
+                title = f"the change {verb} what runs this review: {file.path}"
+                yield file.path, 0, verb, title, "Check what it runs from now on."
 
 
-def _by_dismissing(change: Change, tree: Tree) -> Iterator[Finding]:
+def _in_dismissals(change: Change, tree: Tree) -> Iterator[_Relaxation]:
     from repoagent.review.dismissals import COMMENT, ignored, parse_verdicts
 
+    itself = "the change dismisses findings about itself:"
     for rules, path in dict.fromkeys(ignored(change.message)):
-        title = (
-            f"the change dismisses findings about itself: Review-Ignore: {' '.join((rules, path)).strip()}"
-        )
-        yield _finding(path, f"trailer {rules} {path}", title, "This review ignores the trailer.")
+        title = f"{itself} Review-Ignore: {' '.join((rules, path)).strip()}"
+        yield path, 0, f"trailer {rules} {path}", title, "This review ignores the trailer."
     for file in change.files:
         for hunk in change.read_lines(file):
             for number, line in enumerate(hunk.added, hunk.new):
                 if match := COMMENT.search(line):
                     rules = match[1].decode("utf-8", "replace")
-                    title = f"the change dismisses findings about itself: repoagent: ignore[{rules}]"
-                    yield _finding(
-                        file.path, f"comment {rules}", title, "This review ignores the comment.", number
-                    )
+                    title = f"{itself} repoagent: ignore[{rules}]"
+                    yield file.path, number, f"comment {rules}", title, "This review ignores the comment."
     if texts := tree.texts(DISMISSED):
         before, after = map(parse_verdicts, texts)
-        new = [
-            verdict.id
-            for verdict in after.values()
-            if verdict.state != "open" and before.get(verdict.id) != verdict
-        ]
-        if new:
-            title = f"the change dismisses findings in {DISMISSED}: {_listed(new)}"
-            yield _finding(DISMISSED, " ".join(new), title, "This review ignores what it adds.")
+        verdicts = [verdict for verdict in after.values() if verdict.state != "open"]
+        ids = [verdict.id for verdict in verdicts if before.get(verdict.id) != verdict]
+        if ids:
+            title = f"the change dismisses findings in {DISMISSED}: {_quoted(ids)}"
+            yield DISMISSED, 0, " ".join(ids), title, "This review ignores what it adds."
 
 
 def _lines(texts: tuple[bytes, bytes] | None) -> tuple[list[str], list[str]]:
     """The added and the removed lines, without comments and empty ones."""
-    if texts is None:
-        return [], []
-    old, new = ([line.strip() for line in text.decode("utf-8", "replace").splitlines()] for text in texts)
-    old_lines, new_lines = set(old), set(new)
-    return (
-        [line for line in dict.fromkeys(new) if line and line[0] != "#" and line not in old_lines],
-        [line for line in dict.fromkeys(old) if line and line[0] != "#" and line not in new_lines],
+    old, new = (
+        [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
+        for text in texts or (b"", b"")
     )
+    added, removed = (
+        [line for line in dict.fromkeys(lines) if line and line[0] != "#" and line not in other]
+        for lines, other in ((new, set(old)), (old, set(new)))
+    )
+    return added, removed
 
 
-def _listed(lines: list[str]) -> str:
-    omitted = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
-    return ", ".join(line[:80] for line in lines[:_LISTED]) + omitted
+def _quoted(lines: list[str]) -> str:
+    return listed([line[:80] for line in lines], _LISTED)

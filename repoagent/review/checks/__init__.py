@@ -1,5 +1,5 @@
-"""Checks without a model. Read `run`, which has the table of them, and `context`, then any check.
+"""Checks without a model. Read `context`, then any check; `run` has the table of them.
 
-Static: `static`, `removed_symbol`. From the history: `missing_partner`, `statistics`, `generated`,
-`api_changed`. `file_origin` tells generated, vendored and test files.
+Static: `static`, `removed_symbol`. From the history: `missing_partner`, `statistics`, `generated`, `api_changed`.
+`file_origin` tells generated, vendored and test files, `comments` changes that need no partner.
 """

@@ -12,28 +12,25 @@ import os
 import posixpath
 import re
 import time
-import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.context import StaticContext
+from repoagent.review.checks.context import CheckContext, parse_python
 from repoagent.review.diff.select import read_blob
-from repoagent.review.finding import Finding, Location
+from repoagent.review.finding import Finding, Location, listed
 
-RULE = "removed-symbol"
 SEARCH_SECONDS = 2.0  # for one search through the repository
 NAMES = 50  # of a file to search for
 FILES = 100  # with one of the names, to read
 LONGEST = 200  # characters of a quoted line
-_MOST_LISTED = 5
+MOST_LISTED = 5
 PYTHON = (".py", ".pyi")
 SCRIPT = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 GO, C = (".go",), (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
-_FAMILIES = (PYTHON, SCRIPT, GO, C)
 # Matches a removed line that may have defined a name.
 _DEFINES = re.compile(
     rb"\b(?:def|class|function|func|type|const|var|let|export|exports|define|import|from)\b"
@@ -41,55 +38,71 @@ _DEFINES = re.compile(
     rb"|^\s+[A-Za-z_][\w.]*(?: as \w+)?,?\s*$|^[ \t]+\w+[^=!<>]*=(?!=)"
 )
 _IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
+ANY = "*"  # stands for names that a module may bind in a way that we cannot see
+
+
+class Use(NamedTuple):
+    name: str
+    line: int
+    imported: bool  # by name from the module; else called or read
 
 
 class _RemovedSymbol(NamedTuple):
-    """A name that the file defined on `line`, with its uses by path, and the code of the first use in each file."""
+    """A name that the file defined on `line`, with its first use in each file by path, and the code of these uses.
+    `imports` counts all uses that import it."""
 
     name: str
     line: int
-    uses: dict[str, list[Use]]
+    uses: dict[str, Use]
     code: dict[str, str]
-
-    def weight(self) -> tuple[int, int, int]:
-        imports = sum(use.imported for uses in self.uses.values() for use in uses)
-        return -imports, -len(self.uses), self.line
+    imports: int
 
 
-def find_removed_symbols(context: StaticContext) -> list[Finding]:
+def find_removed_symbols(context: CheckContext) -> list[Finding]:
     """One finding for each file, at its most used name."""
     findings = []
-    broken = {
-        finding.location.path
-        for finding in context.findings
-        if finding.rule in ("conflict-marker", "parse-error")
-    }
+    errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
+    broken = {finding.location.path for finding in errors}
     for file in context.files:
-        family = next((suffixes for suffixes in _FAMILIES if file.old_path.endswith(suffixes)), None)
+        family = next(
+            (suffixes for suffixes in (PYTHON, SCRIPT, GO, C) if file.old_path.endswith(suffixes)), None
+        )
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
             continue
-        if file_origin.is_vendored_path(file.path) or not _may_remove(context, file):
+        removed = [line for hunk in context.change.read_lines(file) for line in hunk.removed]
+        if file.status != "deleted" and not any(map(_DEFINES.search, removed)):
             continue
-        if context.late():
+        if file_origin.is_vendored_path(file.path):
+            continue
+        if context.remaining() < 0:
             context.unseen.append("whether all removed names are unused: the review took too long")
             break
         if (texts := context.texts(file)) and (symbols := _removed_symbols(context, file, family, *texts)):
-            findings.append(_finding(context, file, texts[0], sorted(symbols, key=_RemovedSymbol.weight)))
+            symbols.sort(key=lambda symbol: (-symbol.imports, -len(symbol.uses), symbol.line))
+            findings.append(_finding(context, file, texts[0], symbols))
     return findings
 
 
-def _may_remove(context: StaticContext, file: ChangedFile) -> bool:
-    return file.status == "deleted" or any(
-        _DEFINES.search(line) for hunk in context.change.read_lines(file) for line in hunk.removed
-    )
-
-
 def _removed_symbols(
-    context: StaticContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
+    context: CheckContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
 ) -> list[_RemovedSymbol]:
-    names = _removed_names(file, family, old, new)
-    added = _added_words(context, file)
-    names = {name: line for name, line in names.items() if name not in added}
+    """The names of the old text that the new one lacks and that are still used."""
+    names_of = {PYTHON: python_names, SCRIPT: script_names}.get(family)
+    before, after = (
+        names_of(text) if names_of else _global_names(path, text)
+        for path, text in ((file.old_path, old), (file.path, new))
+    )
+    if ANY in after:
+        return []
+    added = {  # a name among them was moved, or is now imported
+        word.decode()
+        for other in context.change.files
+        for hunk in context.change.read_lines(other)
+        for line in hunk.added
+        for word in _IDENTIFIER.findall(line)
+    }
+    names = {name: line for name, line in before.items() if name not in after and name not in added}
+    names.pop(ANY, None)
     if not names or len(names) > NAMES:
         return []
     module = file.old_path if file.status == "renamed" else file.path
@@ -104,10 +117,11 @@ def _removed_symbols(
     symbols = []
     for name, line in names.items():
         by_path = {path: [use for use in file_uses if use.name == name] for path, file_uses in uses.items()}
-        by_path = {path: file_uses for path, file_uses in by_path.items() if file_uses}
-        code = {path: _line(texts.get(path, new), file_uses[0].line) for path, file_uses in by_path.items()}
-        if by_path:
-            symbols.append(_RemovedSymbol(name, line, by_path, code))
+        first = {path: file_uses[0] for path, file_uses in by_path.items() if file_uses}
+        code = {path: _line(texts.get(path, new), use.line) for path, use in first.items()}
+        if first:
+            imports = sum(use.imported for file_uses in by_path.values() for use in file_uses)
+            symbols.append(_RemovedSymbol(name, line, first, code, imports))
     return symbols
 
 
@@ -115,23 +129,7 @@ def _line(text: bytes, number: int) -> str:
     return text.split(b"\n")[number - 1].decode("utf-8", "replace").strip()[:LONGEST]
 
 
-def _removed_names(file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes) -> dict[str, int]:
-    """The public names of the old text that the new text lacks, with their old lines."""
-    if family is PYTHON:
-        trees = python_tree(old), python_tree(new)
-        if trees[0] is None or trees[1] is None:
-            return {}
-        before, after = python_names(trees[0]), python_names(trees[1])
-    elif family is SCRIPT:
-        before, after = script_names(old), script_names(new)
-    else:
-        before, after = _defined(file.old_path, old), _defined(file.path, new)
-    if ANY in after:
-        return {}
-    return {name: line for name, line in before.items() if name not in after and name != ANY}
-
-
-def _defined(path: str, text: bytes) -> dict[str, int]:
+def _global_names(path: str, text: bytes) -> dict[str, int]:
     """The functions and macros (in Go also types and constants) that a Go or C file defines for other files."""
     from repoagent.syntax.languages import language_of
     from repoagent.syntax.outline import read_outline
@@ -141,31 +139,18 @@ def _defined(path: str, text: bytes) -> dict[str, int]:
     outline = read_outline(path, text, language_of(path, text))
     if outline is None:
         return {ANY: 1}
-    symbol_kinds = (
+    kinds = (
         {"function", "macro"} if path.endswith(C) else {"function", "struct", "interface", "type", "constant"}
     )
+    symbols = [symbol for symbol in outline[0] if symbol.depth == 0 and symbol.kind in kinds]
     return {
         symbol.name: symbol.first_line
-        for symbol in outline[0]
-        if symbol.depth == 0
-        and symbol.kind in symbol_kinds
-        and len(symbol.name) > 3
-        and "static" not in symbol.signature.split()
+        for symbol in symbols
+        if len(symbol.name) > 3 and "static" not in symbol.signature.split()
     }
 
 
-def _added_words(context: StaticContext, changed_file: ChangedFile) -> set[str]:
-    """The identifiers in all added lines: a name among them was moved, or is now imported."""
-    return {
-        word.decode()
-        for file in context.change.files
-        for hunk in context.change.read_lines(file)
-        for line in hunk.added
-        for word in _IDENTIFIER.findall(line)
-    }
-
-
-def _texts_with(context: StaticContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
+def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
     """The new texts of the files of the same language that contain one of the names."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
@@ -183,7 +168,8 @@ def _texts_with(context: StaticContext, names: Collection[str], family: tuple[st
         if error.returncode != 1:  # a partial clone lacks a text
             context.unseen.append("whether removed names are still used: this partial clone lacks some files")
         return {}
-    prefix = f"{tree[0]}:" if tree and tree[0] != "--cached" else ""
+    revision = "" if tree == ["--cached"] else "".join(tree)
+    prefix = f"{revision}:" if revision else ""
     paths = [os.fsdecode(path).removeprefix(prefix) for path in out.split(b"\0")[:-1]]
     if late or len(paths) > FILES:
         context.unseen.append("whether removed names are still used: too many files contain them")
@@ -192,15 +178,13 @@ def _texts_with(context: StaticContext, names: Collection[str], family: tuple[st
     absent = {file.old_path for file in change.files} - changed.keys()
     absent |= {file.path for file in change.files if file.status == "deleted"}
     texts: dict[str, bytes | None] = {}
-    for path in paths:
-        if path in changed and path not in absent:
-            texts[path] = change.read_new(changed[path])
-    side = "" if tree[:1] == ["--cached"] else "".join(tree)
-    for path in paths:
-        if path in changed or path in absent:
+    for path in sorted(paths, key=lambda path: path not in changed):  # uses in changed files come first
+        if path in absent:
             continue
-        if tree:
-            texts[path] = read_blob(context.top, f"{side}:{path}")
+        if path in changed:
+            texts[path] = change.read_new(changed[path])
+        elif tree:
+            texts[path] = read_blob(context.top, f"{revision}:{path}")
         else:
             with suppress(OSError):
                 texts[path] = (context.top / path).read_bytes()
@@ -214,11 +198,11 @@ def _uses_of_globals(
     from repoagent.syntax.occurrences import occurrences
 
     folder = file.path.rpartition("/")[0]
-    if file.path.endswith(GO):
-        texts = {path: text for path, text in texts.items() if path.rpartition("/")[0] == folder}
     uses: dict[str, list[Use]] = {}
     defined: set[str] = set()
     for path, text in texts.items():
+        if file.path.endswith(GO) and path.rpartition("/")[0] != folder:
+            continue
         result = occurrences(path, text, names)
         if not result.parsed:
             return {}
@@ -230,72 +214,51 @@ def _uses_of_globals(
     return {path: [use for use in file_uses if use.name not in defined] for path, file_uses in uses.items()}
 
 
-def _finding(
-    context: StaticContext, file: ChangedFile, old: bytes, symbols: Sequence[_RemovedSymbol]
-) -> Finding:
+def _finding(context: CheckContext, file: ChangedFile, old: bytes, symbols: list[_RemovedSymbol]) -> Finding:
     worst = symbols[0]
-    places = [(path, use) for path, uses in sorted(worst.uses.items()) for use in uses[:1]]
-    places.sort(key=lambda place: (not place[1].imported, file_origin.is_test(place[0])))
-    path, use = places[0]
+    uses = sorted(worst.uses.items())
+    uses.sort(key=lambda entry: (not entry[1].imported, file_origin.is_test(entry[0])))
+    path, use = uses[0]
     verb = "imports" if use.imported else "uses"
     title = f"{worst.name} was removed, but {path}:{use.line} still {verb} it"
     body = f"{file.old_path} defined it, and the change does not define it elsewhere. Still used in"
-    body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in places[:_MOST_LISTED])
-    if len(places) > _MOST_LISTED:
-        omitted = len(places) - _MOST_LISTED
+    body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in uses[:MOST_LISTED])
+    if (omitted := len(uses) - MOST_LISTED) > 0:
         body += f"\n  and {omitted} more file{'s' * (omitted > 1)}"
-    if len(symbols) > 1:
-        names = ", ".join(symbol.name for symbol in symbols[1 : 1 + _MOST_LISTED]) + (
-            ", …" if len(symbols) > 1 + _MOST_LISTED else ""
+    if others := [symbol.name for symbol in symbols[1:]]:
+        names = listed(others, MOST_LISTED, ", …")
+        body += (
+            f"\n\nThe same holds for {len(others)} more name{'s' * (len(others) > 1)} of this file: {names}."
         )
-        body += f"\n\nThe same holds for {len(symbols) - 1} more name{'s' * (len(symbols) > 2)} of this file: {names}."
     location = Location(file.path, worst.line, worst.line, old=True)
-    return context.finding(RULE, title, location, body, key=worst.name, quote=_line(old, worst.line))
+    return context.finding("removed-symbol", title, location, body, worst.name, quote=_line(old, worst.line))
 
 
-ANY = "*"
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
-class Use(NamedTuple):
-    name: str
-    line: int
-    imported: bool  # by name from the module; else called or read
-
-
-def python_tree(text: bytes) -> ast.Module | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-
-
-def python_names(tree: ast.Module) -> dict[str, int]:
-    """The names that the module binds at its top level, with their lines; includes ANY if it may bind others."""
+def python_names(text: bytes) -> dict[str, int]:
+    """The names that a module binds at its top level, with their lines; includes ANY if it may bind others."""
+    tree = parse_python(text)
+    if tree is None:
+        return {ANY: 1}
     names: dict[str, int] = {}
     for node in _top_level(tree.body):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, _DEFINITIONS):
             names.setdefault(ANY if node.name == "__getattr__" else node.name, node.lineno)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
                 names.setdefault(alias.asname or alias.name.partition(".")[0], node.lineno)
         else:
-            fields = {name: value for name, value in ast.iter_fields(node) if name not in _BLOCKS}
-            parts = [
-                child
-                for value in fields.values()
-                for child in (value if isinstance(value, list) else [value])
-            ]
+            values = [value for name, value in ast.iter_fields(node) if name not in _BLOCKS]
+            parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
             for child in (inner for part in parts if isinstance(part, ast.AST) for inner in ast.walk(part)):
                 if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                     names.setdefault(child.id, child.lineno)
                 elif isinstance(child, ast.Name) and child.id in ("globals", "vars"):  # may bind any name
                     names[ANY] = child.lineno
     return names
-
-
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -305,48 +268,47 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        inner: list[ast.stmt] = []
-        for name in _BLOCKS:
-            for part in getattr(node, name, []):
-                inner += [part] if isinstance(part, ast.stmt) else part.body
-        stack += inner[::-1]
+        if not isinstance(node, _DEFINITIONS):
+            blocks = [block for name in _BLOCKS for block in getattr(node, name, [])]
+            inner = [
+                part for block in blocks for part in ([block] if isinstance(block, ast.stmt) else block.body)
+            ]
+            stack += inner[::-1]
 
 
 def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
     """Where the file `path` imports `names` from the file `module`, or reads them as attributes of that module; uses
     guarded by `except ImportError` or the like do not count."""
-    tree = python_tree(text)
+    tree = parse_python(text)
     if tree is None:
         return []
-    uses: list[Use] = []
+    uses: set[Use] = set()
     aliases: set[str] = set()
-    for node in _guarded(tree):
+    for node in _unguarded(tree):
         if isinstance(node, ast.ImportFrom):
             source = _absolute(path, node)
             for alias in node.names:
-                if _is_module(source, module, path) and alias.name in names:
-                    uses.append(Use(alias.name, alias.lineno, imported=True))
-                elif _is_module((*source, alias.name), module, path) and len(source):
+                if alias.name in names and _is_module(source, module, path):
+                    uses.add(Use(alias.name, alias.lineno, imported=True))
+                elif source and _is_module((*source, alias.name), module, path):
                     aliases.add(alias.asname or alias.name)
         elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if _is_module(tuple(alias.name.split(".")), module, path):
-                    aliases.add(alias.asname or alias.name)
+            modules = [
+                alias for alias in node.names if _is_module(tuple(alias.name.split(".")), module, path)
+            ]
+            aliases.update(alias.asname or alias.name for alias in modules)
     if aliases:
-        stored = {
-            node.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        nodes = list(ast.walk(tree))
+        stored = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        stored |= {
+            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-        for node in _guarded(tree):
+        for node in _unguarded(tree):
             if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
                 owner = _dotted(node.value)
                 if owner in aliases and owner.partition(".")[0] not in stored:
-                    uses.append(Use(node.attr, node.lineno, imported=False))
-    return sorted(set(uses), key=lambda use: (not use.imported, use.line, use.name))
+                    uses.add(Use(node.attr, node.lineno, imported=False))
+    return sorted(uses, key=lambda use: (not use.imported, use.line, use.name))
 
 
 def _dotted(node: ast.expr) -> str:
@@ -362,7 +324,7 @@ def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
     """Where a module reads `names` that it does not bind and that are not builtins."""
     import builtins
 
-    tree = python_tree(text)
+    tree = parse_python(text)
     if tree is None:
         return []
     bound: set[str] = set(dir(builtins))
@@ -372,25 +334,19 @@ def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
         elif isinstance(node, ast.alias):
             bound.add(node.asname or node.name.partition(".")[0])
         else:  # an argument, a definition, `except … as`, a pattern, a type parameter
-            bound |= {
-                name
-                for field in ("arg", "name", "rest")
-                if isinstance(name := getattr(node, field, None), str)
-            }
+            values = [getattr(node, field, None) for field in ("arg", "name", "rest")]
+            bound.update(value for value in values if isinstance(value, str))
     if "*" in bound:
         return []
-    return [
-        Use(node.id, node.lineno, imported=False)
-        for node in _guarded(tree)
-        if isinstance(node, ast.Name) and node.id in names and node.id not in bound
-    ]
+    reads = [node for node in _unguarded(tree) if isinstance(node, ast.Name) and node.id in names]
+    return [Use(node.id, node.lineno, imported=False) for node in reads if node.id not in bound]
 
 
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` needs Python 3.11
 _HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "Exception"})
 
 
-def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
+def _unguarded(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes except those guarded by a handler of an error in `_HANDLED`."""
     stack: list[ast.AST] = [tree]
     while stack:
@@ -403,9 +359,8 @@ def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _handles(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    return any(isinstance(node, ast.Name) and node.id in _HANDLED for node in ast.walk(handler.type))
+    nodes = ast.walk(handler.type) if handler.type else ()
+    return not handler.type or any(isinstance(node, ast.Name) and node.id in _HANDLED for node in nodes)
 
 
 def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
@@ -451,8 +406,6 @@ _IMPORTS = re.compile(
     rb"\s*=\s*require\(\s*['\"](?P<from2>\.[^'\"\n]*)['\"]\s*\)(?!\.)",
     re.MULTILINE,
 )
-
-
 _MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$])(?!\s*=[^=])")
 
 
@@ -465,7 +418,7 @@ def script_names(text: bytes) -> dict[str, int]:
             names.setdefault((match[1] or match[2]).decode(), line_of(match.end()))
     for match in _LISTS.finditer(text):
         for part in (match[1] or match[2] or b"").split(b","):
-            words = re.findall(rb"[A-Za-z_$][\w$]*", part.partition(b":")[0] if match[2] else part)
+            words = _IDENTIFIER.findall(part.partition(b":")[0] if match[2] else part)
             if words:
                 names.setdefault(words[-1].decode(), line_of(match.start()))
     return names
@@ -489,10 +442,9 @@ def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
                 uses.append(Use(words[0], line_of(match.start()), imported=True))
         if owner := match["all"] or match["all2"]:
             owners.add(owner)
-    if owners:
-        for member in _MEMBER.finditer(text):
-            if member[1] in owners and (name := member[2].decode()) in names:
-                uses.append(Use(name, line_of(member.start()), imported=False))
+    for member in _MEMBER.finditer(text) if owners else ():
+        if member[1] in owners and (name := member[2].decode()) in names:
+            uses.append(Use(name, line_of(member.start()), imported=False))
     return uses
 
 

@@ -1,6 +1,6 @@
 """Run the checks that need no model: static ones on the changed texts, history ones on the history before the change.
 
-`CHECKS` lists them in the order in which they run. Each kind has a time limit and a context type (see context.py).
+`CHECKS` lists them in the order in which they run; both kinds have a time limit.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.checks.context import LARGEST, HistoryContext, StaticContext, is_text
+from repoagent.review.checks.context import LARGEST, CheckContext, HistorySource, is_text
 from repoagent.review.finding import Finding, Level
 from repoagent.review.rules import RULES, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.cochange.score import View
     from repoagent.history.recent_commits import QuickLook
     from repoagent.review.change import Change
     from repoagent.review.checks.statistics import Habits
@@ -44,10 +44,9 @@ STATIC_SECONDS = 3.0  # processor time of all static checks, so that a busy mach
 HISTORY_SECONDS = 3.0  # for all history checks
 INLINE_SECONDS = 1.0  # to count the lines of past commits, if nothing may run in the background
 MINING_SECONDS = 0.2  # wall time to extend an incomplete index
-QUICK_SECONDS = 0.4  # to read the last commits of the changed files while there is no index
 ENOUGH = 1000  # commits in a partial index from which it is preferred
-_QUICK_FILES = 30
-_QUICK_COMMITS = 300
+QUICK_SECONDS = 0.4  # to read the last commits of the changed files while there is no index
+QUICK_FILES, QUICK_COMMITS = 30, 300
 
 
 class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
@@ -68,15 +67,16 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
     ignored = _ignored(change, worktree)
     texts = tuple(file for file in change.files if is_text(file))
     files = tuple(file for file in texts if not ignored(file.path))
-    context = StaticContext(worktree.top, change, levels, files, time.process_time() + STATIC_SECONDS)
+    end = time.process_time() + STATIC_SECONDS
+    context = CheckContext(worktree, change, levels, lambda: end - time.process_time(), files)
     if count := len(texts) - len(files):
         context.unseen.append(f"{count} file{'s' * (count > 1)} listed in .repoagentignore")
     for rule in levels:
-        if context.late():
+        if context.remaining() < 0:
             context.unseen.append(f"the rule {rule} was skipped: the review took too long")
         else:
             context.findings.extend(load_check(rule)(context))
-    return CheckOutcome(tuple(context.findings), unseen=tuple(context.unseen), secrets=tuple(context.secrets))
+    return CheckOutcome(tuple(context.findings), (), tuple(context.unseen), tuple(context.secrets))
 
 
 def history_findings(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> CheckOutcome:
@@ -89,14 +89,19 @@ def history_findings(change: Change, worktree: WorkTree, layout: Layout, setting
         habits, note = _habits(source, worktree, layout, settings, change)
         context = history_context(change, worktree, levels, source, habits)
         findings = tuple(finding for rule in levels for finding in load_check(rule)(context))
-    notes = filter(None, ("" if _hurried() else _shallow(worktree), source.note, note))
-    return CheckOutcome(findings, tuple(notes), tuple(context.unseen))
+    shallow = ""
+    if not _is_commit_waiting() and (worktree.common_dir / "shallow").exists():
+        shallow = (
+            "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
+        )
+    return CheckOutcome(findings, tuple(filter(None, (shallow, source.note, note))), tuple(context.unseen))
 
 
-def load_check(rule: str) -> Callable[[Any], list[Finding]]:
-    """The function of CHECKS; it takes a StaticContext or a HistoryContext, by the source of its rule."""
+def load_check(rule: str) -> Callable[[CheckContext], list[Finding]]:
+    """The function of CHECKS."""
     module, _, name = CHECKS[rule].partition(":")
-    check: Callable[[Any], list[Finding]] = getattr(import_module(f"repoagent.review.checks.{module}"), name)
+    check: Callable[[CheckContext], list[Finding]]
+    check = getattr(import_module(f"repoagent.review.checks.{module}"), name)
     return check
 
 
@@ -106,12 +111,11 @@ def history_context(
     levels: Mapping[str, Level],
     source: HistorySource,
     habits: Habits | None,
-) -> HistoryContext:
-    return HistoryContext(
-        worktree.top, change, levels, source.view, source.ids, source.author, habits,
-        time.monotonic() + HISTORY_SECONDS,
-        own_attributes=(worktree.common_dir / "info" / "attributes").exists(),
-    )  # fmt: skip
+) -> CheckContext:
+    end = time.monotonic() + HISTORY_SECONDS
+    return CheckContext(
+        worktree, change, levels, lambda: end - time.monotonic(), history=source, habits=habits
+    )
 
 
 def _levels(source: str, settings: Settings) -> dict[str, Level]:
@@ -135,73 +139,55 @@ def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
     return IgnoreFile(data).match_file
 
 
-class HistorySource(NamedTuple):
-    """The history before a change: the index, or until it exists the last commits of the changed files.
-
-    `view` is None if there is no history; `state` is "whole", "building" or "none"; `newest` is the commit where the
-    view starts, `mined` the number of commits in the index.
-    """
-
-    view: View | None
-    ids: Callable[[Iterable[int]], Mapping[int, str]]
-    author: int | None
-    state: str
-    newest: str = ""
-    mined: int = 0
-    note: str = ""
-
-
-NOTHING = HistorySource(None, lambda numbers: {}, None, "none")
-
-
 def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> HistorySource:
     """Open the history before the change until `stack` closes. Assume that a bare diff starts from HEAD."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits, NoIndex
 
-    index = stack.enter_context(open_index(worktree))
-    revision = change.base or "HEAD"
     if not change.base and change.kind != "diff":
-        return NOTHING
-    # without an index, read the last commits of the files while the index is started
-    look = None if layout(worktree).history.exists() else _look(worktree, change, revision, stack)
+        return HistorySource()
+    paths = [file.old_path for file in change.files if file.status != "added"][:QUICK_FILES]
+
+    @cache
+    def start_quick_look() -> QuickLook | None:
+        from repoagent.history.recent_commits import QuickLook
+
+        if not paths:
+            return None
+        revision = change.base or "HEAD"
+        look = QuickLook(
+            worktree.top, *paths, seconds=QUICK_SECONDS, revision=revision, commits=QUICK_COMMITS
+        )
+        return stack.enter_context(look)
+
+    def recent(note: str = "") -> HistorySource:
+        quick_look = start_quick_look()
+        if quick_look is None:
+            return HistorySource(state="building", note=note)
+        view = quick_look.view()
+        return HistorySource(view, lambda ids: {n: view.id(n) for n in ids}, state="building", note=note)
+
+    index = stack.enter_context(open_index(worktree))
+    if not layout(worktree).history.exists():
+        start_quick_look()  # it reads while the index is started
     try:
         tip = change.base or index.resolve("HEAD").decode("ascii")
         state = index.update(tip, seconds=MINING_SECONDS, head=change.kind in ("staged", "worktree", "diff"))
         view = index.view(tip)
     except NoCommits:
-        return NOTHING
+        return HistorySource()
     except NoIndex as error:
-        look = look or _look(worktree, change, revision, stack)
-        return _recent(look, revision)._replace(note=f"there is no history index: {error}")
+        return recent(f"there is no history index: {error}")
     complete = not state.new and state.end != "mining"
     if not complete and state.commits < ENOUGH:
-        return _recent(look or _look(worktree, change, revision, stack), revision)
+        return recent()
 
     def ids(numbers: Iterable[int]) -> Mapping[int, str]:
         return {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
 
     author = view.author(change.author) if change.author else None
-    return HistorySource(view, ids, author, "whole" if complete else "building", tip, state.commits)
-
-
-def _look(worktree: WorkTree, change: Change, revision: str, stack: ExitStack) -> QuickLook | None:
-    """Start to read the last commits of the changed files; None where none of them existed before."""
-    from repoagent.history.recent_commits import QuickLook
-
-    paths = [file.old_path for file in change.files if file.status != "added"][:_QUICK_FILES]
-    if not paths:
-        return None
-    look = QuickLook(worktree.top, *paths, seconds=QUICK_SECONDS, revision=revision, commits=_QUICK_COMMITS)
-    return stack.enter_context(look)
-
-
-def _recent(look: QuickLook | None, revision: str) -> HistorySource:
-    if look is None:
-        return NOTHING._replace(state="building")
-    view = look.view()
-    return HistorySource(view, lambda numbers: {n: view.id(n) for n in numbers}, None, "building", revision)
+    return HistorySource(view, ids, author, "whole" if complete else "building", state.commits)
 
 
 def _habits(
@@ -212,7 +198,7 @@ def _habits(
 
     if source.view is None:
         return None, ""
-    known = read(layout, lambda _: None)
+    known = read(layout)
     if source.state == "whole" and known is not None and known.mined <= source.mined < known.mined + EVERY:
         return known, ""
     if known is not None and change.kind in ("commit", "range") and source.mined <= known.mined:
@@ -220,21 +206,13 @@ def _habits(
     started = settings.switch("history.background") and learn_in_background(worktree, layout)
     if known is not None:
         return known, ""
-    if source.state == "whole" and not started and not _hurried():
+    if source.state == "whole" and not started and not _is_commit_waiting():
         return learn(worktree, layout, seconds=INLINE_SECONDS), ""
     if started:
         return None, "the history is still being read in the background; until then the review finds less"
     return None, "the history has not been read yet; run `repoagent review --learn` once to find more"
 
 
-def _hurried() -> bool:
+def _is_commit_waiting() -> bool:
     """Whether a commit waits for this process: git sets GIT_INDEX_FILE for its hooks."""
     return "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {"", "0", "false"}
-
-
-def _shallow(worktree: WorkTree) -> str:
-    if (worktree.common_dir / "shallow").exists():
-        return (
-            "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
-        )
-    return ""

@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import sqrt
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import Busy, Refused
 from repoagent.git.process import GitError, git
-from repoagent.review.checks.context import HistoryContext
+from repoagent.review.checks.context import CheckContext
 from repoagent.review.checks.file_origin import is_code, is_counted
-from repoagent.review.finding import Finding, Location
+from repoagent.review.finding import Finding, Location, reviews_dir
 from repoagent.storage import json_files
-from repoagent.storage.layout import Warn, ensure
+from repoagent.storage.layout import ensure
 from repoagent.storage.locks import locked
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from repoagent.history.index.reader import IndexView
     from repoagent.storage.layout import Layout
 
-RULE = "fix-prone"
 NEXT = 3  # commits of the file after a change to search for a fix
 FIX_COMMITS = 8  # newest commits of a file to read: old fixes say less
 FEWEST_FIXES = 5  # changes of a file before it is judged
@@ -45,6 +43,15 @@ SURE = 1.645  # standard deviations: 95 %, one-sided
 FILES = 400  # last changed files to read
 MOST_PRONE = 100  # fix-prone files to save
 LARGEST = 30  # files of a commit that counts: a larger one does not fix each of them
+QUANTILE = 0.99
+LEAST_FILES, LEAST_LINES = 8, 300  # however small commits usually are here
+FEWEST = 100  # commits to compare with
+COUNTED = 2000  # files of a change whose lines are counted
+EVERY = 20  # new commits after which habits are learned again
+COMMITS, SAMPLE = 1000, 300  # commits whose files, and whose lines, are counted
+SECONDS = 20.0  # to count lines
+VERSION = 1
+LOCK = ".learn.lock"
 _FIX = re.compile(
     rb"\b(?:hot|bug)?fix(?:e[sd]|ing|up)?\b|\bbugs?\b|\bregress(?:ion|ions|ed|es)?\b|\brevert(?:s|ed|ing)?\b"
     rb"|\bbroken\b|\bbreakage\b|\bcrash(?:es|ed|ing)?\b|\brepair(?:s|ed)?\b|\bunbreak\b",
@@ -60,99 +67,52 @@ class FixRate(NamedTuple):
     fixes: tuple[str, ...]
 
 
-def is_fix(subject: bytes) -> bool:
-    """Whether the subject of a commit says that it repairs something."""
-    return _FIX.search(subject) is not None
+class Habits(NamedTuple):
+    """`newest` is the commit up to which they were learned, `mined` how many commits the index had then.
+
+    `threshold` is that of `cochange.calibrate`. 99 of 100 of the last `commits` commits touch at most `files` files;
+    of the last `sampled` ones, 99 of 100 have at most `lines` changed lines (0: too few to tell). `fixing` is the share
+    of changes that are followed by a fix, `prone` the files with clearly more.
+    """
+
+    newest: str
+    mined: int
+    threshold: float
+    files: int
+    commits: int
+    lines: int
+    sampled: int
+    fixing: float
+    prone: Mapping[bytes, FixRate]
 
 
-def learn_fixes(
-    view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]
-) -> tuple[float, dict[bytes, FixRate]]:
-    """The share of all changes that are followed by a fix, and the fix-prone files by path. `fixes` selects the fixes
-    among commit numbers, and maps them to their full ids."""
-    latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
-    files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
-    code = {file for file, path in view.paths(files).items() if is_code(os.fsdecode(path))}
-    histories = {
-        file: [commit for commit in commits if commit.size <= LARGEST]
-        for file, commits in view.many([file for file in files if file in code], FIX_COMMITS).items()
-    }
-    repairing = fixes({commit.number for commits in histories.values() for commit in commits})
-    rates = {file: fix_rate(commits, repairing) for file, commits in histories.items()}
-    changes = sum(rate.changes for rate in rates.values())
-    if not changes:
-        return 0.0, {}
-    usual = sum(rate.followed for rate in rates.values()) / changes
-    prone = [file for file, rate in rates.items() if is_prone(rate.changes, rate.followed, usual)]
-    prone.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))
-    return usual, {path: rates[file] for file, path in view.paths(prone[:MOST_PRONE]).items()}
-
-
-def fix_rate(history: Sequence[Commit], repairing: Mapping[int, str]) -> FixRate:
-    """The rate of a file with the commits `history`, newest first. Counts only changes whose next commits are in it."""
-    fixes = [commit.number in repairing for commit in history]
-    followed = sum(any(fixes[at - NEXT : at]) for at in range(NEXT, len(history)))
-    newest = [repairing[commit.number] for commit in history if commit.number in repairing][:5]
-    return FixRate(max(0, len(history) - NEXT), followed, tuple(newest))
-
-
-def is_prone(changes: int, followed: int, usual: float) -> bool:
-    """Whether the share of changes followed by a fix is clearly above the usual one."""
-    return changes >= FEWEST_FIXES and wilson_lower(followed, changes) > usual * CLEARLY
-
-
-def wilson_lower(hits: int, of: int) -> float:
-    """The lower end of Wilson's score interval for a share of `hits` in `of`."""
-    share, z = hits / of, SURE
-    middle = share + z * z / (2 * of)
-    return (middle - z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)
-
-
-def find_fix_prone(context: HistoryContext) -> list[Finding]:
+def find_fix_prone(context: CheckContext) -> list[Finding]:
     """At most three fix-prone files of the change, the most prone first."""
-    if context.habits is None:
+    prone = context.habits.prone if context.habits else {}
+    changed = [file for file in context.change.files if file.status not in ("added", "deleted")]
+    rates = {file: rate for file in changed if (rate := prone.get(os.fsencode(file.old_path)))}
+    if not rates or context.habits is None:
         return []
-    prone = context.habits.prone
-    rates = {
-        file: prone[os.fsencode(file.old_path)]
-        for file in context.change.files
-        if os.fsencode(file.old_path) in prone and file.status not in ("added", "deleted")
-    }
-    if not rates:
-        return []
+    from repoagent.review.checks.comments import only_comments
     from repoagent.review.checks.context import evidence_of
-    from repoagent.review.checks.missing_partner import only_comments
 
     files = [file for file in rates if not only_comments(context.change, file)]
     files.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))
     findings = []
-    for file in files[:3]:
-        rate = rates[file]
+    for path, rate in [(file.path, rates[file]) for file in files[:3]]:
         share = rate.followed / rate.changes
         body = (
             f"{rate.followed} of its last {rate.changes} changes ({share:.0%}) had a fix, judging by the subject, "
             f"among the next {NEXT} commits of this file; the average of all recently changed files is "
             f"{context.habits.fixing:.0%}. Consider a second look or a test."
         )
-        title = f"changes to {file.path} are followed by fixes more often than usual here"
+        title = f"changes to {path} are followed by fixes more often than usual here"
         evidence = evidence_of(context.top, rate.fixes)
-        findings.append(context.finding(RULE, title, Location(file.path), body, file.path, evidence=evidence))
+        findings.append(context.finding("fix-prone", title, Location(path), body, path, evidence=evidence))
     return findings
 
 
-SIZE, WIDTH = "unusual-size", "unusual-width"
-QUANTILE = 0.99
-LEAST_FILES, LEAST_LINES = 8, 300  # however small commits usually are here
-FEWEST = 100  # commits to compare with
-_COUNTED = 2000  # files of a change whose lines are counted
-
-
-def quantile(values: Sequence[int], share: float = QUANTILE) -> int:
-    """The value that this share of the values does not exceed; 0 for fewer than 100 values."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if len(values) >= FEWEST else 0
-
-
-def find_unusual_width(context: HistoryContext) -> list[Finding]:
+def find_unusual_width(context: CheckContext) -> list[Finding]:
     """One finding for the change as a whole."""
     habits, files = context.habits, context.change.files
     if habits is None or not habits.files or context.change.kind == "range":
@@ -164,16 +124,18 @@ def find_unusual_width(context: HistoryContext) -> list[Finding]:
         f"Compared with the last {habits.commits:,} commits, without merges. A change that does one thing is easier to "
         "review, to revert and to find with git bisect."
     )
-    return [context.finding(WIDTH, title, Location(min(file.path for file in files)), body, "width")]
+    return [
+        context.finding("unusual-width", title, Location(min(file.path for file in files)), body, "width")
+    ]
 
 
-def find_unusual_size(context: HistoryContext) -> list[Finding]:
+def find_unusual_size(context: CheckContext) -> list[Finding]:
     """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
     habits, change = context.habits, context.change
-    if habits is None or not habits.lines or change.kind == "range" or len(change.files) > _COUNTED:
+    if habits is None or not habits.lines or change.kind == "range" or len(change.files) > COUNTED:
         return []
     counts = {
-        file.path: sum(len(lines.removed) + len(lines.added) for lines in change.read_lines(file))
+        file.path: sum(len(hunk.removed) + len(hunk.added) for hunk in change.read_lines(file))
         for file in change.files
         if is_counted(file.path)
     }
@@ -186,70 +148,45 @@ def find_unusual_size(context: HistoryContext) -> list[Finding]:
         f"{counts[largest]:,} of them are in {largest}. Compared with the last {habits.sampled:,} commits, without "
         "merges, lock files and vendored files."
     )
-    return [context.finding(SIZE, title, Location(largest), body, "size")]
+    return [context.finding("unusual-size", title, Location(largest), body, "size")]
 
 
-VERSION = 1
-_NO_FILES: Mapping[bytes, FixRate] = MappingProxyType({})
-EVERY = 20  # new commits after which habits are learned again
+def is_fix(subject: bytes) -> bool:
+    """Whether the subject of a commit says that it repairs something."""
+    return _FIX.search(subject) is not None
 
 
-class Habits(NamedTuple):
-    """`newest` is the commit up to which they were learned, `mined` how many commits the index had then.
-
-    `threshold` is that of `cochange.calibrate`. 99 of 100 of the last `commits` commits touch at most `files` files;
-    of the last `sampled` ones, 99 of 100 have at most `lines` changed lines (0: too few to tell). `fixing` is the share
-    of changes that are followed by a fix, `prone` the files with clearly more.
-    """
-
-    newest: str
-    mined: int
-    threshold: float
-    files: int = 0
-    commits: int = 0
-    lines: int = 0
-    sampled: int = 0
-    fixing: float = 0.0
-    prone: Mapping[bytes, FixRate] = _NO_FILES
+def wilson_lower(hits: int, of: int) -> float:
+    """The lower end of Wilson's score interval for a share of `hits` in `of`."""
+    share, z = hits / of, SURE
+    middle = share + z * z / (2 * of)
+    return (middle - z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)
 
 
-def habits_path(layout: Layout) -> Path:
-    return layout.root / "reviews" / "habits.json"
+def quantile(values: Sequence[int]) -> int:
+    """The value that 99 % of the values do not exceed; 0 for fewer than 100 values."""
+    return sorted(values)[min(len(values) - 1, int(QUANTILE * len(values)))] if len(values) >= FEWEST else 0
 
 
-def save(layout: Layout, habits: Habits) -> None:
-    """Save the habits. Raises Refused if they cannot be written."""
-    ensure(layout)
-    prone = {os.fsdecode(path): list(rate) for path, rate in habits.prone.items()}
-    json_files.write_document(habits_path(layout), {**habits._asdict(), "prone": prone}, version=VERSION)
-
-
-def read(layout: Layout, warn: Warn) -> Habits | None:
+def read(layout: Layout) -> Habits | None:
     """The saved habits; None if there are none or they cannot be read."""
     try:
-        value = json_files.read_document(habits_path(layout), version=VERSION, warn=warn)
+        path = reviews_dir(layout) / "habits.json"
+        value = json_files.read_document(path, version=VERSION, warn=lambda _: None)
     except Refused:  # written by a newer repoagent, or not a regular file
         return None
-    if value is None:
-        return None
     try:
+        if value is None:
+            return None
         prone = {
             os.fsencode(path): FixRate(int(changes), int(followed), tuple(map(str, fixes)))
             for path, (changes, followed, fixes) in value["prone"].items()
         }
-        files, commits, lines, sampled = (
-            int(value[name]) for name in ("files", "commits", "lines", "sampled")
-        )
+        files, commits, lines, sampled = (int(value[key]) for key in ("files", "commits", "lines", "sampled"))
         mined, threshold, fixing = int(value["mined"]), float(value["threshold"]), float(value["fixing"])
         return Habits(str(value["newest"]), mined, threshold, files, commits, lines, sampled, fixing, prone)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-
-
-COMMITS = 1000  # commits whose files are counted
-SAMPLE = 300  # commits whose lines are counted
-LOCK = ".learn.lock"
-SECONDS = 20.0  # to count lines
 
 
 def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Habits | None:
@@ -274,59 +211,12 @@ def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Ha
             habits = habits_of(index.view("HEAD"), worktree.top, tip, seconds=seconds, mined=state.commits)
     except (NoCommits, NoIndex, Busy):
         return None
+    prone = {os.fsdecode(path): list(rate) for path, rate in habits.prone.items()}
     with suppress(Refused):  # if saving fails, the next review learns again
-        save(layout, habits)
+        ensure(layout)
+        path = reviews_dir(layout) / "habits.json"
+        json_files.write_document(path, {**habits._asdict(), "prone": prone}, version=VERSION)
     return habits
-
-
-def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: int) -> Habits:
-    """The habits in the history `view` of the commit `tip`. `seconds` bounds the counting of lines."""
-
-    def repairing(numbers: Iterable[int]) -> dict[int, str]:
-        ids = {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
-        fixes = fix_commits(top, ids.values())
-        return {number: commit for number, commit in ids.items() if commit in fixes}
-
-    from repoagent.history.cochange.missing import calibrate
-
-    sizes = [commit.size for commit in view.latest(COMMITS) if commit.size]
-    lines = changed_lines(top, tip, seconds)
-    counts = (quantile(sizes), len(sizes), quantile(lines), len(lines))
-    return Habits(tip, mined, calibrate(view), *counts, *learn_fixes(view, repairing))
-
-
-def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
-    """The fixes among the commits (full ids), judging by their subjects; one git call."""
-    stdin = "".join(f"{commit}\n" for commit in commits).encode()
-    out = git(
-        top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--no-color", "--format=%H %s",
-        stdin=stdin,
-    )  # fmt: skip
-    entries = (entry.partition(b" ") for entry in out.split(b"\0") if entry)
-    return {commit.decode("ascii") for commit, _, subject in entries if is_fix(subject)}
-
-
-def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) -> list[int]:
-    """The number of changed lines of each of the newest commits without merges, as many as git lists in time; lines of
-    lock files and the like do not count. Empty in a partial clone that lacks the texts."""
-    from repoagent.history.log import TimedGit
-
-    walk = TimedGit(
-        top, "log", "--numstat", "-z", "--format=%x01", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv",
-        "--no-color", f"--max-count={commits}", tip, "--", deadline=time.monotonic() + seconds,
-    )  # fmt: skip
-    try:
-        data, late = walk.read()
-    except GitError:
-        return []
-    entries = data.split(b"\x01")[1:]
-    sizes = []
-    for entry in entries[:-1] if late else entries:
-        rows = [row.strip(b"\n").split(b"\t", 2) for row in entry.split(b"\0") if row.strip()]
-        # a binary file has dashes for numbers
-        counted = (row for row in rows if row[0] != b"-" and is_counted(os.fsdecode(row[2])))
-        sizes.append(sum(int(added) + int(removed) for added, removed, _ in counted))
-    return sizes
 
 
 def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
@@ -348,3 +238,83 @@ def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
     command = ["-C", str(worktree.top), "review", "--learn", "--background"]
     spawn_apart(command, {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"})
     return True
+
+
+def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: int) -> Habits:
+    """The habits in the history `view` of the commit `tip`. `seconds` bounds the counting of lines."""
+    from repoagent.history.cochange.missing import calibrate
+
+    def repairing(numbers: Iterable[int]) -> dict[int, str]:
+        ids = {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
+        stdin = "".join(f"{commit}\n" for commit in ids.values()).encode()
+        out = git(
+            top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--no-color", "--format=%H %s",
+            stdin=stdin,
+        )  # fmt: skip
+        entries = [entry.partition(b" ") for entry in out.split(b"\0") if entry]
+        fixes = {commit.decode("ascii") for commit, _, subject in entries if is_fix(subject)}
+        return {number: commit for number, commit in ids.items() if commit in fixes}
+
+    sizes = [commit.size for commit in view.latest(COMMITS) if commit.size]
+    lines = _changed_lines(top, tip, seconds)
+    counts = (quantile(sizes), len(sizes), quantile(lines), len(lines))
+    return Habits(tip, mined, calibrate(view), *counts, *_learn_fixes(view, repairing))
+
+
+def _learn_fixes(
+    view: View, repairing: Callable[[Iterable[int]], Mapping[int, str]]
+) -> tuple[float, dict[bytes, FixRate]]:
+    """The share of all changes that are followed by a fix, and the fix-prone files by path. `repairing` selects the
+    fixes among commit numbers, and maps them to their full ids."""
+    latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
+    files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
+    code = {file for file, path in view.paths(files).items() if is_code(os.fsdecode(path))}
+    histories = {
+        file: [commit for commit in commits if commit.size <= LARGEST]
+        for file, commits in view.many([file for file in files if file in code], FIX_COMMITS).items()
+    }
+    fixes = repairing({commit.number for commits in histories.values() for commit in commits})
+    rates = {file: _fix_rate(commits, fixes) for file, commits in histories.items()}
+    changes = sum(rate.changes for rate in rates.values())
+    if not changes:
+        return 0.0, {}
+    usual = sum(rate.followed for rate in rates.values()) / changes
+    lower = {
+        file: wilson_lower(rate.followed, rate.changes)
+        for file, rate in rates.items()
+        if rate.changes >= FEWEST_FIXES
+    }
+    prone = [file for file, share in lower.items() if share > usual * CLEARLY]
+    prone.sort(key=lambda file: -lower[file])
+    return usual, {path: rates[file] for file, path in view.paths(prone[:MOST_PRONE]).items()}
+
+
+def _fix_rate(history: Sequence[Commit], repairing: Mapping[int, str]) -> FixRate:
+    """The rate of a file with the commits `history`, newest first. Counts only changes whose next commits are in it."""
+    fixes = [commit.number in repairing for commit in history]
+    followed = sum(any(fixes[at - NEXT : at]) for at in range(NEXT, len(history)))
+    newest = [repairing[commit.number] for commit in history if commit.number in repairing][:5]
+    return FixRate(max(0, len(history) - NEXT), followed, tuple(newest))
+
+
+def _changed_lines(top: Path, tip: str, seconds: float) -> list[int]:
+    """The number of changed lines of each of the newest commits without merges, as many as git lists in time; lines of
+    lock files and the like do not count. Empty in a partial clone that lacks the texts."""
+    from repoagent.history.log import TimedGit
+
+    walk = TimedGit(
+        top, "log", "--numstat", "-z", "--format=%x01", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv",
+        "--no-color", f"--max-count={SAMPLE}", tip, "--", deadline=time.monotonic() + seconds,
+    )  # fmt: skip
+    try:
+        data, late = walk.read()
+    except GitError:
+        return []
+    entries = data.split(b"\x01")[1:]
+    sizes = []
+    for entry in entries[:-1] if late else entries:
+        rows = [row.strip(b"\n").split(b"\t", 2) for row in entry.split(b"\0") if row.strip()]
+        # a binary file has dashes for numbers
+        counted = (row for row in rows if row[0] != b"-" and is_counted(os.fsdecode(row[2])))
+        sizes.append(sum(int(added) + int(removed) for added, removed, _ in counted))
+    return sizes

@@ -1,0 +1,93 @@
+"""Changes of comments only, which need no partner: also of docstrings and layout in Python, and of words in prose.
+
+It reads the texts, so call it only if a rule has a finding.
+"""
+
+from __future__ import annotations
+
+import re
+
+from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.checks.context import parse_python
+
+LARGEST = 1 << 20  # bytes of a text
+FEW, LONG = 20, 1000  # corrected lines of prose, and bytes of one
+ALIKE = 0.85  # similarity of a corrected line to the old one
+PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
+DIRECTIVES = (b"#!", b"//go:", b"// +build")
+
+_STARRED = re.compile(rb"//|/\*|\*(?=[\s/]|$)")  # but not `*p = 1`
+_HASH = re.compile(rb"#")
+_DASHES = re.compile(rb"--(?:\s|$)")
+_SUFFIXES = {
+    _STARRED: (
+        "c h cc cpp cxx hh hpp hxx cs css dart go java js jsx kt mjs cjs php proto rs scala scss swift ts tsx zig"
+    ),
+    _HASH: "bash cfg cmake conf mk pl py pyi r rb sh tcl toml yaml yml",
+    _DASHES: "hs lua sql",
+}
+_MARKS = {suffix: mark for mark, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+
+
+def is_comment(path: str, line: bytes) -> bool:
+    """Whether the line by itself is a comment or empty."""
+    stripped = line.strip()
+    if not stripped:
+        return True
+    mark = _MARKS.get(path.rpartition(".")[2].lower())
+    if mark is None or stripped.startswith(DIRECTIVES):
+        return False
+    if mark is _STARRED and b"*/" in stripped:  # the end of a comment, without code after it
+        return stripped.endswith(b"*/") and stripped.find(b"/*") <= 0
+    return mark.match(stripped) is not None
+
+
+def only_comments(change: Change, *files: ChangedFile) -> bool:
+    """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose also
+    corrections of a few lines. False for an added or deleted file and one without changed lines."""
+    return bool(files) and all(_only_comments(change, file) for file in files)
+
+
+def _only_comments(change: Change, file: ChangedFile) -> bool:
+    if file.status != "modified" or file.old_mode != file.new_mode:
+        return False
+    hunks = change.read_lines(file)
+    lines = [line for hunk in hunks for line in (*hunk.removed, *hunk.added)]
+    if not lines:
+        return False
+    if all(is_comment(file.path, line) for line in lines):
+        return True
+    if file.path.lower().endswith(PROSE):
+        return len(lines) <= FEW and all(map(_is_correction, hunks))
+    if not file.path.endswith((".py", ".pyi")):
+        return False
+    programs = [_program(text) for text in (change.read_old(file), change.read_new(file))]
+    return None not in programs and programs[0] == programs[1]
+
+
+def _is_correction(hunk: Lines) -> bool:
+    """Whether each line changed only a little, as when a word is corrected."""
+    from difflib import SequenceMatcher
+
+    return len(hunk.removed) == len(hunk.added) and all(
+        SequenceMatcher(None, old[:LONG], new[:LONG], autojunk=False).ratio() >= ALIKE
+        for old, new in zip(hunk.removed, hunk.added, strict=True)
+    )
+
+
+def _program(text: bytes | None) -> str | None:
+    """The syntax tree of a Python file as text, without docstrings; None if it cannot be read."""
+    import ast
+
+    tree = parse_python(text) if text is not None and len(text) <= LARGEST else None
+    if tree is None:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(ast.Constant(str())), *_]:
+                    del node.body[0]
+    try:
+        return ast.dump(tree)
+    except RecursionError:
+        return None
