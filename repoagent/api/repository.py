@@ -1,38 +1,54 @@
-"""`Repository`, the Python API: each method makes the call that the command of the same name makes.
-
-The methods that change nothing are in queries.py.
-"""
+"""`Repository`, the Python API: each method makes the call that the command of the same name makes."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Literal
 
-from repoagent.api.queries import Queries, from_top, log, model_override, open_model, patch_bytes, path_list
+from repoagent.config.layers import load
 from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import WorkTree, layout, open_worktree, relative
+from repoagent.storage.layout import send_to
 from repoagent.tasks.runs.directory import new_name, open_run_directory
 
 if TYPE_CHECKING:
-    from git import Blob, Diff
+    from git import Blob, Diff, Repo
 
     from repoagent.agent.approvals.policy import ApprovalRequest, Mode
     from repoagent.agent.loop import LoopEvent
-    from repoagent.api.results import EditResult
+    from repoagent.api.gitpython import Revision
+    from repoagent.api.results import EditResult, Neighbors, Split
+    from repoagent.config.settings import Settings
+    from repoagent.edit.model_setup import ModelSetup
     from repoagent.edit.ui import NonInteractive, Proposal
     from repoagent.git.undo import UndoResult
+    from repoagent.history.file_history import HistoryReport
     from repoagent.llm.model import Model
     from repoagent.llm.usage import Limits
+    from repoagent.memory.search.passages import Kind
+    from repoagent.memory.search.search import SearchResult
+    from repoagent.review.finding import Report
+    from repoagent.syntax.outline import Outline
     from repoagent.tasks.session import RunOutcome
+    from repoagent.uses.query import Answer
 
+StrPath = str | os.PathLike[str]
+Files = StrPath | Sequence[StrPath]
 Decide = Callable[["Proposal"], bool]
 Hear = Callable[[str], None]
 
+log = logging.getLogger("repoagent")
+log.addHandler(logging.NullHandler())
+_opening = Lock()
 
-class Repository(Queries):
+
+class Repository:
     """The git work tree that holds `path` (a path, or a `git.Repo` of GitPython).
 
     No method prints or asks. Paths are relative to the top of the work tree, or absolute; in results they are relative
@@ -44,13 +60,147 @@ class Repository(Queries):
     Raises UsageError outside of a work tree, and for one that git finds only with GIT_DIR and GIT_WORK_TREE.
     """
 
+    def __init__(self, path: StrPath | Repo = ".", *, settings: Mapping[str, object] | None = None) -> None:
+        self._git: Repo | None = None
+        if not isinstance(path, (str, os.PathLike)):
+            from repoagent.api.gitpython import worktree_path
+
+            self._git, path = path, worktree_path(path)
+        self._worktree: WorkTree = _find_worktree(Path(path).absolute())
+        self._overrides: Mapping[str, object] = dict(settings or {})
+        for warning in self._settings(None).warnings:  # an invalid option is raised here
+            log.warning(warning)
+
+    def __repr__(self) -> str:
+        return f"Repository({str(self.top)!r})"
+
+    @property
+    def top(self) -> Path:
+        """The top of the work tree, free of symbolic links."""
+        return self._worktree.top
+
+    @property
+    def git(self) -> Repo:
+        """The `git.Repo` of GitPython: the one that was passed, or one that is opened on first use. Threads may not
+        share it. Raises UsageError where GitPython cannot open the repository."""
+        if self._git is None:
+            from repoagent.api.gitpython import open_repo
+
+            self._git = open_repo(self.top)
+        return self._git
+
+    def neighbors(
+        self, files: Files, *, revision: str | Revision = "HEAD", limit: int = 20, min_score: float = 0.0
+    ) -> Neighbors:
+        """The files that change together with `files` (or folders), best score first. `min_score` is 0 to 1. Builds and
+        updates the history index. Raises UsageError for a path or a revision that does not exist."""
+        from repoagent.api.results import neighbors_of
+
+        paths, at = self._paths(files), _revision(revision)
+        return neighbors_of(self._worktree, paths, revision=at, limit=_at_least_1(limit), min_score=min_score)
+
+    def uses(self, what: StrPath, *, limit: int = 20) -> Answer:
+        """Where a symbol is used: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all symbols that it
+        defines and other files use. At most `limit` files per symbol, and symbols per file. Matches by name; withheld
+        files are left out. Raises UsageError for an unknown symbol or file, Refused for a file that may not be read."""
+        from repoagent.api.results import uses_of
+
+        return uses_of(self._worktree, os.fspath(what), limit=_at_least_1(limit), path_of=self._path)
+
+    def history(self, file: StrPath, *, revision: str | Revision = "HEAD", limit: int = 20) -> HistoryReport:
+        """Who works on a file or folder, and what each of its last `limit` commits did to it, newest first.
+
+        Raises NothingDone for a path without commits, UsageError for one that never existed.
+        """
+        from repoagent.api.results import past_of
+
+        at = _revision(revision)
+        return past_of(self._worktree, self._path(file), revision=at, limit=_at_least_1(limit))
+
+    def outline(self, file: StrPath, *, language: str | None = None) -> Outline:
+        """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed where the file
+        name does not tell it. Raises UsageError for a file without an outline."""
+        from repoagent.api.results import outlined
+
+        return outlined(self._worktree, self._path(file), language=language)[1]
+
+    def split(
+        self,
+        file: StrPath,
+        *,
+        target_bytes: int | None = None,
+        natural: bool = False,
+        language: str | None = None,
+        write: bool = False,
+    ) -> Split:
+        """Split a file between its symbols into segments of at most `target_bytes`; with `natural`, one per top-level
+        symbol. `write` also writes them to `.repoagent/splits/`. Raises UsageError, Refused."""
+        from repoagent.api.results import split_of
+        from repoagent.split.pack import TARGET_BYTES
+
+        path, target = self._path(file), target_bytes or TARGET_BYTES
+        return split_of(self._worktree, path, target=target, natural=natural, language=language, write=write)
+
+    def recall(
+        self, query: str, *, limit: int = 10, files: Sequence[StrPath] = (), kinds: Sequence[Kind] = ()
+    ) -> SearchResult:
+        """Search notes, edits, conversations and summaries for `query`: `hits`, best first. `files` (or folders) and
+        `kinds` ("note", "edit", "conversation", "commit", "summary") narrow it.
+
+        Raises UsageError for a query without a word, Busy while another process builds the index.
+        """
+        from repoagent.memory.search.ranking import parse
+        from repoagent.memory.search.search import Search, answer
+
+        if not parse(query).words:
+            raise UsageError(f"the query {query!r} has no words to search for")
+        paths = self._paths(files)
+        search = Search(limit=_at_least_1(limit), kinds=kinds, files=[] if "." in paths else paths)
+        return answer(layout(self._worktree), query, search, warn=log.warning)
+
+    def review(
+        self,
+        range: str = "",
+        *,
+        base: str | Revision = "",
+        commit: str | Revision = "",
+        tracked: bool = False,
+        diff: str | bytes | Iterable[Diff] = b"",
+        files: Sequence[StrPath] = (),
+        model: str | Model | Literal[True] | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> Report:
+        """Findings on the staged changes; or on `range` ("A..B"), on what HEAD has added since its merge base with
+        `base`, on one `commit`, on all changes of `tracked` files since HEAD, or on a `diff` (a patch, or a
+        `git.DiffIndex` with patches). `files` narrows it.
+
+        The rules on history need no model. A model is called, and paid, only with `model`: a name, an object, or True
+        for the configured one; each of its findings quotes code that is really there.
+
+        Raises UsageError for a change that does not exist, NothingDone for an empty `git.DiffIndex`; with a model also
+        ModelError, LimitReached.
+        """
+        from repoagent.api.results import reviewed
+
+        own = None if model is True else model
+        merged = self._settings(settings, model=own)
+        if model is True and (name := merged.text_or_none("review.model")):
+            merged = self._settings(settings, model=name)
+        notes: list[str] = []
+        model_setup = None if model is None else _open_model(merged, own, notes)
+        report = reviewed(
+            self._worktree, merged, range=range, base=_revision(base), commit=_revision(commit), tracked=tracked,
+            diff=_patch_bytes(diff), files=self._paths(files), ready=model_setup, asks=model is not None,
+        )  # fmt: skip
+        return replace(report, notes=(*notes, *report.notes)) if notes else report
+
     def edit(
         self,
-        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        files: Files,
         instruction: str,
         *,
         model: str | Model | None = None,
-        read: Sequence[str | os.PathLike[str]] = (),
+        read: Sequence[StrPath] = (),
         create: bool = False,
         check: str | None = None,
         commit: bool | Options = True,
@@ -82,7 +232,7 @@ class Repository(Queries):
         Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not apply, or is not
         allowed), ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
         """
-        from repoagent.api.results import of_edit
+        from repoagent.api.results import edit_result
         from repoagent.edit.edit import edit
         from repoagent.edit.request import EditRequest, parse_target
         from repoagent.edit.ui import NonInteractive
@@ -90,14 +240,14 @@ class Repository(Queries):
 
         if not instruction.strip():
             raise UsageError("empty instruction: describe what to change")
-        merged = self._settings(settings, {"check": check, **model_override(model)})
-        targets = [parse_target(file, self.top) for file in path_list(files)]
+        merged = self._settings(settings, model=model, check=check)
+        targets = [parse_target(file, self.top) for file in _listed(files)]
         if not targets:
             raise UsageError("no files to edit: name at least one")
         request = EditRequest(
             instruction=instruction.strip(),
-            targets=tuple(replace(target, path=from_top(self._worktree, target.path)) for target in targets),
-            read=tuple(from_top(self._worktree, file) for file in read),
+            targets=tuple(replace(target, path=self._path(target.path)) for target in targets),
+            read=tuple(self._paths(read)),
             create=create,
             scope=merged.text("edit.scope"),
             check=check_of(merged),
@@ -111,16 +261,16 @@ class Repository(Queries):
         )
         ui = NonInteractive()
         _set_callbacks(ui, decide, on_note, on_text)
-        model_setup = open_model(merged, model, ui.said)
+        model_setup = _open_model(merged, model, ui.said)
         self._settle()
-        return of_edit(edit(self._worktree, request, merged, ui, model_setup), self.top, ui.said)
+        return edit_result(edit(self._worktree, request, merged, ui, model_setup), self.top, ui.said)
 
     def apply(
         self,
         patch: str | bytes | Iterable[Diff],
         *,
         sources: Mapping[str, str | Blob] | None = None,
-        path: str | os.PathLike[str] | None = None,
+        path: StrPath | None = None,
         message: str = "",
         check: str | None = None,
         commit: bool | Options = True,
@@ -140,18 +290,17 @@ class Repository(Queries):
         Raises NothingDone where it is already applied, or `decide` returns False; Refused (its `details()` name the
         hunks) where it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
-        from repoagent.api.results import Patch, patched
+        from repoagent.api.results import patched
         from repoagent.edit.ui import NonInteractive
 
-        merged = self._settings(settings, {"check": check})
-        blobs = {from_top(self._worktree, name): _blob_id(blob) for name, blob in (sources or {}).items()}
-        data = patch_bytes(patch)
-        file = None if path is None else from_top(self._worktree, path)
+        merged = self._settings(settings, check=check)
+        blobs = {self._path(name): _blob_id(blob) for name, blob in (sources or {}).items()}
+        data, file = _patch_bytes(patch), None if path is None else self._path(path)
         ui = NonInteractive()
-        ui.agree = decide or ui.agree
+        _set_callbacks(ui, decide)
         self._settle()
         return patched(
-            self._worktree, Patch(data, sources=blobs, path=file, message=message), merged, ui,
+            self._worktree, data, merged, ui, sources=blobs, path=file, message=message,
             options=_commit_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
         )  # fmt: skip
 
@@ -174,7 +323,7 @@ class Repository(Queries):
         limits: Limits | None = None,
         agent: str = "model",
         branch: str = "",
-        worktree: str | os.PathLike[str] = "",
+        worktree: StrPath = "",
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> RunOutcome:
@@ -192,7 +341,7 @@ class Repository(Queries):
         from repoagent.tasks.run_context import NonInteractiveRun, RunRequest, run_limits
         from repoagent.tasks.worktree import run_in_worktree
 
-        merged = self._settings(settings, {"run.mode": mode, **model_override(model)})
+        merged = self._settings(settings, model=model, **{"run.mode": mode})
         if name is None and not prompt.strip():
             raise UsageError("empty prompt: describe the task")
         request = RunRequest(
@@ -215,7 +364,7 @@ class Repository(Queries):
         ui.on_event = on_event or ui.on_event
         _set_callbacks(ui, decide, on_note, on_text)
         limits = limits or run_limits(merged)
-        model_setup = open_model(merged, model, ui.said, limits, needed=agent == "model")
+        model_setup = _open_model(merged, model, ui.said, limits, needed=agent == "model")
         self._settle()
         return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 
@@ -240,13 +389,86 @@ class Repository(Queries):
 
         settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), log.warning)
 
+    def _path(self, path: StrPath) -> str:
+        """A path, absolute or relative to the top, as one relative to the top."""
+        return relative(self._worktree, os.fspath(path), self.top)
 
-def _commit_options(commit: bool | Options) -> Options:
-    """How to commit. Raises UsageError for options that need a terminal."""
-    options = Options(no_commit=not commit) if isinstance(commit, bool) else commit
-    if options.edit_message:
-        raise UsageError("edit_message needs a terminal: pass the commit message instead")
-    return options
+    def _paths(self, files: Files) -> list[str]:
+        return [self._path(file) for file in _listed(files)]
+
+    def _settings(
+        self, settings: Mapping[str, object] | None, *, model: str | Model | None = None, **more: object
+    ) -> Settings:
+        """The settings of the user and the repository, with those of the program by key. Raises UsageError for an
+        unknown key and for a value that the option does not take."""
+        from repoagent.config.options import find_or_refuse
+
+        more["model"] = model if isinstance(model, str) else None
+        overrides = {**self._overrides, **(settings or {})}
+        overrides |= {key: value for key, value in more.items() if value is not None}
+        for key, value in overrides.items():
+            find_or_refuse(key)
+            if isinstance(value, str) and "\0" in value:
+                raise UsageError(f"{key} cannot contain a NUL: {value!r}")
+        return load(layout(self._worktree), cwd=self.top, flags=overrides)
+
+
+def _find_worktree(start: Path) -> WorkTree:
+    """The work tree of `start`. Restores the variables that `open_worktree` sets in the environment, and refuses a
+    repository that needs them: they would apply to every other repository of the process too."""
+    names = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
+    with _opening:
+        before = {name: os.environ.get(name) for name in names}
+        try:
+            worktree = open_worktree(start)
+            changed = [name for name in names if os.environ.get(name) != before[name]]
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                elif os.environ.get(name) != value:
+                    os.environ[name] = value
+    git_dir, work_tree, _ = before.values()
+    problem = ""
+    if not (git_dir or work_tree):
+        if changed:
+            problem = (
+                f"git finds {worktree.git_dir} from {worktree.top} only with GIT_DIR and GIT_WORK_TREE: set both in "
+                "the environment before you start the process"
+            )
+    elif wrong := [name for name, value in before.items() if value and not Path(value).is_absolute()]:
+        problem = f"{', '.join(wrong)} in the environment is relative: make it absolute, or unset it"
+    elif not work_tree:
+        problem = (
+            "GIT_DIR is set in the environment without GIT_WORK_TREE, so git takes any folder for the work tree: set "
+            "both, or unset it"
+        )
+    elif not Path(os.path.realpath(start)).is_relative_to(worktree.top):
+        problem = (
+            f"{start} is outside {worktree.top}, which the environment names: unset GIT_DIR and GIT_WORK_TREE"
+        )
+    if problem:
+        raise UsageError(problem)
+    send_to(log.warning)
+    return worktree
+
+
+def _listed(files: Files) -> list[str]:
+    return [os.fspath(file) for file in ([files] if isinstance(files, (str, os.PathLike)) else files)]
+
+
+def _at_least_1(limit: int) -> int:
+    if limit < 1:
+        raise UsageError(f"the limit must be at least 1, not {limit}")
+    return limit
+
+
+def _revision(revision: str | Revision) -> str:
+    if isinstance(revision, str):
+        return revision
+    from repoagent.api.gitpython import revision_name
+
+    return revision_name(revision)
 
 
 def _blob_id(blob: str | Blob) -> str:
@@ -257,9 +479,55 @@ def _blob_id(blob: str | Blob) -> str:
     return blob_id(blob)
 
 
+def _patch_bytes(patch: str | bytes | Iterable[Diff]) -> bytes:
+    if isinstance(patch, bytes):
+        return patch
+    if isinstance(patch, str):
+        return patch.encode("utf-8", "surrogateescape")
+    from repoagent.api.gitpython import patch_text
+
+    return patch_text(patch)
+
+
+def _commit_options(commit: bool | Options) -> Options:
+    options = Options(no_commit=not commit) if isinstance(commit, bool) else commit
+    if options.edit_message:
+        raise UsageError("edit_message needs a terminal: pass the commit message instead")
+    return options
+
+
 def _set_callbacks(
-    ui: NonInteractive, decide: Decide | None, on_note: Hear | None, on_text: Hear | None
+    ui: NonInteractive, decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None
 ) -> None:
     ui.agree = decide or ui.agree
     ui.hear = on_note or ui.hear
     ui.on_text = on_text or ui.on_text
+
+
+def _open_model(
+    settings: Settings,
+    model: str | Model | None,
+    notes: list[str],
+    limits: Limits | None = None,
+    *,
+    needed: bool = True,
+) -> ModelSetup:
+    """The model and its meter; appends to `notes` what the user must know of it. Raises ModelError (also where one is
+    `needed` and none is configured), UsageError for an impossible limit and for `manual`, which needs a terminal."""
+    from repoagent.edit.model_setup import model_setup
+    from repoagent.llm.open_model import NoModel, choose_model
+    from repoagent.llm.registry import provider_of
+
+    own = None if model is None or isinstance(model, str) else model
+    try:
+        asks = own is None and provider_of(choose_model(settings).spec).answered_by == "user"
+    except NoModel:
+        if needed:
+            raise
+        asks = False
+    if asks:
+        raise UsageError(
+            "the model manual needs a terminal: name another model, or pass an object with the methods of "
+            "repoagent.llm.model.Model"
+        )
+    return model_setup(settings, say=notes.append, model=own, limits=limits, needed=needed)

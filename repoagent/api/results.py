@@ -11,18 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
+from repoagent.git.worktree import layout
 from repoagent.split.pack import TARGET_BYTES
 
 if TYPE_CHECKING:
     from git import Commit
 
     from repoagent.config.settings import Settings
-    from repoagent.edit.commit import CommitOutcome
+    from repoagent.edit.apply_patch import ApplyOutcome
     from repoagent.edit.edit import EditOutcome
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.edit.ui import NonInteractive
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
     from repoagent.history.file_history import HistoryReport
     from repoagent.llm.model import Usage
     from repoagent.patch.locate.exact import Placement
-    from repoagent.review.diff.select import ChangeSelector, How
+    from repoagent.review.diff.select import How
     from repoagent.review.finding import Report
     from repoagent.split.folder_index import IndexedSegment
     from repoagent.syntax.outline import Outline
     from repoagent.uses.query import Answer
+
+Kind = Literal["committed", "written", "proposed", "answered"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class EditResult:
     in US dollars (None: unknown). `top` is the work tree.
     """
 
-    kind: Literal["committed", "written", "proposed", "answered"]
+    kind: Kind
     edit_id: str
     commit: str | None
     parent: str | None
@@ -91,48 +94,68 @@ class EditResult:
         return open_commit(self.top, self.commit)
 
 
-def of_edit(outcome: EditOutcome, top: Path, remarks: Sequence[str] = ()) -> EditResult:
-    """The result of an edit by a model; `remarks` come before those of the commit."""
-    result = _result(outcome.kind, outcome.edit_id, outcome.result, outcome.seconds, top=top, remarks=remarks)
-    return replace(
-        result,
-        model=outcome.model,
-        answer=outcome.answer,
-        words=outcome.words,
-        messages=outcome.messages,
-        usage=outcome.usage,
-        cost=outcome.cost,
-    )
-
-
-def _result(
-    kind: Literal["committed", "written", "proposed", "answered"],
-    edit_id: str,
-    outcome: CommitOutcome | None,
-    seconds: float,
-    *,
-    top: Path,
-    remarks: Sequence[str],
-) -> EditResult:
-    made = outcome.commit if outcome else None
-    remarks = (*remarks, *(outcome.remarks if outcome else ()))
+def edit_result(outcome: EditOutcome | ApplyOutcome, top: Path, remarks: Sequence[str]) -> EditResult:
+    """The result of an edit by a model, or of a patch; `remarks` come before those of the commit."""
+    change = outcome.result
+    made = change.commit if change else None
+    of_model = ("model", "answer", "words", "messages", "usage", "cost")
     return EditResult(
-        kind,
-        edit_id,
+        cast(Kind, outcome.kind),
+        outcome.edit_id,
         commit=made.commit if made else None,
         parent=made.parent if made else None,
         branch=made.branch if made else None,
-        files=tuple(
-            ChangedFile(change.path, change.old_path, change.mode)
-            for change in (outcome.changes if outcome else ())
-        ),
-        diff=outcome.proposal.diff if outcome else "",
-        message=outcome.proposal.message if outcome else "",
-        remarks=tuple(dict.fromkeys(remarks)),
-        placements=outcome.proposal.placements if outcome else (),
-        seconds=seconds,
+        files=tuple(ChangedFile(c.path, c.old_path, c.mode) for c in change.changes) if change else (),
+        diff=change.proposal.diff if change else "",
+        message=change.proposal.message if change else "",
+        remarks=tuple(dict.fromkeys((*remarks, *(change.remarks if change else ())))),
+        placements=change.proposal.placements if change else (),
+        seconds=outcome.seconds,
         top=top,
+        **{name: getattr(outcome, name) for name in of_model if hasattr(outcome, name)},
     )
+
+
+def patched(
+    worktree: WorkTree,
+    patch: bytes,
+    settings: Settings,
+    ui: NonInteractive,
+    *,
+    sources: Mapping[str, str],
+    path: str | None = None,
+    message: str = "",
+    options: Options,
+    strict: bool = False,
+    dry_run: bool = False,
+    allow_sensitive: bool = False,
+) -> EditResult:
+    """Apply a patch: any text with changes in it; the message in it is treated as a model's. `sources` are the ids of
+    the blobs that it was made for, by path; `path` is the file of a patch that names none; `message` the commit message
+    ("" for the one in the patch). Raises what `edit.apply_patch.apply` does; everything is unchanged then."""
+    from repoagent.edit.apply_input import parse_bindings, read_patch_input
+    from repoagent.edit.apply_patch import apply
+    from repoagent.edit.commit import without_claims
+    from repoagent.edit.request import EditRequest, Target
+    from repoagent.tasks.check import check_of
+
+    parsed = read_patch_input("the patch", patch, worktree.top)
+    parsed = replace(parsed, message=without_claims(parsed.message).lstrip())
+    bindings = parse_bindings([f"{name}={blob}" for name, blob in sources.items()])
+    request = EditRequest(
+        instruction=f"{message.strip()}\n" if message.strip() else "",
+        targets=() if path is None else (Target(path),),
+        create=True,
+        check=check_of(settings),
+        strict=strict,
+        parse_check=settings.switch("edit.parse_check"),
+        dry_run=dry_run,
+        allow_sensitive=allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=options,
+    )
+    outcome = apply(worktree, parsed, request, settings, ui, bindings=bindings)
+    return edit_result(outcome, worktree.top, ui.said)
 
 
 def present(worktree: WorkTree, path: str) -> tuple[Source, bytes]:
@@ -160,65 +183,7 @@ def outlined(worktree: WorkTree, path: str, *, language: str | None = None) -> t
     return source, outline
 
 
-@dataclass(frozen=True)
-class Patch:
-    """`data` is any text with changes in it, `name` its name in messages. `sources` are the ids of the blobs that it
-    was made for, by path; `path` is the file of a patch that names none; `message` the commit message ("" for the one
-    in the patch)."""
-
-    data: bytes
-    name: str = "the patch"
-    sources: Mapping[str, str] = field(default_factory=dict)
-    path: str | None = None
-    message: str = ""
-
-
-def patched(
-    worktree: WorkTree,
-    patch: Patch,
-    settings: Settings,
-    ui: NonInteractive,
-    *,
-    options: Options,
-    strict: bool = False,
-    dry_run: bool = False,
-    allow_sensitive: bool = False,
-) -> EditResult:
-    """Apply a patch; the message in it is treated as a model's. Raises what `edit.apply_patch.apply` does; everything
-    is unchanged then."""
-    from repoagent.edit.apply_input import parse_bindings, read_patch_input
-    from repoagent.edit.apply_patch import apply
-    from repoagent.edit.commit import without_claims
-    from repoagent.edit.request import EditRequest, Target
-    from repoagent.tasks.check import check_of
-
-    parsed = read_patch_input(patch.name, patch.data, worktree.top)
-    parsed = replace(parsed, message=without_claims(parsed.message).lstrip())
-    bindings = parse_bindings([f"{path}={blob}" for path, blob in patch.sources.items()])
-    request = EditRequest(
-        instruction=f"{patch.message.strip()}\n" if patch.message.strip() else "",
-        targets=() if patch.path is None else (Target(patch.path),),
-        create=True,
-        check=check_of(settings),
-        strict=strict,
-        parse_check=settings.switch("edit.parse_check"),
-        dry_run=dry_run,
-        allow_sensitive=allow_sensitive,
-        sensitive=settings.texts("edit.sensitive"),
-        commit=options,
-    )
-    outcome = apply(worktree, parsed, request, settings, ui, bindings=bindings)
-    return _result(
-        outcome.result.kind,
-        outcome.edit_id,
-        outcome.result,
-        outcome.seconds,
-        top=worktree.top,
-        remarks=ui.said,
-    )
-
-
-def check_revision(revision: str) -> str:
+def _checked(revision: str) -> str:
     """The revision unchanged. Raises UsageError for text that cannot be an argument of git."""
     if "\0" in revision or any("\ud800" <= character <= "\udfff" for character in revision):
         raise UsageError(f"no such revision: {revision!r}; name a commit, a branch or a tag")
@@ -274,36 +239,30 @@ def neighbors_of(
     from repoagent.history.neighbors import neighborhood
     from repoagent.history.render import is_weak, rate
 
-    answer = neighborhood(worktree, paths, check_revision(revision), limit=limit, min_score=min_score)
-    rows = tuple(
-        Neighbor(
-            os.fsdecode(row.path),
-            round(row.score, 4),
-            row.together,
-            row.commits,
-            rate(row.together, row.commits),
-            None if row.last is None else _date(row.last),
-            tuple(row.reasons),
-            is_weak(row),
-            tuple(answer.ids[number] for number in row.evidence),
-        )
-        for row in answer.rows
-    )
+    answer = neighborhood(worktree, paths, _checked(revision), limit=limit, min_score=min_score)
+    rows = []
+    for row in answer.rows:
+        last = None if row.last is None else datetime.fromtimestamp(row.last, timezone.utc)
+        rows.append(
+            Neighbor(
+                os.fsdecode(row.path), round(row.score, 4), row.together, row.commits,
+                rate(row.together, row.commits),
+                None if last is None else last.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                tuple(row.reasons), is_weak(row), tuple(answer.ids[number] for number in row.evidence),
+            )
+        )  # fmt: skip
     names = tuple(map(os.fsdecode, answer.paths))
-    return Neighbors(names, answer.revision, answer.commit, answer.state, answer.note, answer.looked_at, rows)
-
-
-def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Neighbors(
+        names, answer.revision, answer.commit, answer.state, answer.note, answer.looked_at, tuple(rows)
+    )
 
 
 def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int = 20) -> HistoryReport:
     """The history of a file, with the commit summaries that exist. Raises what `history.file_history.read_history`
     does. No model is called."""
-    from repoagent.git.worktree import layout
     from repoagent.history.file_history import read_history
 
-    history = read_history(worktree, path, revision=check_revision(revision), limit=limit)
+    history = read_history(worktree, path, revision=_checked(revision), limit=limit)
     paths = layout(worktree)
     if not paths.summaries.is_dir():
         return history
@@ -314,8 +273,9 @@ def past_of(worktree: WorkTree, path: str, *, revision: str = "HEAD", limit: int
     return replace(history, steps=add_summaries(history.steps, known.summaries))
 
 
-def wanted(
+def reviewed(
     worktree: WorkTree,
+    settings: Settings,
     *,
     range: str = "",
     base: str = "",
@@ -323,44 +283,34 @@ def wanted(
     tracked: bool = False,
     diff: bytes = b"",
     files: Sequence[str] = (),
-) -> ChangeSelector:
-    """The change to review: one of these parameters, by default what is staged; only in `files` (relative to the top).
-    `tracked` is all changes of tracked files since HEAD, staged or not. Raises UsageError for two of them."""
-    from repoagent.review.diff.select import ChangeSelector
-
-    ways: dict[How, str] = {"range": range, "base": base, "commit": commit}
-    chosen = [(how, value) for how, value in ways.items() if value]
-    chosen += [("worktree", "")] if tracked else []
-    chosen += [("diff", "")] if diff else []
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(how for how, _ in chosen)} cannot be combined: use one of them")
-    how, value = chosen[0] if chosen else ("staged", "")
-    check_revision(value)
-    if how == "range" and ".." not in value:
-        raise UsageError(f"invalid range '{value}': write A..B, or pass one commit as `commit`")
-    return ChangeSelector(how, value, tuple(f":(top,literal){file}" for file in files), worktree.top, diff)
-
-
-def reviewed(
-    worktree: WorkTree,
-    what: ChangeSelector,
-    settings: Settings,
-    *,
     ready: ModelSetup | None = None,
     asks: bool = False,
     hear: Callable[[str], None] = lambda sentence: None,
 ) -> Report:
-    """The findings on a change. Calls a model only with `asks`: the one of `ready`, or else of the settings; `hear`
-    gets its progress. Raises UsageError for a change that does not exist, and with `asks` ModelError and
-    LimitReached."""
-    from repoagent.git.worktree import layout, open_at_head
+    """The findings on one change, in `files` (relative to the top) only: `range`, `base`, `commit`, `tracked` (all
+    changes of tracked files since HEAD) or `diff`, by default what is staged. Calls a model only with `asks`: the one
+    of `ready`, or else of the settings; `hear` gets its progress. Raises UsageError for two changes and for one that
+    does not exist, and with `asks` ModelError and LimitReached."""
+    from repoagent.git.worktree import open_at_head
     from repoagent.review.diff.read import read_change
+    from repoagent.review.diff.select import ChangeSelector
     from repoagent.review.review import ReviewRequest, review
     from repoagent.review.untrusted import settings_before
 
+    ways: dict[How, object] = {
+        "range": range, "base": base, "commit": commit, "worktree": tracked, "diff": diff
+    }  # fmt: skip
+    chosen = [how for how, value in ways.items() if value]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} cannot be combined: use one of them")
+    value = _checked(range or base or commit)
+    if range and ".." not in range:
+        raise UsageError(f"invalid range '{range}': write A..B, or pass one commit as `commit`")
+    pathspecs = tuple(f":(top,literal){file}" for file in files)
+    selector = ChangeSelector(chosen[0] if chosen else "staged", value, pathspecs, worktree.top, diff)
     _, head = open_at_head(worktree.top)
     paths = layout(worktree)
-    change, unseen = read_change(worktree, head, what)
+    change, unseen = read_change(worktree, head, selector)
     settings = settings_before(change, worktree, paths, settings)
     context = None
     notes: list[str] = []
@@ -368,9 +318,7 @@ def reviewed(
         from repoagent.review.llm.session import ReviewSession
 
         context = ReviewSession(worktree, paths, settings, notes.append, hear, ready=ready)
-    request = ReviewRequest(
-        worktree, paths, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs)
-    )
+    request = ReviewRequest(worktree, paths, settings, context, unseen, strict=asks, narrowed=bool(pathspecs))
     report = review(change, request)
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 
@@ -411,27 +359,26 @@ def split_of(
     Raises UsageError for a missing file and an unknown language, Refused for a binary file and for a folder with edited
     segments.
     """
-    from repoagent.git.worktree import layout
     from repoagent.split.create import create
     from repoagent.split.folder import SplitOptions, check_options, check_text, default_folder, new_index
     from repoagent.split.source import SourceText
     from repoagent.storage.folders import open_folder
     from repoagent.storage.layout import ensure
 
-    ways = SplitOptions(target, natural, language)
-    check_options(ways)
+    options = SplitOptions(target, natural, language)
+    check_options(options)
     source, data = present(worktree, path)
     text = SourceText(path, data, worktree)
-    check_text(text, ways)
+    check_text(text, options)
     if not write:
-        index, folder = new_index(text, ways, Path()), None
+        index, folder = new_index(text, options, Path()), None
     else:
         paths = layout(worktree)
         ensure(paths)
         with open_folder(paths.splits, create=True):
             pass
         folder = default_folder(text)
-        index = create(text, ways, folder)
+        index = create(text, options, folder)
     return Split(path, source.blob, index.language, len(data), index.segments, folder, data)
 
 

@@ -1,28 +1,19 @@
-"""`load` merges the layers (later wins; the repository's file is untrusted), `set_value` and `unset_value` change one
-value in a TOML file and keep its comments and order.
+"""`load` merges the layers: defaults, the user's file, the repository's (which is untrusted), git, environment, flags.
+
+Later wins. `set_value` and `unset_value` change one value in a TOML file and keep its comments and order.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, MutableMapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from repoagent import tracing
 from repoagent.config.options import OPTIONS, Option, Value, find, find_or_refuse, fold, nearest
-from repoagent.config.settings import (
-    Raw,
-    Setting,
-    Settings,
-    from_environment,
-    from_flags,
-    from_git,
-    from_repository_file,
-    from_toml,
-    from_user_file,
-    user_file,
-    variable,
-)
+from repoagent.config.settings import Setting, Settings, user_file
 from repoagent.errors import UsageError
 from repoagent.storage.atomic import read_regular, write_whole
 
@@ -30,6 +21,17 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
     from repoagent.storage.layout import Layout
+
+PREFIX = "REPOAGENT_"
+LARGEST = 1024 * 1024  # bytes of a file of configuration
+
+
+class Raw(NamedTuple):
+    """One value as a layer has it: the dotted key in the layer's own spelling, the unparsed value, its origin."""
+
+    key: str
+    value: object
+    origin: str
 
 
 def load(
@@ -44,17 +46,13 @@ def load(
     per layer on what was ignored: unknown keys, and keys that a repository may not set.
     """
     env = os.environ if env is None else env
-    entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
-    warnings: list[str] = []
-    warnings += _take(entries, from_user_file(user_file(env)))
-    if layout is not None:
-        shared = from_repository_file(layout.config)
-        warnings += _take_from_repository(entries, shared, layout.config)
-    warnings += _take(entries, from_git(cwd or Path.cwd()))
-    warnings += _take(entries, from_environment(env))
-    warnings += _take(entries, from_flags(flags or {}))
-    theirs = None if layout is None else f"file:{layout.config}"
-    return Settings(entries, tuple(warnings), theirs)
+    entries = _defaults()
+    warnings = _merge(entries, from_user_file(user_file(env)))
+    if layout is not None and (data := read_regular(layout.config, most=LARGEST)) is not None:
+        warnings += _merge_shared(entries, from_toml(layout.config, data), layout.config)
+    for layer in (_from_git(cwd or Path.cwd()), _from_environment(env), _from_flags(flags or {})):
+        warnings += _merge(entries, layer)
+    return Settings(entries, tuple(warnings), None if layout is None else f"file:{layout.config}")
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
@@ -62,110 +60,177 @@ def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: b
 
     With `alone`, only the defaults and `data`. Raises as `load`.
     """
-    entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
+    entries = _defaults()
     user = user_file(os.environ)
     if not alone:
-        _take(entries, from_user_file(user))
-    _take_from_repository(entries, from_toml(layout.config, data), layout.config)
+        _merge(entries, from_user_file(user))
+    _merge_shared(entries, from_toml(layout.config, data), layout.config)
     if not alone:
         below = {"default", f"file:{user}", f"file:{layout.config}"}
-        entries |= {key: one for key, one in settings.entries.items() if one.origin not in below}
+        entries |= {key: setting for key, setting in settings.entries.items() if setting.origin not in below}
     return Settings(entries, settings.warnings)
 
 
-def parse(option: Option, key: str, value: object, origin: str) -> Value:
-    """The value of an option from text or TOML. Raises UsageError with its origin, key, value and the allowed
-    values."""
-    try:
-        return option.kind.parse(value)
-    except ValueError:
-        shown = "" if option.secret else f" {_short(value)}"
-        raise UsageError(
-            f"{_place(origin)}: invalid value{shown} for {key}; it takes {option.kind.allowed}"
-        ) from None
+def _defaults() -> dict[str, Setting]:
+    return {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
 
 
-def why_not_from_repository(option: Option, value: Value) -> str | None:
-    """Why a repository may not set `value`, as a clause; None where it may."""
-    if not option.repository_may_set:
-        return f"only you can set {option.key}"
-    if option.only_like and not (isinstance(value, str) and option.only_like.fullmatch(value)):
-        return f"{option.key} may only be {option.only_what} in a repository"
-    return None
-
-
-def _take(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
+def _merge(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
     """Merge `layer` into `entries`; returns the warnings."""
     unknown: list[Raw] = []
     for raw in layer:
-        if (found := find(raw.key)) is None:
+        if (match := find(raw.key)) is None:
             unknown.append(raw)
         else:
-            key, option = found
-            entries[key] = Setting(key, parse(option, key, raw.value, raw.origin), raw.origin, option)
+            key, option = match
+            entries[key] = Setting(key, _parse(option, key, raw.value, raw.origin), raw.origin, option)
     return _unknown(unknown)
 
 
-def _take_from_repository(entries: dict[str, Setting], layer: Iterable[Raw], path: Path) -> list[str]:
-    """As `_take`, but only of what a repository may set."""
+def _merge_shared(entries: dict[str, Setting], layer: Iterable[Raw], path: Path) -> list[str]:
+    """As `_merge`, but only of what a repository may set."""
     unknown: list[Raw] = []
     forbidden: list[str] = []
     higher: list[str] = []
     for raw in layer:
-        if (found := find(raw.key)) is None:
+        if (match := find(raw.key)) is None:
             unknown.append(raw)
             continue
-        key, option = found
+        key, option = match
         if not option.repository_may_set:  # not parsed: an invalid value must not raise
             forbidden.append(key)
             continue
-        value = parse(option, key, raw.value, raw.origin)
-        if why_not_from_repository(option, value):
+        value, current = _parse(option, key, raw.value, raw.origin), entries[key]
+        is_limited = option.only_lower and isinstance(current.value, (int, float))
+        if option.why_not_from_repository(value):
             forbidden.append(f"{key} = {_short(raw.value)}")
-        elif option.only_unset and entries[key].origin != "default":
-            continue
-        elif option.only_lower and not _is_lower(value, entries[key].value):
+        elif is_limited and not (isinstance(value, (int, float)) and value <= current.value):  # type: ignore[operator]
             higher.append(f"{key} = {_short(raw.value)}")
-        else:
+        elif not option.only_unset or current.origin == "default":
             entries[key] = Setting(key, value, raw.origin, option)
     warnings = _unknown(unknown)
     if forbidden:
-        warnings.append(
-            f"{path} may not set {', '.join(forbidden)}: ignored (use `git config repoagent.KEY VALUE` to set it "
-            "yourself)"
-        )
+        own = "use `git config repoagent.KEY VALUE` to set it yourself"
+        warnings.append(f"{path} may not set {', '.join(forbidden)}: ignored ({own})")
     if higher:
         warnings.append(f"{path} may only lower a limit: ignored {', '.join(higher)}")
     return warnings
 
 
-def _is_lower(value: Value, current: Value) -> bool:
-    if not isinstance(current, (int, float)):
-        return True  # no limit so far
-    return isinstance(value, (int, float)) and value <= current
+def _parse(option: Option, key: str, value: object, origin: str) -> Value:
+    try:
+        return option.kind.parse(value)
+    except ValueError:
+        shown = "" if option.secret else f" {_short(value)}"
+        problem = f"invalid value{shown} for {key}; it takes {option.kind.allowed}"
+        raise UsageError(f"{_short_origin(origin)}: {problem}") from None
 
 
 def _unknown(raws: list[Raw]) -> list[str]:
     if not raws:
         return []
+    origin = raws[0].origin
+    in_environment = origin.startswith("environment")
     names = []
     for raw in raws:
         near = nearest(raw.key)
-        if near is not None and raw.origin.startswith("environment"):
-            near = variable(near)
-        names.append(f"{raw.spelled} (did you mean {near}?)" if near else raw.spelled)
-    where = "" if raws[0].origin.startswith("environment") else f"{_place(raws[0].origin)}: "
+        near = variable(near) if near and in_environment else near
+        name = f"repoagent.{raw.key}" if origin.startswith("git") else raw.key
+        name = _short_origin(raw.origin) if in_environment else name
+        names.append(f"{name} (did you mean {near}?)" if near else name)
+    where = "" if in_environment else f"{_short_origin(origin)}: "
     return [f"{where}ignored unknown option{'s' * (len(names) > 1)} {', '.join(names)}"]
 
 
-def _place(origin: str) -> str:
-    """An origin in a message."""
+def _short_origin(origin: str) -> str:
     return origin.removeprefix("file:").removeprefix("environment ").removeprefix("flag ")
 
 
 def _short(value: object, limit: int = 60) -> str:
     shown = repr(value)
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
+# The readers of the layers
+
+
+def from_user_file(path: Path) -> Iterator[Raw]:
+    """The values of the user's file, none without it. Raises UsageError for a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}; fix its permissions") from error
+    if len(data) > LARGEST:
+        raise UsageError(f"{path} is larger than {LARGEST // 1024} KiB; make it smaller")
+    yield from from_toml(path, data)
+
+
+def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
+    """The values in a TOML document, the content of `path`. Raises UsageError, with the position, for invalid TOML."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        table = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # not UTF-8 and too large numbers are ValueErrors too
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
+    for key, value in _leaves(table):
+        yield Raw(key, value, f"file:{path}")
+
+
+def _leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _from_git(cwd: Path) -> Iterator[Raw]:
+    """The values of repoagent.* in `git config`, of all scopes in git's order, with one call of git. Ignores a bare
+    repository in a folder above."""
+    from repoagent.git.process import git_output
+    from repoagent.git.worktree import settings_folder
+
+    command = ("config", "-z", "--show-scope", "--get-regexp", r"^repoagent\.")
+    output = git_output(settings_folder(cwd), *command, ok=(0, 1)).stdout.decode("utf-8", "surrogateescape")
+    fields = output.split("\0")[:-1]
+    lists: dict[str, list[str]] = {}
+    for scope, field in zip(fields[::2], fields[1::2], strict=True):
+        name, has_value, text = field.partition("\n")
+        key = name.partition(".")[2]
+        value: object = text if has_value else True  # in git, a name without a value is true
+        if has_value and (match := find(key)) and isinstance(match[1].default, tuple):
+            # a list in git is a key that occurs several times; an empty value clears it
+            value = lists[key] = [*lists.get(key, ()), text] if text else []
+        yield Raw(key, value, f"git config ({scope})")
+
+
+def _from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
+    """REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty one counts as unset."""
+    for name, value in sorted(env.items()):
+        if name.startswith(PREFIX) and value and name != tracing.VARIABLE:
+            yield Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
+
+
+def variable(key: str) -> str:
+    """The environment variable that sets `key`."""
+    return PREFIX + key.replace(".", "__").replace("-", "_").upper()
+
+
+def _from_flags(flags: Mapping[str, object]) -> Iterator[Raw]:
+    """A flag has the name of the last word of its key."""
+    for key, value in flags.items():
+        if value is not None:
+            yield Raw(key, value, f"flag --{key.rpartition('.')[2].replace('_', '-')}")
+
+
+# Changing a TOML file
 
 
 def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> Value:
@@ -175,24 +240,40 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
     for a value that the option does not take or the file may not set, and for invalid TOML; Refused where it is not a
     regular file.
     """
+    import tomlkit
+
     spelled, option = find_or_refuse(key)
-    value = parse(option, spelled, text, "config")
-    if repository and (reason := why_not_from_repository(option, value)):
+    value = _parse(option, spelled, text, "config")
+    if repository and (reason := option.why_not_from_repository(value)):
+        head, dot, last = spelled.rpartition(".")
+        git_key = f"repoagent.{head}{dot}{last.replace('_', '-')}"  # git has no underscores
         raise UsageError(
-            f"{reason}: omit --shared to set it in your own file, or use `git config "
-            f"repoagent.{_in_git(spelled)} VALUE` to set it for this repository"
+            f"{reason}: omit --shared to set it in your own file, or use `git config {git_key} VALUE` to set it for "
+            "this repository"
         )
     document = _read(path)
-    _put(document, _parts(spelled), value, path)
+    table: MutableMapping[str, object] = document
+    *outer, last = parts = _parts(spelled)
+    for part in outer:
+        name = _spelled_in(table, part)
+        inner = table.setdefault(name, tomlkit.table())
+        if not isinstance(inner, MutableMapping):
+            if find(name) is None:
+                raise UsageError(f"{path}: {name} must be a table, but it is a value")
+            last = ".".join(parts)  # `check` has a value, so `check.timeout` is one key, in quotes
+            break
+        table = table[name]  # type: ignore[assignment]
+    table[_spelled_in(table, last)] = (
+        "none" if value is None else list(value) if isinstance(value, tuple) else value
+    )
     write_whole(path, document.as_string().encode(), private=not repository)
     return value
 
 
 def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
     """Remove `key` from the TOML file `path`; False where it is not in it. Raises as `set_value`."""
-    spelled, _ = find_or_refuse(key)
     document = _read(path)
-    if not _remove(document, _parts(spelled)):
+    if not _remove(document, _parts(find_or_refuse(key)[0])):
         return False
     write_whole(path, document.as_string().encode(), private=not repository)
     return True
@@ -207,11 +288,11 @@ def _parts(key: str) -> list[str]:
 
 def _remove(table: MutableMapping[str, object], parts: list[str]) -> bool:
     """Remove a key in either spelling: nested, or as one quoted key."""
-    whole = _spelled_there(table, ".".join(parts))
+    whole = _spelled_in(table, ".".join(parts))
     if whole in table:
         del table[whole]
         return True
-    inner = table.get(_spelled_there(table, parts[0]))
+    inner = table.get(_spelled_in(table, parts[0]))
     return len(parts) > 1 and isinstance(inner, MutableMapping) and _remove(inner, parts[1:])
 
 
@@ -225,31 +306,6 @@ def _read(path: Path) -> TOMLDocument:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
 
 
-def _put(table: MutableMapping[str, object], parts: list[str], value: Value, path: Path) -> None:
-    import tomlkit
-
-    *outer, last = parts
-    for part in outer:
-        name = _spelled_there(table, part)
-        if name not in table:
-            table[name] = tomlkit.table()
-        inner = table[name]
-        if not isinstance(inner, MutableMapping):
-            if find(name) is None:
-                raise UsageError(f"{path}: {name} must be a table, but it is a value")
-            last = ".".join(parts)  # `check` has a value, so `check.timeout` is one key, in quotes
-            break
-        table = inner
-    written = "none" if value is None else list(value) if isinstance(value, tuple) else value
-    table[_spelled_there(table, last)] = written
-
-
-def _spelled_there(table: MutableMapping[str, object], part: str) -> str:
-    """The key as the file spells it (`maxTurns`), or else as in the table."""
+def _spelled_in(table: MutableMapping[str, object], part: str) -> str:
+    """The key as the file spells it (`maxTurns`), or else as in the table of options."""
     return next((name for name in table if fold(name) == fold(part)), part)
-
-
-def _in_git(key: str) -> str:
-    """`max_turns` as a key of git, which has no underscores."""
-    head, _, last = key.rpartition(".")
-    return f"{head}.{last.replace('_', '-')}" if head else last.replace("_", "-")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -31,10 +31,9 @@ class OptionType(NamedTuple):
 
 def text(allowed: str = "text", pattern: str = r"(?s).*\S.*") -> OptionType:
     """Text that matches all of `pattern`."""
-    whole_text = re.compile(pattern)
 
     def parse(raw: object) -> str:
-        if isinstance(raw, str) and whole_text.fullmatch(raw):
+        if isinstance(raw, str) and re.fullmatch(pattern, raw):
             return raw
         raise ValueError
 
@@ -58,10 +57,8 @@ def number() -> OptionType:
     """A finite number, 0 or more."""
 
     def parse(raw: object) -> float:
-        if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
-            raise ValueError
         try:
-            value = float(raw)
+            value = float(raw) if isinstance(raw, (str, int, float)) and not isinstance(raw, bool) else -1.0
         except OverflowError:
             raise ValueError from None
         if not math.isfinite(value) or value < 0:
@@ -118,9 +115,6 @@ def or_none(kind: OptionType) -> OptionType:
     return OptionType(f"{kind.allowed}, or none", parse)
 
 
-DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
-
-
 class Option(NamedTuple):
     """An option.
 
@@ -146,35 +140,34 @@ class Option(NamedTuple):
         """Whether the key contains a name of the user's choice."""
         return "*" in self.key
 
+    def why_not_from_repository(self, value: Value) -> str | None:
+        """Why a repository may not set `value`, as a clause; None where it may."""
+        if not self.repository_may_set:
+            return f"only you can set {self.key}"
+        if self.only_like and not (isinstance(value, str) and self.only_like.fullmatch(value)):
+            return f"{self.key} may only be {self.only_what} in a repository"
+        return None
+
+
+DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 _limit = partial(Option, only_lower=True)
 _own = partial(Option, repository_may_set=False)
+_SWITCH, _TEXTS, _NUMBER, _COUNT = switch(), texts(), number(), whole(1)
 _MODEL = text("PROVIDER/NAME, local/PATH.gguf, command:CMD, manual or replay:FILE")
 _TRAILER = text("the name of a trailer (letters, digits, dashes)", r"[A-Za-z][A-Za-z0-9-]*")
 _COMMAND = or_none(text("a shell command"))
-_SCOPE = one_of("files", "neighbors", "repo")
-_FORMS = ("diff", "search", "whole", "function")
-_EFFORT = one_of("low", "medium", "high", "xhigh", "max")
+_FORMATS = ("diff", "search", "whole", "function")
 _VARIABLE = text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]*")
-_WHEN = one_of("auto", "always", "never")
-_COUNT = or_none(whole(1))
-_DOLLARS = or_none(number())
-_LEVEL = one_of("off", "note", "warning", "error")
+_COUNT_OR_NONE = or_none(_COUNT)
+_NUMBER_OR_NONE = or_none(_NUMBER)
+_MODEL_OR_NONE = or_none(_MODEL)
 _RULES = {
-    "secret": "error",
-    "conflict-marker": "error",
-    "parse-error": "error",
-    "removed-symbol": "error",
-    "debug-leftover": "warning",
-    "partner-missing": "warning",
-    "fix-prone": "note",
-    "unusual-size": "note",
-    "unusual-width": "note",
-    "generated-edited": "note",
-    "vendored-edited": "note",
-    "api-changed": "warning",
-    "review-relaxed": "warning",
-    "correctness": "warning",
+    **dict.fromkeys(("secret", "conflict-marker", "parse-error", "removed-symbol"), "error"),
+    **dict.fromkeys(("debug-leftover", "partner-missing"), "warning"),
+    **dict.fromkeys(("fix-prone", "unusual-size", "unusual-width"), "note"),
+    **dict.fromkeys(("generated-edited", "vendored-edited"), "note"),
+    **dict.fromkeys(("api-changed", "review-relaxed", "correctness"), "warning"),
     "security": "error",
     "tests": "note",
     "compatibility": "warning",
@@ -184,180 +177,107 @@ _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 
 OPTIONS: tuple[Option, ...] = (
     Option("model", _MODEL, DEFAULT_MODEL, "the default model", only_like=_REMOTE, only_unset=True),
-    _own(
-        "fallback",
-        texts(),
-        (),
-        "models to fall back to, in this order, when one is overloaded or unreachable",
-    ),
-    _own("summary.model", or_none(_MODEL), None, "the model that writes summaries; none: the default model"),
-    _own("summary.share", switch(), False, "share commit summaries with others through git notes"),
-    _own("effort", or_none(_EFFORT), None, "how much a model thinks, where the provider supports it"),
-    _own("temperature", or_none(number()), None, "sampling temperature, where the provider supports it"),
-    _own("stop", texts(), (), "stop sequences, where the provider supports them"),
+    _own("fallback", _TEXTS, (), "models to use in this order when one is overloaded or unreachable"),
+    _own("summary.model", _MODEL_OR_NONE, None, "the model that writes summaries; none: the default model"),
+    _own("summary.share", _SWITCH, False, "share commit summaries with others through git notes"),
+    _own("effort", or_none(one_of("low", "medium", "high", "xhigh", "max")), None, "how much a model thinks"),
+    _own("temperature", _NUMBER_OR_NONE, None, "sampling temperature, where the provider supports it"),
+    _own("stop", _TEXTS, (), "stop sequences, where the provider supports them"),
     _own("cache", one_of("5m", "1h", "off"), "5m", "lifetime of the provider's prompt cache"),
-    _own(
-        "protocol",
-        one_of("auto", "tags", "tools"),
-        "auto",
-        "how a model calls tools: as tags in its text, or natively",
-    ),
-    _limit("max_turns", whole(1), 10, "maximum model calls per edit"),
-    _limit("max_tokens", _COUNT, None, "maximum tokens per edit, input and output together"),
-    _limit("max_cost", _DOLLARS, None, "maximum cost of one edit, in US dollars"),
-    _limit("max_cost_per_day", _DOLLARS, None, "maximum cost of all edits of a day, in US dollars"),
-    _limit("max_output_tokens", _COUNT, None, "maximum tokens of one reply"),
-    _limit("timeout", number(), 600.0, "seconds to wait for a model that sends nothing"),
+    _own("protocol", one_of("auto", "tags", "tools"), "auto", "how a model calls tools: tags, or natively"),
+    _limit("max_turns", _COUNT, 10, "maximum model calls per edit"),
+    _limit("max_tokens", _COUNT_OR_NONE, None, "maximum tokens per edit, input and output together"),
+    _limit("max_cost", _NUMBER_OR_NONE, None, "maximum cost of one edit, in US dollars"),
+    _limit("max_cost_per_day", _NUMBER_OR_NONE, None, "maximum cost of all edits of a day, in US dollars"),
+    _limit("max_output_tokens", _COUNT_OR_NONE, None, "maximum tokens of one reply"),
+    _limit("timeout", _NUMBER, 600.0, "seconds to wait for a model that sends nothing"),
     _own("check", _COMMAND, None, "a command that must succeed before an edit is committed"),
-    _own(
-        "check.timeout", or_none(number()), 1800.0, "seconds until a check is stopped, and fails; none: never"
-    ),
-    _own(
-        "check.unconfined",
-        switch(),
-        False,
-        "run the check of a change that you have not seen outside the sandbox; see `repoagent help docs/security.md`",
-    ),
-    Option("commit.trailers", switch(), True, "add trailers with the model and the edit to each commit"),
+    _own("check.timeout", _NUMBER_OR_NONE, 1800.0, "seconds until a check is stopped and fails; none: never"),
+    _own("check.unconfined", _SWITCH, False, "run the check of an unseen change outside the sandbox"),
+    Option("commit.trailers", _SWITCH, True, "add trailers with the model and the edit to each commit"),
     _own("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
     _own(
         "edit.scope",
-        _SCOPE,
+        one_of("files", "neighbors", "repo"),
         "files",
-        "what an edit may change: the named files, their neighbors too, or the repository",
+        "what an edit may change besides the named files",
     ),
-    Option(
-        "edit.format",
-        one_of("auto", *_FORMS),
-        "auto",
-        "the output format of a model: a diff, search/replace blocks, whole files or whole functions",
-    ),
-    _own(
-        "edit.sensitive",
-        texts(),
-        (),
-        "more files to ask about before changing them, as in .gitignore; see `repoagent help docs/security.md`",
-    ),
-    _own("edit.parse_check", switch(), True, "refuse a change that adds syntax errors"),
-    _limit(
-        "edit.inline_limit",
-        whole(),
-        64 * 1024,
-        "maximum bytes of a file that is shown whole; of a larger one, its outline and the relevant parts",
-    ),
-    Option("context", texts(), (), "more files to show in each prompt"),
-    _limit(
-        "context_limit",
-        whole(),
-        8_000,
-        "maximum tokens of these files, and of AGENTS.md and similar files, in a prompt",
-    ),
+    Option("edit.format", one_of("auto", *_FORMATS), "auto", "how a model writes a change"),
+    _own("edit.sensitive", _TEXTS, (), "more files to ask about before changing them, as in .gitignore"),
+    _own("edit.parse_check", _SWITCH, True, "refuse a change that adds syntax errors"),
+    _limit("edit.inline_limit", whole(), 64 * 1024, "maximum bytes of a file that is shown whole"),
+    Option("context", _TEXTS, (), "more files to show in each prompt"),
+    _limit("context_limit", whole(), 8_000, "maximum tokens of these files and AGENTS.md in a prompt"),
     Option("history.commits", whole(), 3, "number of recent commits of a file in a prompt"),
-    _own("history.background", switch(), True, "build the history index in the background"),
+    _own("history.background", _SWITCH, True, "build the history index in the background"),
     *(
-        Option(f"review.rules.{rule}", _LEVEL, level, f"level of {rule} findings; off: none")
+        Option(
+            f"review.rules.{rule}",
+            one_of("off", "note", "warning", "error"),
+            level,
+            f"level of {rule} findings; off: none",
+        )
         for rule, level in _RULES.items()
     ),
     Option(
         "review.fail_on",
         one_of("note", "warning", "error", "never"),
         "error",
-        "the lowest level at which `repoagent review` exits with 1",
+        "the level from which `repoagent review` exits with 1",
     ),
-    _own(
-        "review.model",
-        or_none(_MODEL),
-        None,
-        "the model that reviews each change; none: only the rules on history",
-    ),
-    _limit(
-        "review.context_limit", whole(1), 24_000, "maximum tokens of the change in one model call of a review"
-    ),
-    _limit("review.max_calls", whole(1), 20, "maximum model calls per review"),
-    _limit("review.max_seconds", number(), 300.0, "maximum seconds of model calls per review"),
+    _own("review.model", _MODEL_OR_NONE, None, "the model that reviews; none: only rules on history"),
+    _limit("review.context_limit", _COUNT, 24_000, "maximum tokens of the change per model call"),
+    _limit("review.max_calls", _COUNT, 20, "maximum model calls per review"),
+    _limit("review.max_seconds", _NUMBER, 300.0, "maximum seconds of model calls per review"),
     Option(
         "run.mode",
         one_of("ask", "auto-edit", "auto", "read-only"),
         "ask",
-        "what a run may do without asking; see `repoagent help docs/approvals.md`",
+        "what a run may do without asking",
         only_like=re.compile("read-only"),
         only_what="read-only",
     ),
-    _limit("run.max_turns", whole(1), 100, "maximum model calls per run"),
-    _limit("run.max_time", _DOLLARS, None, "maximum seconds per run"),
-    _own(
-        "run.timeout",
-        number(),
-        120.0,
-        "seconds until a command of a run is stopped, unless the model sets its own limit",
-    ),
-    _own(
-        "run.allow",
-        texts(),
-        (),
-        "patterns of commands to run without asking; see `repoagent help docs/approvals.md`",
-    ),
-    _own(
-        "run.deny", texts(), (), "patterns of commands never to run; see `repoagent help docs/approvals.md`"
-    ),
-    _own("run.network", switch(), False, "let commands in the sandbox use the network"),
-    _own("run.browse", switch(), False, "let a run fetch public web pages, after asking for each host"),
-    _own("run.write", texts(), (), "more folders that commands in the sandbox may write to"),
-    _own("run.memory", or_none(whole(1)), None, "maximum bytes of memory of a command and its children"),
-    _own("run.processes", or_none(whole(1)), 512, "maximum processes of a command"),
-    _own(
-        "run.before_turn",
-        _COMMAND,
-        None,
-        "a command to run before each turn of a run; the model gets its output",
-    ),
-    _own(
-        "run.after_edit",
-        _COMMAND,
-        None,
-        "a command to run after each edit of a run; the model gets its output",
-    ),
+    _limit("run.max_turns", _COUNT, 100, "maximum model calls per run"),
+    _limit("run.max_time", _NUMBER_OR_NONE, None, "maximum seconds per run"),
+    _own("run.timeout", _NUMBER, 120.0, "seconds until a command is stopped, unless the model sets a limit"),
+    _own("run.allow", _TEXTS, (), "patterns of commands to run without asking"),
+    _own("run.deny", _TEXTS, (), "patterns of commands never to run"),
+    _own("run.network", _SWITCH, False, "let commands in the sandbox use the network"),
+    _own("run.browse", _SWITCH, False, "let a run fetch public web pages, after asking for each host"),
+    _own("run.write", _TEXTS, (), "more folders that commands in the sandbox may write to"),
+    _own("run.memory", _COUNT_OR_NONE, None, "maximum bytes of memory of a command and its children"),
+    _own("run.processes", _COUNT_OR_NONE, 512, "maximum processes of a command"),
+    _own("run.before_turn", _COMMAND, None, "a command to run before each turn; the model gets its output"),
+    _own("run.after_edit", _COMMAND, None, "a command to run after each edit; the model gets its output"),
     _own("run.before_finish", _COMMAND, None, "a command that must succeed before a run is done"),
-    _own(
-        "run.tools", texts(), (), "programs that a run may use as tools; see `repoagent help docs/plugins.md`"
-    ),
-    _own("run.skills", texts(), (), "more folders with skills"),
+    _own("run.tools", _TEXTS, (), "programs that a run may use as tools"),
+    _own("run.skills", _TEXTS, (), "more folders with skills"),
     _own("tool.*", text(), None, "a setting of a plug-in tool, as tool.NAME.KEY"),
-    Option("memory.enabled", switch(), True, "remember each edit with its file", only_unset=True),
-    Option(
-        "memory.limit",
-        whole(),
-        256 * 1024,
-        "maximum bytes of a file's conversation before its oldest exchanges are archived; 0: no limit",
-    ),
-    _own(
-        "conversations.keep_days",
-        or_none(whole()),
-        None,
-        "days to keep conversations on files, before each exchange becomes one line; none: forever",
-    ),
+    Option("memory.enabled", _SWITCH, True, "remember each edit with its file", only_unset=True),
+    Option("memory.limit", whole(), 256 * 1024, "maximum bytes of a file's conversation; 0: no limit"),
+    _own("conversations.keep_days", or_none(whole()), None, "days to keep exchanges whole; none: forever"),
     _own("sent.keep_days", whole(), 30, "days to keep the exact text of each request"),
-    _own("color", _WHEN, "auto", "color the output"),
+    _own("color", one_of("auto", "always", "never"), "auto", "color the output"),
     _own("alias.*", _MODEL, None, "another name for a model"),
     _own("providers.*.base_url", text("a URL", r"https?://\S+"), None, "the base URL of a provider"),
     _own("providers.*.api_key_env", _VARIABLE, None, "the environment variable that holds its key"),
     _own("providers.*.api_key_command", text("a shell command"), None, "a command that prints its key"),
-    _own(
-        "providers.*.traits",
-        texts(),
-        (),
-        "how it differs from the common protocol; see `repoagent help docs/models.md`",
-    ),
-    _own("models.*.input", number(), None, "US dollars per million input tokens of a model"),
-    _own("models.*.output", number(), None, "US dollars per million output tokens of a model"),
-    _own("models.*.cache_read", number(), None, "US dollars per million tokens read from the prompt cache"),
-    _own("models.*.cache_write", number(), None, "US dollars per million tokens written to the prompt cache"),
-    _own("models.*.context", whole(1), None, "context window of a model, in tokens"),
-    _own("models.*.max_output", whole(1), None, "maximum tokens of one reply of a model"),
-    _own("models.*.media", texts(), (), "input types of a model next to text: image, pdf"),
+    _own("providers.*.traits", _TEXTS, (), "how it differs from the usual protocol"),
+    _own("models.*.input", _NUMBER, None, "US dollars per million input tokens of a model"),
+    _own("models.*.output", _NUMBER, None, "US dollars per million output tokens of a model"),
+    _own("models.*.cache_read", _NUMBER, None, "US dollars per million tokens read from the prompt cache"),
+    _own("models.*.cache_write", _NUMBER, None, "US dollars per million tokens written to the prompt cache"),
+    _own("models.*.context", _COUNT, None, "context window of a model, in tokens"),
+    _own("models.*.max_output", _COUNT, None, "maximum tokens of one reply of a model"),
+    _own("models.*.media", _TEXTS, (), "input types of a model next to text: image, pdf"),
     _own("models.*.protocol", one_of("tags", "tools"), None, "the protocol of a model when protocol is auto"),
-    _own("models.*.format", one_of(*_FORMS), None, "the output format of a model when edit.format is auto"),
+    _own("models.*.format", one_of(*_FORMATS), None, "the output format of a model when edit.format is auto"),
 )
+
+
+def fold(part: str) -> str:
+    """A key, or a part of one, without dashes, underscores and case."""
+    return part.replace("-", "").replace("_", "").lower()
 
 
 def find(key: str) -> tuple[str, Option] | None:
@@ -366,17 +286,16 @@ def find(key: str) -> tuple[str, Option] | None:
     Keys of git have neither underscores nor case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
     name of the user's choice is compared exactly.
     """
-    parts = key.split(".")
+    folded = fold(key)
     for option in OPTIONS:
-        words = option.key.split(".")
-        if not option.is_family:
-            if _same(parts, words):
-                return option.key, option
-            continue
-        head, *tail = words[0], *words[2:]
-        chosen = parts[1 : len(parts) - len(tail)]
-        if _same((parts[0], *parts[len(parts) - len(tail) :]), (head, *tail)) and (name := ".".join(chosen)):
-            return ".".join((head, name, *tail)), option
+        head, star, tail = option.key.partition("*")
+        if not star and folded == fold(option.key):
+            return option.key, option
+        if star and folded.startswith(fold(head)) and folded.endswith(fold(tail)):
+            _, *middle = key.split(".")
+            name = ".".join(middle[: len(middle) - tail.count(".")])
+            if name:
+                return f"{head}{name}{tail}", option
     return None
 
 
@@ -391,16 +310,7 @@ def nearest(key: str) -> str | None:
 
 def find_or_refuse(key: str) -> tuple[str, Option]:
     """As `find`. Raises UsageError, with the nearest key, for an unknown one."""
-    if (found := find(key)) is None:
+    if (match := find(key)) is None:
         near = nearest(key)
         raise UsageError(f"unknown option {key}" + (f"; did you mean {near}?" if near else ""))
-    return found
-
-
-def fold(part: str) -> str:
-    """A key, or a part of one, without dashes, underscores and case."""
-    return part.replace("-", "").replace("_", "").lower()
-
-
-def _same(these: Iterable[str], those: Iterable[str]) -> bool:
-    return [fold(part) for part in these] == [fold(part) for part in those]
+    return match

@@ -24,9 +24,8 @@ from mcp.shared.exceptions import MCPError
 
 from repoagent import __version__
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.mcp.apply_tool import apply_tool
-from repoagent.mcp.tool import Call, Progress, Schema, Service, Tool, ToolResult
-from repoagent.mcp.tools import TOOLS, review_tool, sendable
+from repoagent.mcp.tool import Call, Progress, Service, Tool, ToolResult
+from repoagent.mcp.tools import make_tools, sendable
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -37,11 +36,6 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 log = logging.getLogger("repoagent.mcp")
 
 
-def make_tools(service: Service) -> dict[str, Tool]:
-    """The tools of a server by name."""
-    return {tool.name: tool for tool in (*TOOLS, review_tool(service), apply_tool(service))}
-
-
 def perform(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> ToolResult:
@@ -50,27 +44,25 @@ def perform(
     from repoagent.edit.guards.off_limits import gate
     from repoagent.git.worktree import open_worktree
 
-    arguments = _validated(tool.name, tool.arguments, arguments)
+    _validate(tool, arguments)
     worktree = open_worktree(service.cwd)
-    result = tool.perform(Call(service, arguments, cancelled, progress, worktree, gate(worktree.top, ())))
+    call = Call(service, cancelled, progress, worktree, gate(worktree.top, ()))
+    result = tool.perform(call, **arguments)
     return ToolResult(sendable(result.text), sendable(result.data), result.image)
 
 
-def _validated(name: str, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with defaults. Raises UsageError for the first invalid one, without its value, which may be of any
-    size."""
+def _validate(tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Raise UsageError for the first invalid argument, without its value, which may be of any size."""
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(schema).iter_errors(dict(arguments))
+    errors = Draft202012Validator(tool.arguments).iter_errors(dict(arguments))
     for error in sorted(errors, key=lambda error: list(map(str, error.path))):
-        where = "".join(f"{str(part)[:40]}." for part in error.path)
+        where = ".".join(str(part)[:40] for part in error.path)
         if error.validator in ("required", "additionalProperties"):  # their message has only names
             problem = error.message
         else:
             problem = f"must match {error.validator} {error.validator_value}"
-        raise UsageError(f"{name}: {where[:-1]}{': ' if where else ''}{problem[:200]}")
-    defaults = {key: entry["default"] for key, entry in schema["properties"].items() if "default" in entry}
-    return {**defaults, **arguments}
+        raise UsageError(f"{tool.name}: {where}{': ' if where else ''}{problem[:200]}")
 
 
 def serve(service: Service, end: Callable[[int], None]) -> None:

@@ -1,9 +1,10 @@
-"""What a tool is (`Tool`), what it gets (`Call`) and gives (`ToolResult`), and a short notation for JSON schemas."""
+"""What a tool is (`Tool`), what it gets (`Call`) and gives (`ToolResult`); `tool` makes one of a function."""
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,55 +21,41 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 
 PATH_LENGTH = 4096
-PATCH_LENGTH = 4_000_000
+_TYPES = {"int": "integer", "bool": "boolean", "number": "number", "": "string"}
 
 
-def text(description: str, *, maximum: int = PATH_LENGTH, minimum: int = 1, **more: Any) -> Schema:
-    return {"type": "string", "minLength": minimum, "maxLength": maximum, "description": description, **more}
+def text(description: str, maximum: int = PATH_LENGTH, **more: Any) -> Schema:
+    return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description, **more}
 
 
-def optional_text(description: str, *, maximum: int = PATH_LENGTH, default: str = "") -> Schema:
-    return text(description, maximum=maximum, minimum=0, default=default)
+def integer(description: str, minimum: int, maximum: int) -> Schema:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
 
 
-def integer(description: str, minimum: int, maximum: int, default: int | None = None) -> Schema:
-    schema: Schema = {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
-    return schema if default is None else {**schema, "default": default}
+def boolean(description: str) -> Schema:
+    return {"type": "boolean", "description": description}
 
 
-def boolean(description: str, *, default: bool) -> Schema:
-    return {"type": "boolean", "default": default, "description": description}
-
-
-def array(item: Schema, description: str, *, minimum: int = 0, maximum: int = 100) -> Schema:
-    """A list; an optional one is empty by default."""
-    schema = {
+def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) -> Schema:
+    return {
         "type": "array", "items": item, "minItems": minimum, "maxItems": maximum, "description": description
     }  # fmt: skip
-    return schema if minimum else {**schema, "default": []}
 
 
-def arguments(required: Sequence[str], **properties: Schema) -> Schema:
-    """The schema of the arguments of a tool."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def result(value: Any) -> Schema:
-    """The schema of a result, from an example of its types: {"path": "string", "last": "string?", "hits": [{...}]}. A
-    `?` allows null; a tuple lists the possible values; all properties of an object are required."""
-    if isinstance(value, Mapping):
-        properties = {name: result(item) for name, item in value.items()}
-        return {"type": "object", "properties": properties, "required": list(properties)}
-    if isinstance(value, list):
-        return {"type": "array", "items": result(value[0])}
-    if isinstance(value, tuple):
-        return {"enum": list(value)}
-    return {"type": [value[:-1], "null"] if value.endswith("?") else value}
+def shape(fields: str = "", **more: Any) -> Schema:
+    """The schema of an object with these properties, all required: `fields` are names with types, "path lines:int[]
+    last:number?"; a string by default, `[]` is a list, `?` allows null. `more` are objects, or a list of one."""
+    properties: Schema = {}
+    for word in fields.split():
+        name, _, kind = word.partition(":")
+        bare = _TYPES[kind.rstrip("?[]")]
+        null = [bare, "null"] if word.endswith("?") else bare
+        properties[name.rstrip("?[]")] = (
+            {"type": "array", "items": {"type": bare}} if word.endswith("[]") else {"type": null}
+        )
+    for name, value in more.items():
+        properties[name] = {"type": "array", "items": value[0]} if isinstance(value, list) else value
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 class Progress(Protocol):
@@ -91,11 +78,10 @@ class Service:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool with valid arguments, in a work tree that is looked up for each call. `why_not` gives the reason
-    why a file may not be shown; `cancelled` is set once the client no longer waits for the answer."""
+    """A call of a tool, in a work tree that is looked up for each call. `why_not` gives the reason why a file may not
+    be shown; `cancelled` is set once the client no longer waits for the answer."""
 
     service: Service
-    arguments: Mapping[str, Any]
     cancelled: threading.Event
     progress: Progress
     worktree: WorkTree
@@ -132,14 +118,39 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """`perform` runs in a thread; its RepoagentErrors are sent to the client. `writes`: it may change files.
-    `open_world`: it may call a model."""
+    """`perform` runs in a thread, with valid arguments; its RepoagentErrors are sent to the client. `writes`: it may
+    change files. `open_world`: it may call a model."""
 
     name: str
     title: str
     description: str
     arguments: Schema
     result: Schema
-    perform: Callable[[Call], ToolResult]
+    perform: Callable[..., ToolResult]
     writes: bool = False
     open_world: bool = False
+
+
+def tool(
+    title: str, description: str, result: Schema, **properties: Schema
+) -> Callable[[Callable[..., ToolResult]], Tool]:
+    """Make a function of a `Call` a tool. Its keyword parameters are the arguments of the tool, described by
+    `properties`: one without a default is required, and None is no default of the schema."""
+
+    def make(function: Callable[..., ToolResult]) -> Tool:
+        _, *parameters = inspect.signature(function).parameters.values()
+        schemas, required = {}, []
+        for parameter in parameters:
+            schema, default = properties[parameter.name], parameter.default
+            if default is parameter.empty:
+                required.append(parameter.name)
+            elif default is not None:
+                default = list(default) if isinstance(default, tuple) else default
+                schema = {**schema, "default": default, **({"minLength": 0} if default == "" else {})}
+            schemas[parameter.name] = schema
+        arguments = {
+            "type": "object", "properties": schemas, "required": required, "additionalProperties": False
+        }  # fmt: skip
+        return Tool(function.__name__, title, description, arguments, result, function)
+
+    return make

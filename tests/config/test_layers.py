@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.config import options
-from repoagent.config.layers import load
+from repoagent.config.layers import load, variable
 from repoagent.config.options import OPTIONS, Option, number
-from repoagent.config.settings import Setting, Settings, variable
+from repoagent.config.settings import Setting, Settings
 from repoagent.errors import Refused, UsageError
 from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo

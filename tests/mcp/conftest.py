@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from repoagent.mcp.server import make_tools, perform
+from repoagent.mcp.server import perform
 from repoagent.mcp.tool import Service, ToolResult
+from repoagent.mcp.tools import make_tools
 from tests.conftest import GitRepo
 
 

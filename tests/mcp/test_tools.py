@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentError, UsageError
-from repoagent.mcp.server import make_tools
 from repoagent.mcp.tool import Service
+from repoagent.mcp.tools import make_tools
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.mcp.conftest import Use

@@ -20,7 +20,7 @@ from repoagent.agent.approvals.read_only_commands import (
 from repoagent.agent.approvals.rules import Rule, ignores_case, propose, sets_harmlessly
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.approvals.shell_words import Reading, Simple, Word
-from repoagent.config.settings import from_user_file
+from repoagent.config.layers import from_user_file
 from repoagent.dataclass import dataclass
 
 Mode = Literal["ask", "auto-edit", "auto", "read-only"]

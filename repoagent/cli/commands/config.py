@@ -267,10 +267,9 @@ def _unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
 
 def config_template() -> str:
     """A `config.toml` of comments: every option that a repository may set, with its default."""
-    from repoagent.config.layers import why_not_from_repository
     from repoagent.config.options import OPTIONS
 
-    options = [option for option in OPTIONS if why_not_from_repository(option, option.default) is None]
+    options = [option for option in OPTIONS if option.why_not_from_repository(option.default) is None]
     entries = [f"# {option.doc}\n#{option.key} = {_toml(option.default)}\n" for option in options]
     return "\n".join([CONFIG_HEAD, *entries])
 
