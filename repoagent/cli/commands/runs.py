@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.options import together
+from repoagent.cli.repository import Repository, pass_repository
+from repoagent.cli.session import select, write_json
 from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column, ago
+from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
     from repoagent.tasks.runs.list import Run
 
-__all__ = ["command"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 _ON_A_TERMINAL = 20  # runs; --all shows the others
 STATES = """\b
 States:
@@ -42,24 +40,38 @@ States:
   elsewhere             on another machine, or copied from there
   conversation          only its conversation is here; resumable
   unreadable            its run.json is broken or from a newer repoagent"""
+COMMANDS = {
+    "list": ("runs:list_command", "List runs, newest first."),
+    "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
+    "message": ("runs_control:message_command", "Send a message to a live run."),
+    "pause": ("runs_control:pause_command", "Pause a run before its next model call."),
+    "resume": ("runs_control:resume_command", "Continue a paused run."),
+    "stop": ("runs_control:stop_command", "Stop a run before its next model call, or at once."),
+    "wait": ("runs_control:wait_command", "Wait for a run to end, and exit with its code."),
+    "diff": ("runs_control:diff_command", "Show the uncommitted changes of a run."),
+    "restore": ("runs_control:restore_command", "Undo the uncommitted changes of a run."),
+    "delete": ("runs:delete_command", "Delete a past run."),
+}
+EXAMPLES = f"""\b
+Examples:
+  repoagent runs
+  repoagent runs show last
+  repoagent runs message last "leave the tests as they are"
+  repoagent runs stop 3fa9c1
+
+RUN is a name, the last part of a generated name, a prefix of either, or `last`
+for the newest run that no other run delegated.
+
+{STATES}"""
+LIST_EXAMPLES = f"""\b
+Examples:
+  repoagent runs list --live
+  repoagent runs list --json | jq -r '.runs[].name'
+
+{STATES}"""
 
 
-def find(repo: Repository, name: str) -> Run:
-    """The run that `name` names. Raises UsageError."""
-    from repoagent.tasks.runs.list import find
-
-    return find(repo.layout, name, warn=repo.terminal.warn)
-
-
-def find_ended(repo: Repository, name: str) -> Run:
-    """The run that `name` names. Raises Busy if it is alive."""
-    run = find(repo, name)
-    if run.is_live:
-        raise Busy(f"{run.name} is alive; stop it first with `repoagent runs stop {run.short}`")
-    return run
-
-
-def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of runs with this prefix, with their prompts; none outside a repository."""
     from click.shell_completion import CompletionItem
 
@@ -71,38 +83,37 @@ def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
         return []
 
 
-def list_options(command: F) -> F:
-    """The options of the list, which the group takes too."""
-    for option in (
-        json_option,
-        click.option("--all", "everything", is_flag=True, help="List all runs, on a terminal too."),
-        click.option(
-            "-n", "--limit", type=click.IntRange(min=1), metavar="N",
-            help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
-        ),
-        click.option("--live", is_flag=True, help="List only runs that are alive."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+run_argument = click.argument("run", metavar="RUN", shell_complete=_complete)
 
 
-run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
+def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: a command with `run_argument` gets the repository and that run."""
+
+    @pass_repository
+    def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
+        return command(repo, _find(repo, run), **values)
+
+    return update_wrapper(opened, command)
+
+
+def _find(repo: Repository, name: str) -> Run:
+    from repoagent.tasks.runs.list import find
+
+    return find(repo.layout, name, warn=repo.terminal.warn)
+
+
+def refuse_live(run: Run) -> None:
+    """Raise Busy if the run is alive."""
+    if run.is_live:
+        raise Busy(f"{run.name} is alive; stop it first with `repoagent runs stop {run.short}`")
 
 
 def _as_object(run: Run) -> dict[str, object]:
     """A run as JSON data: its `run.json`, its current state and its files."""
     from repoagent.tasks.runs.record import to_dict
 
-    run_dir = run.run_dir
-    return {
-        **to_dict(run.record),
-        "name": run.name,
-        "state": run.state,
-        "live": run.is_live,
-        "problem": run.problem or None,
-        "folder": str(run_dir.folder),
-        "conversation": str(run_dir.conversation),
-    }
+    now = select(run, "name", "state", "problem", live="is_live")
+    return {**to_dict(run.record), **now, **select(run.run_dir, "folder", "conversation")}
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
@@ -116,77 +127,41 @@ def report(repo: Repository, runs: Iterable[Run], sentence: str, *, as_json: boo
     write_json(repo.terminal, {"runs": rows, **more})
 
 
-def and_below(runs: list[Run]) -> str:
-    """\" and 2 runs that it delegated\", for the runs after the first."""
-    return f" and {plural(len(runs) - 1, 'run')} that it delegated" if len(runs) > 1 else ""
-
-
-# name: (its click command, its short help)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("runs:list_command", "List runs, newest first."),
-    "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
-    "message": ("runs_control:message_command", "Send a message to a live run."),
-    "pause": ("runs_control:pause", "Pause a run before its next model call."),
-    "resume": ("runs_control:resume", "Continue a paused run."),
-    "stop": ("runs_control:stop_command", "Stop a run before its next model call, or at once."),
-    "wait": ("runs_control:wait_command", "Wait for a run to end, and exit with its code."),
-    "diff": ("runs_control:diff", "Show the uncommitted changes of a run."),
-    "restore": ("runs_control:restore_command", "Undo the uncommitted changes of a run."),
-    "delete": ("runs:delete_command", "Delete a past run."),
-}
-
-EXAMPLES = f"""\b
-Examples:
-  repoagent runs
-  repoagent runs show last
-  repoagent runs message last "leave the tests as they are"
-  repoagent runs stop 3fa9c1
-
-RUN is a name, the last part of a generated name, a prefix of either, or `last`
-for the newest run that no other run delegated.
-
-{STATES}"""
+_list_options = together(
+    click.option("--live", is_flag=True, help="List only runs that are alive."),
+    click.option(
+        "-n", "--limit", type=click.IntRange(min=1), metavar="N",
+        help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
+    ),
+    click.option("--all", "everything", is_flag=True, help="List all runs, on a terminal too."),
+)  # fmt: skip
 
 
 @click.group(
-    cls=LazyGroup,
-    table=COMMANDS,
-    epilog=EXAMPLES,
-    subcommand_metavar="[COMMAND] [ARGS]...",
+    cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="[COMMAND] [ARGS]...",
     invoke_without_command=True,
-)
-@list_options
+)  # fmt: skip
+@_list_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int | None:
+def command(ctx: click.Context, /, **options: Any) -> Any:
     """Show the runs of tasks, live and past, and control those that are alive.
 
     Without a command, list them.
     """
-    if ctx.invoked_subcommand is not None:
-        return None
-    code: int = ctx.invoke(list_command, **options)
-    return code
-
-
-LIST_EXAMPLES = f"""\b
-Examples:
-  repoagent runs list --live
-  repoagent runs list --json | jq -r '.runs[].name'
-
-{STATES}"""
+    return None if ctx.invoked_subcommand is not None else ctx.invoke(list_command, **options)
 
 
 @click.command("list", epilog=LIST_EXAMPLES)
-@list_options
-@pass_session
+@_list_options
+@pass_repository
 def list_command(
-    session: Session, /, *, live: bool, limit: int | None, everything: bool, **options: Any
+    repo: Repository, /, *, live: bool, limit: int | None, everything: bool, as_json: bool
 ) -> int:
     """List runs, newest first, delegated runs below their parents."""
     from repoagent.tasks.runs.list import runs, tree
 
-    repo = open_repository(session)
-    terminal, as_json = repo.terminal, options["as_json"]
+    terminal = repo.terminal
     listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
     if limit is None and terminal.shows and not (as_json or everything):
         limit = _ON_A_TERMINAL
@@ -214,25 +189,25 @@ _COLUMNS = (
     Column("task", cut="end", least=22),
     Column("status", cut="end", least=22, dropped=2),
 )
-_BRIEF = 110  # columns, below which it says "2h", not "2 hours ago"
-_STYLES = {
-    "running": "cyan",
-    **dict.fromkeys(("done", "answered"), "green"),
-    **dict.fromkeys(("paused", "unfinished", "rejected", "limit", "stopped"), "yellow"),
-    **dict.fromkeys(("failed", "killed", "unreadable"), "red"),
+_STATES = {  # its sign in Unicode and ASCII, and its style
+    "running": ("●>", "cyan"),
+    **dict.fromkeys(("done", "answered"), ("✓+", "green")),
+    "paused": ("‖=", "yellow"),
+    **dict.fromkeys(("unfinished", "rejected"), ("–-", "yellow")),
+    "limit": ("◆#", "yellow"),
+    "stopped": ("■#", "yellow"),
+    **dict.fromkeys(("failed", "killed"), ("✗x", "red")),
+    "unreadable": ("!!", "red"),
+    "elsewhere": ("??",),
+    "conversation": ("·.",),
 }
-_SIGNS = {  # of each state, in Unicode and ASCII
-    "running": "●>", "paused": "‖=", "done": "✓+", "answered": "✓+", "unfinished": "–-", "rejected": "–-",
-    "limit": "◆#", "stopped": "■#", "failed": "✗x", "killed": "✗x", "elsewhere": "??", "conversation": "·.",
-    "unreadable": "!!",
-}  # fmt: skip
 _MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown, which a table shows raw
 
 
 def _state(run: Run, page: Page) -> Cell:
     """The state with its sign, and its style."""
-    style = _STYLES.get(run.state)
-    return f"{_SIGNS[run.state][page.ascii]} {run.state}", *([style] if style else [])
+    signs, *style = _STATES[run.state]
+    return f"{signs[page.ascii]} {run.state}", *style
 
 
 def _cost(run: Run) -> str:
@@ -259,21 +234,22 @@ def status_line(run: Run) -> str:
 
 def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
     """The lines of the table of runs, each with its depth below its parent."""
-    return page.table(_COLUMNS, [_cells(depth, run, page) for depth, run in rows])
-
-
-def _cells(depth: int, run: Run, page: Page) -> tuple[Cell, ...]:
-    below = "  " * (depth - 1) + ("` " if page.ascii else "└ ") if depth else ""
-    brief = page.width is not None and page.width < _BRIEF
-    return (
-        (below + one_line(run.short),),
-        (ago(max(0.0, time.time() - run.process_started), short=brief) if run.process_started else "",),
-        _state(run, page),
-        (f"{run.record.turns:,}" if run.record.turns else "",),
-        (_cost(run) if run.record.tokens else "",),
-        (one_line(run.record.prompt) or status_line(run),),
-        (status_line(run) if run.record.prompt else "",),
-    )
+    cells: list[tuple[Cell, ...]] = []
+    for depth, run in rows:
+        record = run.record
+        below = "  " * (depth - 1) + ("` " if page.ascii else "└ ") if depth else ""
+        cells.append(
+            (
+                (below + one_line(run.short),),
+                (page.ago(run.process_started, wide=110) if run.process_started else "",),
+                _state(run, page),
+                (f"{record.turns:,}" if record.turns else "",),
+                (_cost(run) if record.tokens else "",),
+                (one_line(record.prompt) or status_line(run),),
+                (status_line(run) if record.prompt else "",),
+            )
+        )
+    return page.table(_COLUMNS, cells)
 
 
 _PLAN, _TURN = 40, 6  # lines of the plan, and of each turn
@@ -292,19 +268,29 @@ Print all turns with `repoagent conversation show NAME`."""
     "--turns", metavar="N", type=click.IntRange(min=0), default=4, show_default=True,
     help="Show the last N turns of the conversation.",
 )  # fmt: skip
-@json_option
-@pass_session
-def show_command(session: Session, /, *, run: str, turns: int, as_json: bool) -> None:
+@pass_repository
+def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) -> None:
     """Show the progress of RUN: state, plan, delegated runs, costs and last turns."""
+    from repoagent.llm.conversation import read
+    from repoagent.storage.atomic import read_regular
     from repoagent.tasks.runs.inbox import unread
     from repoagent.tasks.runs.list import children, chosen, runs
 
-    repo = open_repository(session)
     everything = runs(repo.layout, warn=repo.terminal.warn)
     found = chosen(everything, run)
-    below = children(found, everything)
-    last, problem = _last_turns(found, turns)
-    plan, messages = _plan(found), unread(found.run_dir)
+    below, run_dir = children(found, everything), found.run_dir
+    last: Sequence[Turn] = ()
+    plan = problem = ""
+    try:
+        conversation = read(run_dir.conversation)
+        last = conversation.turns[-turns:] if conversation and turns else ()
+    except Refused as error:
+        problem = str(error)
+    try:
+        plan = (read_regular(run_dir.plan) or b"").decode("utf-8", "replace")
+    except Refused:  # a link, for example
+        pass
+    messages = unread(run_dir)
     if as_json:
         content = {
             "run": _as_object(found),
@@ -321,15 +307,13 @@ def show_command(session: Session, /, *, run: str, turns: int, as_json: bool) ->
     lines = [f"{page.paint(one_line(found.name), 'bold')}  {page.paint(state, *styles)}"]
     if found.record.prompt:
         lines += page.wrap(one_line(found.record.prompt), "  ")
-    for name, value in _facts(found, below, messages, page):
-        first, *rest = page.wrap(value, " " * 11) if value else [""]
-        lines += [f"  {page.paint(f'{name:9}', 'dim')}{first[11:]}", *rest] if value else []
+    facts = [(f"{name:7}", one_line(value)) for name, value in _facts(found, below, messages, page) if value]
+    lines += page.pairs(facts, "dim", indent="  ")
     if steps := plan.splitlines():
         lines += ["", page.paint("plan", "bold")]
         for line in steps[:_PLAN]:
             lines += page.wrap(one_line(line.replace("\t", "    ")), "  ")
         lines += [f"  and {len(steps) - _PLAN:,} more lines"] if len(steps) > _PLAN else []
-    run_dir = found.run_dir
     files = (
         run_dir.conversation, run_dir.plan, run_dir.checkpoint, run_dir.output, run_dir.changes, run_dir.folder
     )  # fmt: skip
@@ -341,39 +325,14 @@ def show_command(session: Session, /, *, run: str, turns: int, as_json: bool) ->
     if problem:
         lines += page.wrap(one_line(f"unreadable: {problem}"), "  ")
     for turn in last:
-        lines += _turn_lines(turn, page)
+        about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
+        lines += page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
+        words = [line for line in clean(turn.text).splitlines() if line.strip()]
+        for line in words[:_TURN]:
+            lines += page.wrap(one_line(line), "    ")
+        if len(words) > _TURN:
+            lines.append(f"    {page.paint(f'and {len(words) - _TURN:,} more lines', 'dim')}")
     page.write(lines, repo.terminal)
-
-
-def _turn_lines(turn: Turn, page: Page) -> Iterator[str]:
-    about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
-    yield from page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
-    lines = [line for line in clean(turn.text).splitlines() if line.strip()]
-    for line in lines[:_TURN]:
-        yield from page.wrap(one_line(line), "    ")
-    if len(lines) > _TURN:
-        yield f"    {page.paint(f'and {len(lines) - _TURN:,} more lines', 'dim')}"
-
-
-def _last_turns(run: Run, count: int) -> tuple[tuple[Turn, ...], str]:
-    """The last turns, and why they cannot be read ("" if they can)."""
-    from repoagent.llm.conversation import read
-
-    try:
-        conversation = read(run.run_dir.conversation)
-    except Refused as error:
-        return (), str(error)
-    return (conversation.turns[-count:] if count else ()) if conversation else (), ""
-
-
-def _plan(run: Run) -> str:
-    """The text of the plan, "" without a readable one."""
-    from repoagent.storage.atomic import read_regular
-
-    try:
-        return (read_regular(run.run_dir.plan) or b"").decode("utf-8", "replace")
-    except Refused:
-        return ""
 
 
 def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
@@ -385,48 +344,39 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
     yield "now" if run.is_live else "problem" if run.problem else "end", status_line(run)
     yield "started", _times(run)
     yield "spent", f"{plural(record.turns, 'turn')}, {record.tokens:,} tokens, {_cost(run)}"
-    limits = ", ".join(f"{name} {value}" for name, value in record.limits.items() if value is not None)
-    process = f"{record.pid} on {record.host}" if record.pid else ""
-    for name, value in (
-        ("limits", limits),
-        ("kind", record.kind if record.kind != "run" else ""),
-        ("model", record.model),
-        ("mode", record.mode),
-        ("options", as_command_line(record.options)),
-        ("works in", record.worktree),
-        ("branch", record.branch),
-        ("commits", ", ".join(commit[:12] for commit in record.commits)),
-        ("parent", record.parent),
-        ("process", process if run.is_live or run.state == "elsewhere" else ""),
-    ):
-        yield name, one_line(value)
-    if unread:
-        yield "unread", f"{plural(unread, 'message')} in the inbox"
+    yield "limits", ", ".join(f"{name} {value}" for name, value in record.limits.items() if value is not None)
+    yield "kind", record.kind if record.kind != "run" else ""
+    yield "model", record.model
+    yield "mode", record.mode
+    yield "options", as_command_line(record.options)
+    yield "works in", record.worktree
+    yield "branch", record.branch
+    yield "commits", ", ".join(commit[:12] for commit in record.commits)
+    yield "parent", record.parent
+    if record.pid and (run.is_live or run.state == "elsewhere"):
+        yield "process", f"{record.pid} on {record.host}"
+    yield "unread", f"{plural(unread, 'message')} in the inbox" if unread else ""
     for child in children:
-        tokens = f"{child.record.tokens:,} tokens"
-        state = f"{_state(child, page)[0]}  {tokens}  {_cost(child)}"
-        yield "child", one_line(f"{child.short}  {state}  {child.record.prompt}")
+        state = f"{_state(child, page)[0]}  {child.record.tokens:,} tokens  {_cost(child)}"
+        yield "child", f"{child.short}  {state}  {child.record.prompt}"
     if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
-        yield "resume", one_line(resume_command(run.name, record.kind))
+        yield "resume", resume_command(run.name, record.kind)
 
 
 def _times(run: Run) -> str:
     from repoagent.tasks.runs.record import moment
 
-    if not run.process_started:
+    start, record = run.process_started, run.record
+    if not start:
         return "unknown"
-    started, record = datetime.fromtimestamp(run.process_started).astimezone(), run.record
-    ended = moment(record.ended)
-    took = f", took {_span(ended - run.process_started)}" if ended > run.process_started else ""
-    resumed = ", resumed" if record.started and record.started != record.process_started else ""
-    return f"{started:%Y-%m-%d %H:%M} ({ago(max(0.0, time.time() - run.process_started))}{took}{resumed})"
-
-
-def _span(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
+    seconds = moment(record.ended) - start
     minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    span = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    took = f", took {span if minutes else f'{seconds:.0f} s'}" if seconds > 0 else ""
+    resumed = ", resumed" if record.started and record.started != record.process_started else ""
+    return (
+        f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start))} ({Page(None).ago(start)}{took}{resumed})"
+    )
 
 
 DELETE_EXAMPLES = """\b
@@ -446,23 +396,22 @@ have its commits."""
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--undo", "back", is_flag=True, help="Restore the conversation of a deleted run.")
-@json_option
-@pass_session
-def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
+@pass_repository
+def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
     """Delete the past run RUN; a run that is alive is refused."""
     from repoagent.tasks.runs.control import delete, restore_conversation
     from repoagent.tasks.runs.directory import resume_command
     from repoagent.tasks.runs.record import first_line
     from repoagent.tasks.worktree import delete_linked
 
-    repo = open_repository(session)
     if back:
         name = restore_conversation(repo.layout, repo.worktree, run, warn=repo.terminal.warn).name
-        restored = find(repo, name)
+        restored = _find(repo, name)
         more = f"resume it with `{resume_command(name, restored.record.kind)}`"
         report(repo, [restored], f"restored the conversation of {name}; {more}", as_json=as_json)
         return
-    found = find_ended(repo, run)
+    found = _find(repo, run)
+    refuse_live(found)
     record = found.record
     if not yes:
         about = f": {first_line(record.prompt, 40)}" if record.prompt else ""
@@ -475,5 +424,4 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
     sentence = f"deleted {found.name}" + (f"; {branch}" if branch else "")
     if archived:
         sentence += f"; restore its conversation with `repoagent runs delete --undo {found.name}`"
-    more_json = {"deleted": found.name, "conversation_archived": archived}
-    report(repo, [], sentence, as_json=as_json, **more_json)
+    report(repo, [], sentence, as_json=as_json, deleted=found.name, conversation_archived=archived)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.commands.runs import and_below, find, find_ended, report, run_argument
-from repoagent.cli.repository import open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.commands.runs import pass_run, refuse_live, report, run_argument, status_line
+from repoagent.cli.repository import Repository
+from repoagent.cli.session import write_json
+from repoagent.cli.ui.output_style import plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, Refused, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.tasks.runs.list import Run
+
+
+def _all_of(runs: list[Run]) -> str:
+    """The name of a run, and how many of those that it delegated are meant too."""
+    more = f" and {plural(len(runs) - 1, 'run')} that it delegated" if len(runs) > 1 else ""
+    return f"{runs[0].name}{more}"
+
 
 MESSAGE_EXAMPLES = """\b
 Examples:
@@ -25,32 +37,28 @@ NAME.md into the inbox/ folder of the run."""
 @click.command("message", epilog=MESSAGE_EXAMPLES)
 @run_argument
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
-@json_option
-@pass_session
-def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as_json: bool) -> None:
+@pass_run
+def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...], as_json: bool) -> None:
     """Send TEXT, or for `-` standard input, to RUN while it works."""
     from repoagent.tasks.runs.control import message
     from repoagent.tasks.runs.inbox import is_requested
     from repoagent.tasks.runs.list import refreshed
 
-    repo = open_repository(session)
-    found = find(repo, run)
+    text = " ".join(words)
     if words == ("-",):
         try:
             text = sys.stdin.buffer.read().decode()
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not UTF-8: {error}") from error
+    file = message(run, text)
+    run = refreshed(run)
+    if is_requested(run.run_dir.pause):
+        more = f"it is paused and reads this after `repoagent runs resume {run.short}`"
+    elif run.is_live:
+        more = "it reads this before its next model call"
     else:
-        text = " ".join(words)
-    file = message(found, text)
-    found = refreshed(found)
-    if is_requested(found.run_dir.pause):
-        more = f"; it is paused and reads this after `repoagent runs resume {found.short}`"
-    elif found.is_live:
-        more = "; it reads this before its next model call"
-    else:
-        more = f"; it is on {found.record.host or 'another machine'} and reads this if it is alive"
-    report(repo, [found], f"sent to {found.name}{more}", as_json=as_json, file=str(file))
+        more = f"it is on {run.record.host or 'another machine'} and reads this if it is alive"
+    report(repo, [run], f"sent to {run.name}; {more}", as_json=as_json, file=file)
 
 
 PAUSE_EXAMPLES = """\b
@@ -66,36 +74,26 @@ pause a run with a file named pause in its folder."""
 
 @click.command("pause", epilog=PAUSE_EXAMPLES)
 @run_argument
-@json_option
-@pass_session
-def pause(session: Session, /, *, run: str, as_json: bool) -> None:
+@pass_run
+def pause_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
     """Pause RUN before its next model call."""
-    from repoagent.tasks.runs.control import pause as ask
+    from repoagent.tasks.runs.control import pause
 
-    repo = open_repository(session)
-    found = find(repo, run)
-    reached = ask(found)
-    more = f"to pause; continue with `repoagent runs resume {found.short}`"
-    report(repo, reached, f"asked {found.name}{and_below(reached)} {more}", as_json=as_json)
+    reached = pause(run)
+    more = f"to pause; continue with `repoagent runs resume {run.short}`"
+    report(repo, reached, f"asked {_all_of(reached)} {more}", as_json=as_json)
 
 
 @click.command("resume", epilog=PAUSE_EXAMPLES)
 @run_argument
-@json_option
-@pass_session
-def resume(session: Session, /, *, run: str, as_json: bool) -> None:
+@pass_run
+def resume_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
     """Continue the paused run RUN. Resume a run that is not alive with `repoagent run --resume RUN`."""
-    from repoagent.tasks.runs.control import resume as go_on
+    from repoagent.tasks.runs.control import resume
 
-    repo = open_repository(session)
-    found = find(repo, run)
-    reached = go_on(found)
-    report(
-        repo,
-        reached,
-        f"{found.name}{and_below(reached)} continue{'s' * (len(reached) == 1)}",
-        as_json=as_json,
-    )
+    reached = resume(run)
+    verb = "continues" if len(reached) == 1 else "continue"
+    report(repo, reached, f"{_all_of(reached)} {verb}", as_json=as_json)
 
 
 _PATIENCE = 10.0  # seconds for a process to undo unfinished work
@@ -113,31 +111,28 @@ can also stop a run with a file named stop in its folder."""
 @click.command("stop", epilog=STOP_EXAMPLES)
 @run_argument
 @click.option("--now", is_flag=True, help="End its process at once.")
-@json_option
-@pass_session
-def stop_command(session: Session, /, *, run: str, now: bool, as_json: bool) -> int:
+@pass_run
+def stop_command(repo: Repository, run: Run, /, *, now: bool, as_json: bool) -> int:
     """Stop RUN before its next model call, or at once with --now."""
     from repoagent.tasks.runs.control import StillRunning, stop, terminate_run, wait
 
-    repo = open_repository(session)
-    found = find(repo, run)
-    reached = stop(found)
+    reached = stop(run)
     if not now:
-        more = " before its next model call; use --now to end it at once"
-        report(repo, reached, f"asked {found.name}{and_below(reached)} to stop{more}", as_json=as_json)
+        more = "before its next model call; use --now to end it at once"
+        report(repo, reached, f"asked {_all_of(reached)} to stop {more}", as_json=as_json)
         return Exit.DONE
-    ended = terminate_run(found)
+    ended = terminate_run(run)
     try:
-        state = wait(found, _PATIENCE).state
+        state = wait(run, _PATIENCE).state
     except StillRunning:
         state = "still running"
     if ended:
-        sentence = f"ended the process of {found.name}{and_below(reached)}: {state}"
+        sentence = f"ended the process of {_all_of(reached)}: {state}"
     elif state == "elsewhere":
-        machine = found.record.host or "another machine"
-        sentence = f"asked {found.name} to stop; it is on {machine} and cannot be ended from here"
+        machine = run.record.host or "another machine"
+        sentence = f"asked {run.name} to stop; it is on {machine} and cannot be ended from here"
     else:
-        sentence = f"asked {found.name} to stop: {state}"
+        sentence = f"asked {run.name} to stop: {state}"
     report(repo, reached, sentence, as_json=as_json, ended=[each.name for each in ended])
     return Exit.BUSY if state == "still running" else Exit.DONE
 
@@ -157,22 +152,18 @@ another machine or unreadable, 7 still alive after --timeout."""
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait at most this many seconds."
 )
-@json_option
-@pass_session
-def wait_command(session: Session, /, *, run: str, timeout: float | None, as_json: bool) -> int:
+@pass_run
+def wait_command(repo: Repository, run: Run, /, *, timeout: float | None, as_json: bool) -> int:
     """Wait for RUN to end, and exit with its exit code."""
-    from repoagent.cli.commands.runs import status_line
     from repoagent.tasks.runs.control import wait
 
-    repo = open_repository(session)
-    found = wait(find(repo, run), timeout)
-    if found.state == "elsewhere":
-        raise Refused(
-            f"{found.name} started on {found.record.host or 'another machine'}; cannot tell whether it is alive"
-        )
-    status = status_line(found)
-    report(repo, [found], f"{found.name}: {found.state}{f', {status}' if status else ''}", as_json=as_json)
-    return found.exit_code
+    run = wait(run, timeout)
+    if run.state == "elsewhere":
+        machine = run.record.host or "another machine"
+        raise Refused(f"{run.name} started on {machine}; cannot tell whether it is alive")
+    status = status_line(run)
+    report(repo, [run], f"{run.name}: {run.state}{f', {status}' if status else ''}", as_json=as_json)
+    return run.exit_code
 
 
 RESTORE_EXAMPLES = """\b
@@ -186,37 +177,32 @@ Undo the commits of a run with `repoagent undo`."""
 
 @click.command("diff", epilog=RESTORE_EXAMPLES)
 @run_argument
-@json_option
-@pass_session
-def diff(session: Session, /, *, run: str, as_json: bool) -> None:
+@pass_run
+def diff_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
     """Show the uncommitted changes of RUN as a diff."""
     from repoagent.tasks.uncommitted_by_run import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
-    repo = open_repository(session)
-    found = find(repo, run)
-    place = worktree_of(repo.worktree, found)
+    place = worktree_of(repo.worktree, run)
+    diff = uncommitted_diff(place, run.run_dir)
     if as_json:
-        files = list(uncommitted_files(place, found.run_dir))
-        content = {"run": found.name, "files": files, "diff": uncommitted_diff(place, found.run_dir)}
-        write_json(repo.terminal, content)
-        return
-    repo.terminal.diff(uncommitted_diff(place, found.run_dir))
+        files = list(uncommitted_files(place, run.run_dir))
+        write_json(repo.terminal, {"run": run.name, "files": files, "diff": diff})
+    else:
+        repo.terminal.diff(diff)
 
 
 @click.command("restore", epilog=RESTORE_EXAMPLES)
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option(
-    "--let-go",
-    is_flag=True,
+    "--let-go", is_flag=True,
     help="Skip files whose lines were changed since, and forget the changes of the run there.",
-)
+)  # fmt: skip
 @click.option("--whole", is_flag=True, help="Restore these files too, after saving copies.")
-@json_option
-@pass_session
+@pass_run
 def restore_command(
-    session: Session, /, *, run: str, yes: bool, let_go: bool, whole: bool, as_json: bool
+    repo: Repository, run: Run, /, *, yes: bool, let_go: bool, whole: bool, as_json: bool
 ) -> Exit:
     """Undo the uncommitted changes of RUN; a run that is alive is refused.
 
@@ -228,34 +214,27 @@ def restore_command(
 
     if let_go and whole:
         raise UsageError("--let-go cannot be combined with --whole")
-
-    repo = open_repository(session)
-    found = find_ended(repo, run)
-    place = worktree_of(repo.worktree, found)
-    paths = uncommitted_files(place, found.run_dir)
+    refuse_live(run)
+    place = worktree_of(repo.worktree, run)
+    paths = uncommitted_files(place, run.run_dir)
     if not paths:
-        raise NothingDone(f"{found.name} has no uncommitted changes")
+        raise NothingDone(f"{run.name} has no uncommitted changes")
     if not yes:
         names = ", ".join(paths)
         repo.confirm(
             one_line(f"Undo the changes of {names}"), ("undo them", "keep them"),
-            refusal=f"use --yes to undo the changes of {found.name}: {names}",
+            refusal=f"use --yes to undo the changes of {run.name}: {names}",
             declined="the files were not changed",
         )  # fmt: skip
-    done = restore_changes(place, found.run_dir, "let-go" if let_go else "whole" if whole else "leave")
+    done = restore_changes(place, run.run_dir, "let-go" if let_go else "whole" if whole else "leave")
     copies = [repo.shown(path) for path in done.copies]
     outcomes = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in outcomes.items() if some)
-    more = {
-        "files": list(done.paths),
-        "skipped": list(done.left),
-        "let_go": list(done.let_go),
-        "copies": copies,
-    }
     if sentence or as_json:
-        report(repo, [found], sentence, as_json=as_json, **more)
+        more = {"files": done.paths, "skipped": done.left, "let_go": done.let_go, "copies": copies}
+        report(repo, [run], sentence, as_json=as_json, **more)
     if done.left:
-        again = f"repoagent runs restore {found.short}"
+        again = f"repoagent runs restore {run.short}"
         repo.terminal.warn(conflict_message(done.left, f"{again} --let-go", f"{again} --whole"))
         return Exit.REFUSED
     return Exit.DONE
