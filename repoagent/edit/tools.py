@@ -440,12 +440,11 @@ def _path_in_history(tool_context: ToolContext, action: Action) -> str:
 
 def history_tool(tool_context: ToolContext) -> Tool:
     def history(action: Action) -> str:
-        from repoagent.history.prompt_block import HistoryLookup
+        from repoagent.history.file_history import prompt_block
 
         path = _path_in_history(tool_context, action)
         summaries = layout(tool_context.worktree).summaries
-        with HistoryLookup(tool_context.worktree, path, 20, summaries=summaries) as look:
-            block = look.block()
+        block = prompt_block(tool_context.worktree, path, 20, summaries=summaries)
         return fence(block, "history") if block else f"No commits of {path}."
 
     return _look_up("history", '<history path="FILE"/> shows its commits and authors.', history)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.git.process import GitError
-from repoagent.history.log import COMMIT_MARK, FileCommit, changes_by_commit, offline, read_blobs
+from repoagent.history.log import COMMIT_MARK, FileCommit, offline, read_blobs, split_log
 
 _FUNCTIONS = frozenset({"function", "method"})
 _SHORTEST = 7  # bytes of a definition that is known again under another name; `class X:` just is
@@ -241,10 +241,7 @@ def _sizes(top: Path, commits: Sequence[FileCommit]) -> dict[str, int]:
         data = offline(top, *log, names=[commit.commit for commit in commits])
     except GitError:  # a clone without trees
         return {}
-    sizes: Counter[str] = Counter()
-    for commit, change, _ in changes_by_commit(data):
-        sizes[commit] += change is not None
-    return sizes
+    return {header[0].decode(): len(changes) for header, changes in split_log(data)}
 
 
 def _with_symbols(top: Path, found: list[Step], limit: int, seconds: float) -> list[Step]:

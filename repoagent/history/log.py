@@ -13,6 +13,7 @@ import select
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,23 +21,21 @@ from repoagent.dataclass import dataclass
 from repoagent.git.process import OFFLINE, GitError, git_output, git_stream
 
 # Commit, parents, short name, author by .mailmap, author date, subject, address; -z ends it with a NUL.
-LOG_FORMAT = "%H%x00%P%x00%h%x00%aN%x00%aI%x00%s%x00%aE"
+LOG_FORMAT = "--format=%x01%H%x00%P%x00%h%x00%aN%x00%aI%x00%s%x00%aE"
 _FIELDS = 7
 COMMIT_MARK = "--format=%x01%H"
-_HASH = re.compile(rb"\n?([0-9a-f]{40}|[0-9a-f]{64})")
-RAW = re.compile(rb"\n?:(\d+) (\d+) ([0-9a-f]+) ([0-9a-f]+) ([A-Z])\d*")
-COUNTS = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+RAW = re.compile(rb":(\d+) (\d+) ([0-9a-f]+) ([0-9a-f]+) ([A-Z])\d*")
+COUNTS = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class FileCommit:
     """One commit that changed a file.
 
-    `date` is the author's, ISO 8601. `added` and `removed` are lines of this file, None for a binary file or
-    where git could not tell. `path` is what the file was called in it, `status` git's letter (A, M, D, T; R
-    for a rename). `before` and `after` are ids of blobs, "" for no file or where it is not known; modes are git's,
-    in octal. `touched` are the paths that changed: the file's own, or those below a directory. `was` is the path before
-    a rename, "" where there was none or it is not known.
+    `date` is the author's, ISO 8601. `added` and `removed` are lines of this file, None if they were not counted or it
+    is binary. `path` is its path in the commit, `status` git's letter (A, M, D, T; R for a rename), `was` the path
+    before a rename. `before` and `after` are ids of blobs, modes are git's, in octal; "" for no file or if unknown.
+    `touched` are the paths that changed: the file's own, or those below a directory.
     """
 
     commit: str
@@ -58,126 +57,84 @@ class FileCommit:
     was: str = ""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a renamed file was before: its path, the blob and mode of then, and the lines that the rename changed."""
+class Origin(NamedTuple):
+    """What a renamed file was before: its path, blob and mode."""
 
     path: str
-    added: int | None
-    removed: int | None
-    blob: str = ""
-    mode: str = ""
+    blob: str
+    mode: str
+
+
+def split_log(
+    data: bytes, fields: int = 1
+) -> Iterator[tuple[list[bytes], list[tuple[re.Match[bytes], list[bytes]]]]]:
+    """The commits in the output of `log -z` with --raw or --numstat and a format of so many fields that begins with
+    %x01: the fields, and each change as a match of RAW or COUNTS with its path, or both paths of a rename."""
+    tokens = iter(data.split(b"\0")[:-1])  # text without a NUL after it is cut off
+    header: list[bytes] = []
+    changes: list[tuple[re.Match[bytes], list[bytes]]] = []
+    for token in (token.lstrip(b"\n") for token in tokens):
+        if token.startswith(b"\x01"):
+            if header:
+                yield header, changes
+            header, changes = [token[1:], *islice(tokens, fields - 1)], []
+        elif raw := RAW.fullmatch(token):
+            changes.append((raw, [*islice(tokens, 2 if raw[5] in b"RC" else 1)]))
+        elif counts := COUNTS.fullmatch(token):
+            changes.append((counts, [counts[3]] if counts[3] else [*islice(tokens, 2)]))
+    if len(header) == fields:
+        yield header, changes
 
 
 def parse_log(data: bytes, path: str) -> list[FileCommit]:
-    """The commits in the output of a log of `path`; a last one that was cut off is left out.
-
-    Text that is no UTF-8 is decoded with replacement characters.
-    """
-    tokens = data.split(b"\0")[:-1]  # what has no NUL behind it is not whole
-    commits: list[FileCommit] = []
-    place = 0
-    while place + _FIELDS <= len(tokens):
-        commit = _HASH.fullmatch(tokens[place])
-        if commit is None:
-            place += 1
-            continue
-        parents, short, author, date, subject, email = tokens[place + 1 : place + _FIELDS]
-        place += _FIELDS
-        raws: list[re.Match[bytes]] = []
-        paths: list[bytes] = []
-        counts: list[re.Match[bytes]] = []
-        while place < len(tokens) and not _HASH.fullmatch(tokens[place]):
-            if raw := RAW.fullmatch(tokens[place]):
-                raws.append(raw)
-                paths += tokens[place + 1 : place + 2]
-                place += 1  # its path
-            elif count := COUNTS.fullmatch(tokens[place]):
-                counts.append(count)
-            place += 1
-        one = raws[0] if len(raws) == 1 else None
+    """The commits in the output of a log of `path` with LOG_FORMAT and --raw, without renames; a last one that was cut
+    off is left out. Text that is not UTF-8 is decoded with replacement characters."""
+    commits = []
+    for header, changes in split_log(data, _FIELDS):
+        oid, parents, short, author, date, subject, email = (
+            field.decode("utf-8", "replace") for field in header
+        )
+        change = changes[0][0] if len(changes) == 1 else None  # of a directory there may be several
+        old_mode, new_mode, before, after, status = _raw(change) if change else ("", "", "", "", "M")
+        touched = tuple(os.fsdecode(name) for _, names in changes for name in names)
         commits.append(
             FileCommit(
-                commit[1].decode(),
-                _text(short),
-                _text(author),
-                _text(date),
-                _text(subject),
-                _sum(count[1] for count in counts),
-                _sum(count[2] for count in counts),
-                path,
-                one[5].decode() if one else "M",
-                tuple(_text(parents).split()),
-                _text(email),
-                _blob(one[3]) if one else "",
-                _blob(one[4]) if one else "",
-                one[1].decode() if one else "",
-                one[2].decode() if one else "",
-                tuple(os.fsdecode(path) for path in paths),
+                oid, short, author, date, subject, None, None, path, status, tuple(parents.split()), email,
+                before, after, old_mode, new_mode, touched,
             )
-        )
+        )  # fmt: skip
     return commits
 
 
-def changes_by_commit(data: bytes) -> Iterator[tuple[str, re.Match[bytes] | None, list[bytes]]]:
-    """Of `log -z --raw` or `--numstat` with the format COMMIT_MARK: a commit without a match, then each of its changes
-    as a match of RAW or COUNTS with the paths, two for a rename."""
-    commit = ""
-    tokens = iter(data.split(b"\0"))
-    for token in tokens:
-        if token.lstrip(b"\n").startswith(b"\x01"):
-            commit = _text(token.lstrip(b"\n")[1:])
-            yield commit, None, []
-        elif raw := RAW.fullmatch(token):
-            yield commit, raw, [next(tokens, b"") for _ in range(2 if raw[5] in b"RC" else 1)]
-        elif counts := COUNTS.fullmatch(token):
-            yield commit, counts, [counts[3]] if counts[3] else [next(tokens, b""), next(tokens, b"")]
+def _raw(change: re.Match[bytes]) -> tuple[str, str, str, str, str]:
+    """Old and new mode, old and new blob ("" for none), status."""
+    old_mode, new_mode, before, after, status = (field.decode() for field in change.groups())
+    return old_mode, new_mode, before if before.strip("0") else "", after if after.strip("0") else "", status
 
 
 def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
-    """Where `path` came from, from the output of `diff-tree -z -M --raw --numstat --diff-filter=R`; with `forward`
+    """Where `path` came from, in the output of `diff-tree -z -M --raw --diff-filter=R`; with `forward`
     where it went."""
-    tokens = data.split(b"\0")
-    mine, other = (1, 2) if forward else (2, 1)
-    blob = mode = ""
-    for place in range(len(tokens) - 2):
-        if tokens[place + mine] != os.fsencode(path):
-            continue
-        if raw := RAW.fullmatch(tokens[place]):
-            blob, mode = _blob(raw[3]), raw[1].decode()
-        elif (counts := COUNTS.fullmatch(tokens[place])) and not counts[3]:
-            return Origin(
-                os.fsdecode(tokens[place + other]), number(counts[1]), number(counts[2]), blob, mode
-            )
+    tokens = iter(data.split(b"\0"))
+    for token in tokens:
+        raw = RAW.fullmatch(token)
+        if raw is not None:
+            old, new = os.fsdecode(next(tokens, b"")), os.fsdecode(next(tokens, b""))
+            if path == (old if forward else new):
+                mode, _, blob, *_ = _raw(raw)
+                return Origin(new if forward else old, blob, mode)
     return None
 
 
-def _sum(numbers: Iterable[bytes]) -> int | None:
-    """Of lines in several files: None where none was counted, or one is binary."""
-    counted = [number(digits) for digits in numbers]
-    known = [count for count in counted if count is not None]
-    return sum(known) if known and len(known) == len(counted) else None
-
-
-def _blob(oid: bytes) -> str:
-    return oid.decode() if oid.strip(b"0") else ""
-
-
-def number(digits: bytes) -> int | None:
-    """What `--numstat` says of lines; None of a binary file."""
-    return None if digits == b"-" else int(digits)
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def counts_of(change: re.Match[bytes]) -> tuple[int | None, int | None]:
+    """The added and removed lines of a match of COUNTS; None for a binary file."""
+    return tuple(None if digits == b"-" else int(digits) for digits in change.groups()[:2])  # type: ignore[return-value]
 
 
 RENAME_LIMIT = 400  # files compared for similarity: a commit that moves thousands of them can't take minutes
 _CHUNK = 1 << 18
 _PIPE = 1 << 20
-_WHOLE = {
-    "GIT_FLUSH": "0"
-}  # git would write each commit on its own into a pipe, which takes both ends a quarter longer
+_WHOLE = {"GIT_FLUSH": "0"}  # otherwise git writes each commit separately, which takes a quarter longer
 _LONGEST_STATUS = 5  # "\nR100"; what begins a record is never shorter than the id of a commit
 # Authors stay as they were written: .mailmap applies where they are shown, and may change.
 _LOG = (
@@ -196,8 +153,8 @@ _new = tuple.__new__  # a quarter of the time that the class takes
 
 
 class Record(NamedTuple):
-    """One commit that is no merge: its id in hexadecimal, the committer date in seconds since 1970, the author's name
-    and address as they stand in the commit (UTF-8 where git can tell), and what it did."""
+    """One commit, not a merge: its hexadecimal id, the committer date in seconds since 1970, the author's name and
+    address as in the commit (UTF-8 if git can tell), and its changes."""
 
     id: bytes
     time: int
@@ -205,27 +162,22 @@ class Record(NamedTuple):
     changes: list[Change]
 
 
-def arguments(*, blobs: bool = True) -> tuple[str, ...]:
-    """How git has to be run for `records`; the walk comes behind. Without `blobs` it reads none: renames are then
-    those of equal content."""
-    return (*_LOG, *(_SIMILAR if blobs else _EQUAL))
-
-
 def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None, None]:
-    """The commits of the walk (revisions and options of `git log`) in its order; memory stays flat.
+    """The commits of the walk (revisions and options of `git log`) in its order; memory stays flat. Without `blobs`
+    git reads none, and only files of equal content count as renamed.
 
-    Closing the generator ends git. Raises GitError when git fails, at the end.
+    Closing the generator ends git. Raises GitError if git fails, at the end.
     """
-    with git_stream(top, *arguments(blobs=blobs), *walk, "--", env={**OFFLINE, **_WHOLE}) as output:
+    arguments = (*_LOG, *(_SIMILAR if blobs else _EQUAL), *walk, "--")
+    with git_stream(top, *arguments, env={**OFFLINE, **_WHOLE}) as output:
         descriptor = output.fileno()
-        with suppress(AttributeError, OSError):  # room for git to go on while we write; only Linux has it
+        with suppress(AttributeError, OSError):  # so that git continues while we write; Linux only
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
         yield from records(iter(lambda: os.read(descriptor, _CHUNK), b""))
 
 
 def records(chunks: Iterable[bytes]) -> Iterator[Record]:
-    """The records in git's output, which may be cut anywhere. What is not whole at its end is left out, but for a last
-    commit, which has no end of its own."""
+    """The records in git's output, in chunks of any size. An incomplete change at the end is left out."""
     rest, header = b"", b""
     changes: list[Change] = []
     for chunk in chunks:
@@ -260,7 +212,7 @@ def _record(header: bytes, changes: list[Change]) -> Record:
 
 
 class _TimeUp(Exception):
-    """Thrown into `git_stream`, which then ends git; leaving its block in peace would wait."""
+    """Raised inside of `git_stream`, which then ends git; leaving its block normally would wait."""
 
 
 def deadline_in(seconds: float | None) -> float | None:
@@ -278,61 +230,30 @@ class TimedGit:
         self._stream = self._stack.enter_context(git_stream(top, *args, env=OFFLINE))
 
     def read(self) -> tuple[bytes, bool]:
-        """All that git printed until the deadline, and whether it was cut off. What is there already is read
-        however late it is. Ends git. Raises GitError when git fails in time."""
+        """All that git printed until the deadline, and whether it was cut off. Output that is there already is read
+        however late it is. Ends git. Raises GitError if git fails in time."""
         data = bytearray()
+        descriptor = self._stream.fileno()
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN | select.POLLHUP)
         try:
             with self._stack:
-                if not self._drain(data):
-                    raise _TimeUp
+                while True:
+                    left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+                    if not poll.poll(None if left is None else left * 1000):
+                        raise _TimeUp
+                    chunk = os.read(descriptor, 1 << 16)
+                    if not chunk:
+                        break
+                    data += chunk
         except _TimeUp:
             return bytes(data), True
         return bytes(data), False
 
     def close(self) -> None:
         """End git if it still runs."""
-        try:
-            with self._stack:
-                raise _TimeUp
-        except _TimeUp:
-            return
-
-    def _drain(self, data: bytearray) -> bool:
-        descriptor = self._stream.fileno()
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN | select.POLLHUP)
-        while poll.poll(self._milliseconds()):
-            chunk = os.read(descriptor, 1 << 16)
-            if not chunk:
-                return True
-            data += chunk
-        return False
-
-    def _milliseconds(self) -> float | None:
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
-
-
-def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
-    """The blobs that `names` (whole or shortened ids) name, by name; those that this clone does not have, that are
-    larger than `largest` bytes, or that come after the first `most` bytes are left out.
-
-    Two calls of git however many they are, two more in a clone that lacks some. Raises GitError.
-    """
-    wanted = list(dict.fromkeys(name for name in names if name))
-    if not wanted:
-        return {}
-    try:
-        sizes = _sizes(top, wanted)
-    except GitError:  # without a remote to fetch from, git stops at the first missing object
-        wanted = _present(top, wanted)
-        sizes = _sizes(top, wanted)
-    chosen: list[str] = []
-    for name in wanted:
-        size = sizes.get(name, largest + 1)
-        if size <= min(largest, most):
-            chosen.append(name)
-            most -= size
-    return _contents(top, chosen)
+        with suppress(_TimeUp), self._stack:
+            raise _TimeUp
 
 
 def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
@@ -341,39 +262,39 @@ def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
     return git_output(top, *args, stdin=data, env=OFFLINE).stdout
 
 
-def _sizes(top: Path, names: Collection[str]) -> dict[str, int]:
-    lines = offline(top, "cat-file", "--batch-check", names=names).split(b"\n")
-    found = {}
-    for name, line in zip(names, lines, strict=False):
-        fields = line.split(b" ")
-        if len(fields) == 3 and fields[1] == b"blob":
-            found[name] = int(fields[2])
-    return found
-
-
-def _present(top: Path, names: Collection[str]) -> list[str]:
-    """The objects among `names` that this clone has. Runs offline, so nothing is fetched."""
-    options = (
-        "--objects",
-        "--no-object-names",
-        "--no-walk",
-        "--missing=print",
-        "--ignore-missing",
-        "--stdin",
-    )
-    listed = sorted(offline(top, "rev-list", *options, names=names).decode().split())
-    return [name for name in names if any(oid.startswith(name) for oid in listed)]
-
-
-def _contents(top: Path, names: Collection[str]) -> dict[str, bytes]:
-    if not names:
+def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
+    """The blobs with these whole or shortened ids, without those that this clone lacks, that are larger than `largest`
+    bytes, or that come after the first `most` bytes. At most four calls of git. Raises GitError."""
+    wanted = list(dict.fromkeys(filter(None, names)))
+    if not wanted:
         return {}
-    data = offline(top, "cat-file", "--batch", names=names)
-    found: dict[str, bytes] = {}
-    place = 0
-    for name in names:
-        end = data.index(b"\n", place)
-        size = int(data[place:end].rpartition(b" ")[2])
-        found[name] = data[end + 1 : end + 1 + size]
-        place = end + size + 2
-    return found
+    check = ("cat-file", "--batch-check")
+    try:
+        lines = offline(top, *check, names=wanted)
+    except GitError:  # without a remote to fetch from, git < 2.45 stops at the first missing object
+        present = (
+            "--objects",
+            "--no-object-names",
+            "--no-walk",
+            "--missing=print",
+            "--ignore-missing",
+            "--stdin",
+        )
+        listed = offline(top, "rev-list", *present, names=wanted).decode().split()
+        wanted = [name for name in wanted if any(oid.startswith(name) for oid in listed)]
+        lines = offline(top, *check, names=wanted)
+    chosen = []
+    for name, line in zip(wanted, lines.split(b"\n"), strict=False):
+        fields = line.split(b" ")
+        if len(fields) == 3 and fields[1] == b"blob" and (size := int(fields[2])) <= min(largest, most):
+            chosen.append((name, size))
+            most -= size
+    if not chosen:
+        return {}
+    data = offline(top, "cat-file", "--batch", names=[name for name, _ in chosen])
+    blobs, start = {}, 0
+    for name, size in chosen:
+        start = data.index(b"\n", start) + 1
+        blobs[name] = data[start : start + size]
+        start += size + 1
+    return blobs

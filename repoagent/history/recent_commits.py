@@ -1,188 +1,38 @@
-"""The last commits of one file, read by one `git log` within a time limit while other work proceeds.
+"""The last commits of some files, read by one `git log` within a time limit while other work proceeds.
 
-This is the answer while there is no index: whatever the log has printed when the time is up counts. `QuickLook` derives
-neighbors from it; it does not follow renames and does not know what a neighbor did without the file.
+This is the answer while there is no index: whatever the log has printed when the time is up counts. Renames are not
+followed, and what a neighbor did without the files is not known.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from repoagent.dataclass import dataclass
-from repoagent.git.process import OFFLINE, GitError, git, git_output
-from repoagent.history.cochange.score import Commit
-from repoagent.history.log import LOG_FORMAT, FileCommit, TimedGit, deadline_in, parse_log, renamed
+from repoagent.git.process import OFFLINE, GitError, git
+from repoagent.history.cochange import score
+from repoagent.history.cochange.score import LARGEST, Commit
+from repoagent.history.file_log import is_commit
+from repoagent.history.log import TimedGit, deadline_in, split_log
 
-SECONDS = 0.3
-ALL = 1_000_000  # commits; more than any file has
 QUICK_SECONDS = 0.3
 _COMMITS = 100
-_LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
 _LISTING_SECONDS = 0.2
-_NAMES = 8  # a file is followed back through that many names
 _NAMESAKES = 50
 _PATHS_A_CALL = 500
-# Whatever the user has configured: no following (takes seconds), no colours, no other encoding, no programs.
-_PLAIN = (
-    "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-renames", "--no-follow", "--raw", "-z",
+# Whatever the user has configured: no following (it takes seconds), no colours, no programs.
+_LOG = (
+    "log", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-renames", "--no-follow", "--raw", "-z",
+    "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H%x00%ct",
 )  # fmt: skip
-_LOG = ("log", *_PLAIN, "--encoding=UTF-8", f"--format={LOG_FORMAT}", "--no-textconv")
-_QUICK_LOG = ("log", *_PLAIN, "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H %ct")
-RENAMES = (
-    "diff-tree", "-r", "-z", "-M", "--no-commit-id", "--no-ext-diff", "--no-textconv", "--raw", "--numstat",
-    "--diff-filter=R",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class FileHistory:
-    """The commits of one file, newest first. `partial`: older ones may be missing (out of time, or a shallow clone)."""
-
-    path: str
-    commits: tuple[FileCommit, ...]
-    partial: bool = False
-
-
-class FileLog:
-    """The last `limit` commits that changed a file, read by a git that starts at once; a context manager that ends it.
-
-    `path` is relative to the top of the work tree, a file or a directory. Merges do not count (unless nothing else
-    has changed it), renames are followed, names are those of `.mailmap`. git gets `seconds` of wall time, then what
-    it has found is the result, marked as partial; None is no limit. Without `counts` no lines are counted, which is
-    much quicker. Commits made before `since` (seconds since 1970) are left out.
-    """
-
-    def __init__(
-        self,
-        top: Path,
-        path: str,
-        limit: int = 8,
-        *,
-        seconds: float | None = SECONDS,
-        revision: str = "HEAD",
-        counts: bool = True,
-        since: int | None = None,
-    ) -> None:
-        self._top, self._path, self._limit, self._seconds = top, path, limit, seconds
-        self._revision = revision
-        self._counts = ("--numstat",) if counts else ()
-        self._since = () if since is None else (f"--max-age={since}",)
-        self._log = self._start("--no-merges", *self._counts)
-        self._result: FileHistory | None = None
-
-    def result(self) -> FileHistory:
-        """The history. Waits until git is done or its `seconds` since the start are over, whichever is first;
-        following renames may then take as long again. Raises GitError when git fails.
-        """
-        if self._result is None:
-            commits, partial = self._read()
-            if not partial:
-                partial = self._follow(commits)
-            if commits and not commits[-1].parents and is_shallow(self._top):
-                commits[-1], partial = at_boundary(commits[-1]), True
-            self._result = FileHistory(self._path, tuple(commits), partial)
-        return self._result
-
-    def close(self) -> None:
-        """End git if it still runs."""
-        self._log.close()
-
-    def __enter__(self) -> FileLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _start(
-        self, *options: str, revision: str = "", path: str = "", limit: int = 0, end: float | None = None
-    ) -> TimedGit:
-        walk = (
-            *self._since,
-            f"--max-count={limit or self._limit}",
-            "--end-of-options",
-            revision or self._revision,
-        )
-        deadline = end or deadline_in(self._seconds)
-        return TimedGit(self._top, *_LOG, *options, *walk, "--", path or self._path, deadline=deadline)
-
-    def _read(self) -> tuple[list[FileCommit], bool]:
-        """The commits under the present name, and whether some may be missing."""
-        try:
-            data, late = self._log.read()
-        except GitError:
-            # No commit yet, or a partial clone without the blobs that counting lines needs.
-            if not _is_commit(self._top, self._revision):
-                return [], False
-            try:
-                data, late = self._start("--no-merges").read()
-            except GitError:  # a partial clone without trees
-                return [], True
-        commits = parse_log(data, self._path)
-        if commits or late or not _is_commit(self._top, self._revision):
-            return commits, late
-        listing = ("ls-tree", "-z", "--full-tree", self._revision, "--", self._path)
-        if not git_output(self._top, *listing, ok=(0, 128), env=OFFLINE).stdout:
-            return [], False
-        try:  # only merges have changed it
-            data, late = self._start("--diff-merges=first-parent", *self._counts).read()
-        except GitError:
-            return [], True
-        return parse_log(data, self._path), late
-
-    def _follow(self, commits: list[FileCommit]) -> bool:
-        """Append the commits under earlier names; True if some may be missing."""
-        end = deadline_in(self._seconds)
-        for _ in range(_NAMES):
-            if not commits or commits[-1].status != "A" or not commits[-1].parents:
-                return False
-            oldest = commits[-1]
-            try:
-                data, late = TimedGit(self._top, *RENAMES, oldest.commit, deadline=end).read()
-                origin = None if late else renamed(data, oldest.path)
-                if origin is None:
-                    return late
-                commits[-1] = replace(
-                    oldest, status="R", added=origin.added, removed=origin.removed, before=origin.blob,
-                    old_mode=origin.mode, was=origin.path,
-                )  # fmt: skip
-                limit = self._limit - len(commits)
-                if limit < 1:
-                    return False
-                parent = f"{oldest.commit}^"
-                older = self._start(
-                    "--no-merges", *self._counts, revision=parent, path=origin.path, limit=limit, end=end
-                )
-                data, late = older.read()
-            except GitError:  # a partial clone without the blobs to compare
-                return True
-            commits += parse_log(data, origin.path)
-            if late:
-                return True
-        return True
-
-
-def _is_commit(top: Path, revision: str, ok: tuple[int, ...] = (0, 1)) -> bool:
-    options = ("--verify", "--quiet", "--end-of-options")
-    return git_output(top, "rev-parse", *options, f"{revision}^{{commit}}", ok=ok).returncode == 0
-
-
-def at_boundary(commit: FileCommit) -> FileCommit:
-    """The oldest commit of a shallow clone, which seems to add every file: its real change is not known."""
-    return replace(commit, status="M", added=None, removed=None, before="", old_mode="")
-
-
-def is_shallow(top: Path) -> bool:
-    return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
 class QuickLook:
     """A `git log` of some files or folders that starts at once; `view` waits for it, `close` ends it.
 
-    `seconds` is wall time, None for no limit; `commits` how many of the newest are read at `revision`, anything that
-    names a commit; those committed before `since` (seconds since 1970) are not.
+    `seconds` is wall time, None for no limit. The newest `commits` at `revision` are read that were committed after
+    `since` (seconds since 1970).
     """
 
     def __init__(
@@ -197,14 +47,14 @@ class QuickLook:
         self._top, self._revision, self._timed = top, revision, seconds is not None
         bound = () if since is None else (f"--max-age={since}",)
         walk = (f"--max-count={commits}", *bound, "--end-of-options", revision, "--", *paths)
-        self._git = TimedGit(top, *_QUICK_LOG, *walk, deadline=deadline_in(seconds))
+        self._git = TimedGit(top, *_LOG, *walk, deadline=deadline_in(seconds))
 
     def view(self) -> RecentView:
         """The history that was read; empty on an unborn branch and for an unknown file."""
         try:
             data, late = self._git.read()
         except GitError:  # no commit yet, or a partial clone without its trees
-            data, late = b"", _is_commit(self._top, self._revision, (0, 1, 128))
+            data, late = b"", is_commit(self._top, self._revision, (0, 1, 128))
         return RecentView(self._top, self._revision, data, late=late, timed=self._timed)
 
     def close(self) -> None:
@@ -227,27 +77,27 @@ class RecentView:
 
     def __init__(self, top: Path, revision: str, log: bytes, *, late: bool, timed: bool = True) -> None:
         self._top, self._revision, self._timed, self.late = top, revision, timed, late
-        changes: list[tuple[str, int, list[bytes]]] = []  # of each commit: full id, time, paths
-        tokens = iter(log.split(b"\0"))
-        for token in tokens:
-            if token.startswith((b":", b"\n:")) and changes:
-                changes[-1][2].append(next(tokens, b""))
-            elif token.lstrip(b"\n").startswith(b"\x01"):
-                oid, _, time = token.lstrip(b"\n")[1:].decode("ascii").partition(" ")
-                changes.append((oid, int(time or 0), []))
+        commits = [
+            (
+                oid.decode("ascii"),
+                int(time or 0),
+                dict.fromkeys(path for _, names in changes for path in names),
+            )
+            for (oid, time), changes in split_log(log, 2)
+        ]
         if late:
-            del changes[-1:]  # it may be cut off
-        self._ids = [oid for oid, *_ in changes]
+            del commits[-1:]  # it may be cut off
+        self._ids = [oid for oid, *_ in commits]
         self._paths: list[bytes] = []
         self._files: dict[bytes, int] = {}
         self._commits: list[Commit] = []
         self._of_file: dict[int, list[Commit]] = defaultdict(list)
         self._listing: list[bytes] | None = None
         self._listing_late = False
-        for age, (_, seconds, paths) in enumerate(changes):
-            files = [self._number(path) for path in dict.fromkeys(paths)]
-            small = tuple(files) if len(files) <= _LARGEST else ()
-            commit = Commit(len(changes) - age, seconds, 0, len(files), small)
+        for age, (_, seconds, paths) in enumerate(commits):
+            files = [self._number(path) for path in paths]
+            small = tuple(files) if len(files) <= LARGEST else ()
+            commit = Commit(len(commits) - age, seconds, 0, len(files), small)
             self._commits.append(commit)
             for file in files:
                 self._of_file[file].append(commit)
@@ -269,9 +119,7 @@ class RecentView:
         return self._commits[:limit]
 
     def namesakes(self, stem: bytes) -> list[int]:
-        from repoagent.history.cochange.score import stem as stem_of
-
-        return [self._number(path) for path in self._tree() if stem_of(path) == stem][:_NAMESAKES]
+        return [self._number(path) for path in self._tree() if score.stem(path) == stem][:_NAMESAKES]
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
         def last(path: bytes) -> int:

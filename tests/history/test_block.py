@@ -6,9 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repoagent.history.authors import Author, Authors, authors_of
 from repoagent.history.commit_details import Step, Touched
-from repoagent.history.file_history import Author, Authors, HistoryReport, authors_of
-from repoagent.history.log import FileCommit, parse_log, renamed
+from repoagent.history.file_history import HistoryReport
+from repoagent.history.log import FileCommit, counts_of, parse_log, renamed, split_log
 from repoagent.history.render import authors_line, history_block, to_dict
 
 COMMIT = FileCommit(
@@ -114,8 +115,7 @@ def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> 
 
 @given(data=st.binary(max_size=400))
 def test_any_output_is_survived(data: bytes) -> None:
-    for commit in parse_log(data, "x"):
-        assert len(commit.commit) in (40, 64)
+    assert all(commit.path == "x" for commit in parse_log(b"\x01" + data, "x"))
     renamed(data, "x")
 
 
@@ -133,15 +133,18 @@ def test_what_git_prints_is_read_back(
 ) -> None:
     output = b""
     for n, (author, subject, counts, path) in enumerate(rows):
-        commit = f"{n:040x}".encode()
+        commit = f"\x01{n:040x}".encode()
         output += b"\0".join([commit, b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]) + b"\0"
         output += b"\n:100644 100644 1234567 89abcde M\0p" + path + b"\0"
         output += (b"-\t-" if counts is None else b"%d\t%d" % counts) + b"\tp" + path + b"\0"
-    found = parse_log(output, "x")
-    assert [(c.commit, c.author, c.subject) for c in found] == [
-        (f"{n:040x}", author.decode(errors="replace"), subject.decode(errors="replace"))
+    found = list(split_log(output, 7))
+    assert [header for header, _ in found] == [
+        [f"{n:040x}".encode(), b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]
         for n, (author, subject, _, _) in enumerate(rows)
     ]
-    assert [(c.added, c.removed) for c in found] == [counts or (None, None) for _, _, counts, _ in rows]
-    shorter = parse_log(output[: len(output) - cut], "x") if cut else found
-    assert [c.commit for c in shorter] == [c.commit for c in found][: len(shorter)]
+    assert [[names for _, names in changes] for _, changes in found] == [
+        [[b"p" + row[3]]] * 2 for row in rows
+    ]
+    assert [counts_of(changes[1][0]) for _, changes in found] == [row[2] or (None, None) for row in rows]
+    shorter = list(split_log(output[: len(output) - cut], 7)) if cut else found
+    assert [header for header, _ in shorter] == [header for header, _ in found][: len(shorter)]

@@ -12,15 +12,14 @@ import pytest
 
 from repoagent.git.process import GitError
 from repoagent.git.worktree import layout, open_worktree
+from repoagent.history.file_history import prompt_block
 from repoagent.history.index.index import open_index
-from repoagent.history.prompt_block import HistoryLookup
 from repoagent.history.summary_store import Summary, write_summary
 from tests.conftest import GitRepo
 
 
 def block(repo: GitRepo, path: str, commits: int = 8, **options: float) -> str:
-    with HistoryLookup(open_worktree(repo.top), path, commits, **{"seconds": 20, **options}) as look:
-        return look.block()
+    return prompt_block(open_worktree(repo.top), path, commits, **{"seconds": 20, **options})
 
 
 def grow(repo: GitRepo, count: int) -> None:
@@ -79,11 +78,13 @@ def test_the_index_gives_the_same(repo: GitRepo) -> None:
 def test_lines_of_a_model_come_instead(repo: GitRepo) -> None:
     grow(repo, 1)
     folder = layout(open_worktree(repo.top)).summaries
-    with HistoryLookup(open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder) as look:
-        assert "— added; with f" in look.block()
+    assert "— added; with f" in prompt_block(
+        open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder
+    )
     write_summary(folder, Summary(repo.head(), "adds everything", {"app.py": "adds f, for a start"}))
-    with HistoryLookup(open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder) as look:
-        assert "change 0 — adds f, for a start, +2 −0" in look.block()
+    assert "change 0 — adds f, for a start, +2 −0" in prompt_block(
+        open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder
+    )
 
 
 def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
@@ -95,14 +96,6 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     before = subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout
     assert block(GitRepo(clone), "app.py").count("change ") == 3
     assert subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout == before
-
-
-def test_it_can_be_given_up(repo: GitRepo) -> None:
-    with HistoryLookup(open_worktree(repo.top), "a.txt", 8):
-        pass
-    look = HistoryLookup(open_worktree(repo.top), "a.txt", 8, seconds=20)
-    assert look.block() == look.block() != ""
-    look.close()
 
 
 @pytest.mark.soak
@@ -118,8 +111,7 @@ def test_time_is_bounded(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     began = time.monotonic()
-    with HistoryLookup(worktree, "app.py", 8, seconds=1.0) as look:
-        found = look.block()
+    found = prompt_block(worktree, "app.py", 8, seconds=1.0)
     assert time.monotonic() - began < 15
     assert found.startswith("the last 2 commits by") and "change 1 — changes f, +1 −1" in found
 
@@ -127,5 +119,5 @@ def test_time_is_bounded(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_failure_of_git_is_said(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     (repo.top / ".git/HEAD").write_text("nonsense\n")
-    with HistoryLookup(worktree, "a.txt", 8, seconds=20) as look, pytest.raises(GitError):
-        look.wait()
+    with pytest.raises(GitError):
+        prompt_block(worktree, "a.txt", 8, seconds=20)

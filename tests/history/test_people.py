@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.file_history import authors_of, is_bot
+from repoagent.history.authors import authors_of, is_bot
 from repoagent.history.log import FileCommit
 
 

@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 
 from repoagent.git.process import GitError
+from repoagent.history.file_log import FileHistory, file_log, read_log
 from repoagent.history.log import FileCommit
-from repoagent.history.recent_commits import FileLog
 from tests.conftest import GitRepo
 
 
 def recent_commits(top: Path, path: str, limit: int = 8, *, seconds: float) -> list[FileCommit]:
-    with FileLog(top, path, limit, seconds=seconds) as log:
-        return list(log.result().commits)
+    return list(file_log(top, path, limit, seconds=seconds)[0].commits)
+
+
+def whole(top: Path, path: str) -> FileHistory:
+    return file_log(top, path, 8, seconds=20)[0]
 
 
 def subjects(repo: GitRepo, path: str, limit: int = 8) -> list[str]:
@@ -53,7 +56,7 @@ def test_limit_and_order(repo: GitRepo) -> None:
 
 def test_nothing_to_tell(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
     repo.write("new.txt", "n\n")
-    history = FileLog(repo.top, "new.txt", seconds=20).result()
+    history = whole(repo.top, "new.txt")
     assert history.commits == ()
     assert not history.partial
     unborn = make_repo("unborn")
@@ -86,7 +89,7 @@ def test_renames_are_followed(repo: GitRepo) -> None:
     repo.commit("rename two")
     repo.write("new.txt", repo.read("new.txt") + b"last\n")
     repo.commit("last")
-    history = FileLog(repo.top, "new.txt", seconds=20).result()
+    history = whole(repo.top, "new.txt")
     assert [(c.subject, c.path, c.added, c.removed, c.status) for c in history.commits] == [
         ("last", "new.txt", 1, 0, "M"),
         ("rename two", "new.txt", 0, 0, "R"),
@@ -185,10 +188,10 @@ def test_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
 def test_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
     grow(repo, "g.txt", 4)
     subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), tmp_path / "shallow"], check=True)
-    history = FileLog(tmp_path / "shallow", "g.txt", seconds=20).result()
+    history = whole(tmp_path / "shallow", "g.txt")
     assert [(c.subject, c.added) for c in history.commits] == [("grow 3", 1), ("grow 2", None)]
     assert history.partial
-    assert not FileLog(tmp_path / "shallow", "g.txt", 1, seconds=20).result().partial
+    assert not read_log(tmp_path / "shallow", "g.txt", 1, seconds=20).partial
 
 
 def test_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
@@ -216,15 +219,6 @@ def test_detached_and_linked_work_trees(repo: GitRepo, tmp_path: Path) -> None:
     assert [c.subject for c in recent_commits(tmp_path / "linked", "g.txt", seconds=20)] == ["grow 0"]
 
 
-def test_result_is_kept_and_close_is_harmless(repo: GitRepo) -> None:
-    running = FileLog(repo.top, "a.txt", seconds=20)
-    assert running.result() is running.result()
-    running.close()
-    running.close()
-    with FileLog(repo.top, "a.txt", seconds=20):
-        pass  # given up before it was asked
-
-
 @pytest.fixture
 def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `git` first in PATH that prints what the real log does, then goes on searching for a minute."""
@@ -242,19 +236,10 @@ def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_time_is_bounded_and_what_was_found_is_kept(repo: GitRepo, slow_git: Path) -> None:
     grow(repo, "g.txt", 2)
     started = time.monotonic()
-    history = FileLog(repo.top, "g.txt", seconds=1.0).result()
+    history = read_log(repo.top, "g.txt", 8, seconds=1.0)
     assert time.monotonic() - started < 5
     assert [c.subject for c in history.commits] == ["grow 1", "grow 0"]
     assert history.partial
-
-
-@pytest.mark.soak
-def test_the_time_runs_from_the_start(repo: GitRepo, slow_git: Path) -> None:
-    running = FileLog(repo.top, "a.txt", seconds=1.0)
-    time.sleep(1.2)
-    asked = time.monotonic()
-    assert [c.subject for c in running.result().commits] == ["first commit"]
-    assert time.monotonic() - asked < 0.9
 
 
 def test_the_module_is_light() -> None:

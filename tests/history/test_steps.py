@@ -14,16 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.history.commit_details import Step, Touched, compare, did, lines_of, parts, steps
+from repoagent.history.file_log import file_log, read_log
 from repoagent.history.log import FileCommit
-from repoagent.history.recent_commits import FileLog
 from tests.conftest import GitRepo
 
 APP = "import os\n\n\nclass App:\n    def run(self):\n        return 1\n\n    def stop(self):\n        return 2\n\n\ndef main():\n    App().run()\n"
 
 
 def done(top: Path, path: str, **options: float) -> list[Step]:
-    with FileLog(top, path, 50, seconds=20) as running:
-        return steps(top, running.result().commits, seconds=options.get("seconds", 20))
+    return steps(top, file_log(top, path, 50, seconds=20)[0].commits, seconds=options.get("seconds", 20))
 
 
 def said(top: Path, path: str) -> list[str]:
@@ -200,8 +199,7 @@ def test_many_commits_take_few_processes(
     repo = make_repo("many")
     for number in range(12):
         repo.commit(f"c{number}", **{"app.py": f"def f():\n    return {number}\n"})
-    with FileLog(repo.top, "app.py", 50, seconds=20) as running:
-        commits = running.result().commits
+    commits = read_log(repo.top, "app.py", 50, seconds=20).commits
     folder = tmp_path / "bin"
     folder.mkdir()
     real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.git.worktree import WorkTree, layout, open_worktree
-from repoagent.history.file_history import HistoryReport, commits_of, look_up, read_history
+from repoagent.history.file_history import HistoryReport, read_history
+from repoagent.history.file_log import commits_of, look_up
 from repoagent.history.index.index import open_index
 from tests.conftest import GitRepo
 

@@ -16,7 +16,7 @@ from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.edit.tools import ToolContext, history_tool, outline_tool, read_tool, search_tool
 from repoagent.errors import UsageError
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.history.recent_commits import FileLog
+from repoagent.history.file_log import read_log
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 from tests.security.conftest import Attack, modify, snapshot
@@ -70,8 +70,7 @@ def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.Monk
 
 def test_the_history_of_a_hostile_name_is_empty(repo: GitRepo) -> None:
     for name in ("--output=PWNED", "-p", "--all", ":(top)a.txt", ":/"):
-        with FileLog(repo.top, name) as log:
-            assert log.result().commits == ()
+        assert read_log(repo.top, name, 8).commits == ()
     assert not (repo.top / "PWNED").exists()
 
 

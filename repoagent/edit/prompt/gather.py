@@ -22,8 +22,8 @@ from repoagent.git.facts import Facts, gather_facts
 from repoagent.git.files import Source, read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree, layout
+from repoagent.history.file_history import last_changes, walked_since
 from repoagent.history.neighbors import Neighborhood, recent_neighborhood
-from repoagent.history.prompt_block import last_changes, walked_since
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import copy_of, resolve
 from repoagent.memory.notes import older_texts

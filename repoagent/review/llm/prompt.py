@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
 
@@ -17,8 +17,8 @@ from repoagent.edit.prompt.build import masked_prompt
 from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
 from repoagent.errors import RepoagentError
 from repoagent.git.files import read_source
+from repoagent.history.file_history import prompt_block
 from repoagent.history.neighbors import neighborhood
-from repoagent.history.prompt_block import HistoryLookup
 from repoagent.history.render import candidates_block
 from repoagent.llm.model import Part, fence, printable
 from repoagent.memory.identity.store import resolve
@@ -137,14 +137,12 @@ def _neighbors(session: ReviewSession, paths: Sequence[str]) -> str:
 
 
 def _histories(session: ReviewSession, paths: Sequence[str]) -> str:
-    with ExitStack() as stack:
-        lookups = {
-            path: stack.enter_context(
-                HistoryLookup(session.worktree, path, COMMITS, summaries=session.layout.summaries)
-            )
-            for path in paths[:HISTORIES]
-        }
-        histories = {path: lookup.block().strip() for path, lookup in lookups.items()}
+    def block(path: str) -> str:
+        return prompt_block(session.worktree, path, COMMITS, summaries=session.layout.summaries).strip()
+
+    paths = paths[:HISTORIES]
+    with ThreadPoolExecutor(HISTORIES) as executor:
+        histories = dict(zip(paths, executor.map(block, paths), strict=True))
     return "\n\n".join(f"{named(path)}:\n{block}" for path, block in histories.items() if block)
 
 

@@ -1,0 +1,243 @@
+"""The commits of one file, through its renames: from the index if it is complete, else by a walk of git that is limited
+by number and time."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import RepoagentError
+from repoagent.git.process import OFFLINE, GitError, git_output
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.history.log import (
+    COMMIT_MARK,
+    LOG_FORMAT,
+    FileCommit,
+    TimedGit,
+    counts_of,
+    deadline_in,
+    offline,
+    parse_log,
+    renamed,
+    split_log,
+)
+
+SECONDS = 0.3  # of wall time, for a walk
+INDEX_SECONDS = 0.5  # for the index to add new commits
+ALL = 1_000_000  # commits; more than any file has
+_NAMES = 8  # earlier names of a file that are followed
+# Whatever the user has configured: no following (it takes seconds), no colours, no other encoding, no programs.
+_LOG = (
+    "log", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-renames", "--no-follow", "--raw", "-z",
+    "--encoding=UTF-8", LOG_FORMAT, "--no-textconv",
+)  # fmt: skip
+_PINNED = (
+    "log", "--no-walk=unsorted", "--stdin", "--no-notes", "--no-decorate", "--encoding=UTF-8", "-z", "--no-color",
+    "--no-ext-diff", "--no-textconv", "--no-show-signature", "--diff-merges=first-parent",
+)  # fmt: skip
+_MOVES = ("-M", "-l200")
+RENAMES = (
+    "diff-tree", "-r", "-z", "-M", "--no-commit-id", "--no-ext-diff", "--no-textconv", "--raw", "--diff-filter=R",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FileHistory:
+    """The commits of one file, newest first. `partial`: older ones may be missing (out of time, or a shallow clone)."""
+
+    path: str
+    commits: tuple[FileCommit, ...]
+    partial: bool = False
+
+
+def file_log(
+    worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
+) -> tuple[FileHistory, FileHistory]:
+    """The newest `limit` commits that changed `path` (a file or a directory, relative to the top) with the lines that
+    each added and removed, and all commits without them.
+
+    A work tree with a complete index needs no walk; else git gets `seconds`. Raises GitError.
+    """
+    if isinstance(worktree, Path):
+        top = worktree
+    else:
+        top = worktree.top
+        if commits := commits_of(worktree, path, revision, seconds=min(seconds, INDEX_SECONDS)):
+            try:
+                if found := look_up(top, path, commits, limit):
+                    return found
+            except GitError:  # an object is missing
+                pass
+    whole = read_log(top, path, ALL, revision=revision, seconds=seconds)
+    return FileHistory(whole.path, _counted(top, whole.commits[:limit]), whole.partial), whole
+
+
+def read_log(
+    top: Path,
+    path: str,
+    limit: int,
+    *,
+    seconds: float | None = SECONDS,
+    revision: str = "HEAD",
+    since: int | None = None,
+) -> FileHistory:
+    """The last `limit` commits that changed a file or directory, by one `git log`; lines are not counted.
+
+    `path` is relative to the top of the work tree. Merges do not count unless nothing else has changed it; renames are
+    followed; names are those of `.mailmap`. After `seconds` of wall time (None for no limit) the commits so far are
+    the result, marked as partial; following renames may take as long again. Commits made before `since` (seconds since
+    1970) are left out. Raises GitError.
+    """
+    age = () if since is None else (f"--max-age={since}",)
+
+    def log(
+        *options: str, start: str = revision, name: str = path, deadline: float | None
+    ) -> tuple[bytes, bool]:
+        walk = (*age, f"--max-count={limit - len(commits)}", "--end-of-options", start, "--", name)
+        return TimedGit(top, *_LOG, *options, *walk, deadline=deadline).read()
+
+    commits: list[FileCommit] = []
+    try:
+        data, partial = log("--no-merges", deadline=deadline_in(seconds))
+        if not data and not partial and _is_there(top, revision, path):
+            data, partial = log("--diff-merges=first-parent", deadline=deadline_in(seconds))
+    except GitError:
+        if not is_commit(top, revision):  # no commit yet
+            return FileHistory(path, ())
+        return FileHistory(path, (), partial=True)  # a partial clone without trees
+    commits += parse_log(data, path)
+    deadline = deadline_in(seconds)
+    for _ in range(_NAMES):
+        if partial or not commits or commits[-1].status != "A" or not commits[-1].parents:
+            break
+        oldest = commits[-1]
+        try:
+            data, partial = TimedGit(top, *RENAMES, oldest.commit, deadline=deadline).read()
+            origin = None if partial else renamed(data, oldest.path)
+            if origin is None:
+                break
+            commits[-1] = replace(
+                oldest, status="R", before=origin.blob, old_mode=origin.mode, was=origin.path
+            )
+            if len(commits) == limit:
+                break
+            data, partial = log("--no-merges", start=f"{oldest.commit}^", name=origin.path, deadline=deadline)
+        except GitError:  # a partial clone without the blobs to compare
+            partial = True
+            break
+        commits += parse_log(data, origin.path)
+    else:
+        partial = True
+    if commits and not commits[-1].parents and is_shallow(top):
+        commits[-1], partial = _at_boundary(commits[-1]), True
+    return FileHistory(path, tuple(commits), partial)
+
+
+def is_commit(top: Path, revision: str, ok: tuple[int, ...] = (0, 1)) -> bool:
+    """Whether `revision` names a commit. Raises GitError if git exits with a code that is not `ok`."""
+    options = ("--verify", "--quiet", "--end-of-options")
+    return git_output(top, "rev-parse", *options, f"{revision}^{{commit}}", ok=ok).returncode == 0
+
+
+def _is_there(top: Path, revision: str, path: str) -> bool:
+    listing = ("ls-tree", "-z", "--full-tree", revision, "--", path)
+    return bool(git_output(top, *listing, ok=(0, 128), env=OFFLINE).stdout)
+
+
+def _at_boundary(commit: FileCommit) -> FileCommit:
+    """The oldest commit of a shallow clone, which seems to add every file: its real change is not known."""
+    return replace(commit, status="M", added=None, removed=None, before="", old_mode="", touched=())
+
+
+def is_shallow(top: Path) -> bool:
+    return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+
+
+def commits_of(
+    worktree: WorkTree, path: str, revision: str, *, seconds: float = INDEX_SECONDS
+) -> list[str] | None:
+    """The ids of all commits that changed the file, through its renames, newest first. None if there is no complete
+    index or it does not know the file. No index is created."""
+    if not layout(worktree).history.is_file():
+        return None
+    import sqlite3
+
+    from repoagent.history.index.index import open_index
+
+    try:
+        with open_index(worktree, warn=lambda sentence: None) as index:
+            if not index.update(revision, seconds=seconds).complete:
+                return None
+            view = index.view(revision)
+            file = view.file(os.fsencode(path))
+            numbers = [commit.number for commit in view.commits(file, ALL)] if file is not None else []
+            known = view.describe(numbers) if numbers else {}
+    except (RepoagentError, sqlite3.Error, OSError):  # git can answer without the index
+        return None
+    return [known[number][0].decode() for number in numbers if number in known] or None
+
+
+def look_up(
+    top: Path, path: str, commits: Sequence[str], limit: int
+) -> tuple[FileHistory, FileHistory] | None:
+    """As `file_log`, from the ids of all commits of a file, newest first: four calls of git without a walk. None if
+    the commits do not lead back from one to the next. Raises GitError."""
+    whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
+    latest = whole[:limit]
+    ids = [commit.commit for commit in latest]
+    data = offline(top, *_PINNED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids)
+    changes = {
+        (header[0], names[-1]): (change, names) for header, each in split_log(data) for change, names in each
+    }
+    followed: list[FileCommit] = []
+    for commit in latest:
+        change, names = changes.get((commit.commit.encode(), os.fsencode(path)), (None, []))
+        if change is None:
+            break
+        old_mode, new_mode, *oids, status = (field.decode() for field in change.groups())
+        before, after = (oid if oid.strip("0") else "" for oid in oids)
+        origin = os.fsdecode(names[0])
+        followed.append(
+            replace(
+                commit, path=path, touched=(path,), status=status, before=before, after=after,
+                old_mode=old_mode, new_mode=new_mode, was=origin if status == "R" else "",
+            )
+        )  # fmt: skip
+        path = origin
+    if len(followed) < len(latest):
+        if not followed or followed[-1].status != "A":
+            return None
+        whole = whole[: len(followed)]  # older commits belong to the file that this one was copied from
+    recent = _counted(top, followed)
+    cut = not whole[-1].parents and is_shallow(top)
+    if cut and len(recent) == len(whole):
+        recent = (*recent[:-1], _at_boundary(recent[-1]))
+    return FileHistory(recent[0].path, recent, cut), FileHistory(recent[0].path, tuple(whole), cut)
+
+
+def _counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:
+    """`commits` of one file or directory with the lines that each added and removed, if git has the blobs. One call."""
+    if not commits:
+        return ()
+    # With the old paths too: without them git shows a rename as an addition.
+    paths = dict.fromkeys(path for commit in commits for path in (commit.path, commit.was) if path)
+    ids = [commit.commit for commit in commits]
+    try:
+        data = offline(top, *_PINNED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
+    except GitError:  # a partial clone
+        return tuple(commits)
+    counts: defaultdict[tuple[str, str], list[tuple[int | None, int | None]]] = defaultdict(list)
+    for header, changes in split_log(data):
+        for change, names in changes:
+            counts[header[0].decode(), os.fsdecode(names[-1])].append(counts_of(change))
+    result = []
+    for commit in commits:
+        lines = [each for path in commit.touched for each in counts[commit.commit, path]]
+        known = lines and all(added is not None for added, _ in lines)
+        added, removed = (sum(column) for column in zip(*lines, strict=True)) if known else (None, None)
+        result.append(replace(commit, added=added, removed=removed))
+    return tuple(result)
