@@ -7,7 +7,7 @@ followed, and what a neighbor did without the files is not known.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from repoagent.git.process import OFFLINE, GitError, git
@@ -102,9 +102,9 @@ class RecentView:
             for file in files:
                 self._of_file[file].append(commit)
 
-    def id(self, number: int) -> str:
-        """The full id of the commit with this number."""
-        return self._ids[len(self._ids) - number]
+    def ids(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The full ids of the commits with these numbers."""
+        return {number: self._ids[len(self._ids) - number] for number in numbers}
 
     def file(self, path: bytes) -> int | None:
         return self._files.get(path)

@@ -138,6 +138,10 @@ class IndexView:
         )
         return {AGES - age: (identity.hex().encode(), time, author) for age, identity, time, author in rows}
 
+    def ids(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The full ids of commits by number."""
+        return {number: row[0].decode("ascii") for number, row in self.describe(list(numbers)).items()}
+
     def _folders(self, wanted: set[int]) -> dict[int, bytes]:
         """The directories with these ids, each ended by a slash but for the top."""
         missing = [directory for directory in wanted if directory not in self._directories]

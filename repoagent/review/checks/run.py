@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
@@ -183,11 +183,8 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
     if not complete and state.commits < ENOUGH:
         return recent()
 
-    def ids(numbers: Iterable[int]) -> Mapping[int, str]:
-        return {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
-
     author = view.author(change.author) if change.author else None
-    return HistorySource(view, ids, author, "whole" if complete else "building", state.commits)
+    return HistorySource(view, view.ids, author, "whole" if complete else "building", state.commits)
 
 
 def _habits(
