@@ -1,8 +1,8 @@
 """What git's history says about files: who changed them, how, and which files change together.
 
-log.py reads `git log`; recent_commits.py reads the last commits of a file within a time limit, file_history.py its full
-history and authors, commit_details.py what each commit did to it. cochange/ scores which files change together, index/
-stores the history for it, neighbors.py answers the question. render.py writes text, prompt_block.py the part of a
-prompt. graph.py and graph_output.py draw neighbors, repository_map.py and map_html.py the whole repository.
-commit_summaries.py asks models about commits, summary_store.py keeps their answers.
+log.py reads `git log`; file_log.py reads the commits of one file, commit_details.py what each did to it, authors.py who
+made them; file_history.py makes reports and texts for prompts of that. cochange/ scores which files change together,
+index/ stores the history for it, recent_commits.py replaces it until it is built, neighbors.py answers the question.
+render.py writes text. graph.py and graph_output.py draw neighbors, repository_map.py and map_html.py the whole
+repository. commit_summaries.py asks models about commits, summary_store.py saves their answers.
 """

@@ -166,7 +166,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
         if quick_look is None:
             return HistorySource(state="building", note=note)
         view = quick_look.view()
-        return HistorySource(view, lambda ids: {n: view.id(n) for n in ids}, state="building", note=note)
+        return HistorySource(view, view.ids, state="building", note=note)
 
     index = stack.enter_context(open_index(worktree))
     if not layout(worktree).history.exists():
