@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.exec.command_runner import CommandRunner
-from repoagent.agent.state import Tool, failing
+from repoagent.agent.state import Tool, check_arguments, failing, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
 if TYPE_CHECKING:
-    from repoagent.agent.kernel_client import Kernel
+    from repoagent.agent.kernel import Kernel
 
 LONGEST = 400_000  # bytes of one cell
 NOTICEABLE = 2.0  # seconds; shorter times are not shown, so that the same result reads the same
 LOST_STATE = "The Python kernel of before has ended: what its cells had defined is gone."
-_YES = {"yes", "true", "1", "on"}
 
 
 @dataclass
@@ -50,7 +49,7 @@ class KernelSession:
 
     def ready(self) -> tuple[Kernel, str]:
         """The kernel, and a note if it is a new one. Raises UsageError if it cannot be started."""
-        from repoagent.agent.kernel_client import START, start_kernel, withheld_inodes
+        from repoagent.agent.kernel import START, Kernel, withheld_inodes
 
         self.check()
         if self.kernel is not None and self.kernel.withheld is not None:
@@ -58,12 +57,11 @@ class KernelSession:
             withheld = withheld_inodes(self.runner).items()
             if new := sorted(path for path, _ in withheld - self.kernel.withheld.items()):
                 self.close()
-                self.ended = (
-                    f"{', '.join(map(repr, new[:3]))} was written since, and is hidden from the model."
-                )
+                names = ", ".join(map(repr, new[:3]))
+                self.ended = f"{names} was written since, and is hidden from the model."
         if self.kernel is not None:
             return self.kernel, ""
-        self.kernel = start_kernel(self.runner, self.python, self.scratch, self.runner.within_run(START))
+        self.kernel = Kernel(self.runner, self.python, self.scratch, self.runner.within_run(START))
         note = f"In a new kernel (Python {self.kernel.version}, {self.python})."
         if self.ended:
             note += f" The previous one had ended: {self.ended}"
@@ -82,84 +80,83 @@ class KernelSession:
         if kernel is not None:
             kernel.close()
 
+    def tool(self) -> Tool:
+        """The tool `python`, for this kernel."""
+        text = (
+            "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
+            'prints and the value of its last line; restart="yes" starts over.'
+        )
+        return Tool("python", text, failing("python", self._perform))
 
-def python_tool(session: KernelSession) -> Tool:
-    """The tool for the kernel of `session`."""
+    def _perform(self, action: Action) -> Observation:
+        code, runner = action.body, self.runner
+        restart = switched_on(action, "restart")
+        check_arguments(action, ("timeout", "restart"))
+        seconds = runner.time_limit(action.args.get("timeout", ""))
+        if not code.strip():
+            if not restart:
+                raise UsageError("no code: use <python>print(1)</python>")
+            self.close()
+            return Observation("python", "The kernel was ended; the next call starts a new one.")
+        if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
+            raise UsageError(f"code must be text of at most {LONGEST} bytes; write longer input to a file.")
+        verdict = runner.gate.decide(ApprovalRequest("python", code))
+        if not verdict.allowed:
+            return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
+        from repoagent.agent.exec.output import show
+        from repoagent.agent.exec.process import OutputFile
+        from repoagent.agent.kernel import execute
 
-    text = (
-        "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
-        'prints and the value of its last line; restart="yes" starts over.'
-    )
-    return Tool("python", text, failing("python", lambda action: _perform(session, action)))
+        if restart:
+            self.close()
+        look_again = runner.look()
+        kernel, note = self.ready()
+        try:
+            file = runner.next_file("python")
+            output = OutputFile(file, runner.remaining_bytes())
+        except OSError as error:
+            raise UsageError(f"could not create a file for the output: {error}") from error
+        event = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
+        try:
+            with closing(output):
+                cell = execute(kernel, code, seconds, output)
+            if cell.lost:
+                kernel.connect()
+                kernel.await_reply()
+        except BaseException:
+            self.close()
+            runner.audit({**event, "how": "interrupted"})
+            raise
+        runner.audit({**event, "how": cell.ending, "seconds": round(cell.seconds, 3)})
+        shown = show(file, runner.shown_as(file), runner.budget)
 
-
-def _perform(session: KernelSession, action: Action) -> Observation:
-    code, runner = action.body, session.runner
-    restart = action.args.get("restart", "no").strip().lower() in _YES
-    if unknown := set(action.args) - {"timeout", "restart"}:
-        raise UsageError(f"unknown argument {min(unknown)}: python takes timeout and restart.")
-    seconds = runner.time_limit(action.args.get("timeout", ""))
-    if not code.strip():
-        if not restart:
-            raise UsageError("no code: use <python>print(1)</python>")
-        session.close()
-        return Observation("python", "The kernel was ended; the next call starts a new one.")
-    if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
-        raise UsageError(f"code must be text of at most {LONGEST} bytes; write longer input to a file.")
-    verdict = runner.gate.decide(ApprovalRequest("python", code))
-    if not verdict.allowed:
-        return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
-    from repoagent.agent.exec.output import show
-    from repoagent.agent.exec.process import OutputFile
-    from repoagent.agent.kernel_client import execute
-
-    if restart:
-        session.close()
-    look_again = runner.look()
-    kernel, note = session.ready()
-    try:
-        file = runner.next_file("python")
-        output = OutputFile(file, runner.remaining_bytes())
-    except OSError as error:
-        raise UsageError(f"could not create a file for the output: {error}") from error
-    event = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
-    try:
-        with closing(output):
-            cell = execute(kernel, code, seconds, output)
+        if cell.ending == "done":
+            how = "done"
+        elif cell.ending == "raised":
+            how = f"it raised {cell.error}" if cell.error else "it failed"
+        elif cell.ending == "interrupted":
+            how = f"stopped after {seconds:g} s (timeout); the kernel and its variables are kept"
+        else:
+            self.check()
+            ended, self.ended = self.ended, ""
+            how = f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
+        if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"}:
+            how += f", {cell.seconds:.0f} s"
+        if cell.ending == "done" and not shown.text:
+            how += ", no output"
+        parts = [note, how, fence(shown.text, "output") if shown.text else ""]
         if cell.lost:
-            kernel.subscribe_again()
-    except BaseException:
-        session.close()
-        runner.audit({**event, "how": "interrupted"})
-        raise
-    runner.audit({**event, "how": cell.ending, "seconds": round(cell.seconds, 3)})
-    shown = show(file, runner.shown_as(file), runner.budget)
-
-    if cell.ending == "done":
-        how = "done"
-    elif cell.ending == "raised":
-        how = f"it raised {cell.error}" if cell.error else "it failed"
-    elif cell.ending == "interrupted":
-        how = f"stopped after {seconds:g} s (timeout); the kernel and its variables are kept"
-    else:
-        session.check()
-        ended, session.ended = session.ended, ""
-        how = f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
-    if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"}:
-        how += f", {cell.seconds:.0f} s"
-    if cell.ending == "done" and not shown.text:
-        how += ", no output"
-    parts = [note, how, fence(shown.text, "output") if shown.text else ""]
-    if cell.lost:
-        parts.append("Some of its output is missing: it was too long, or came too fast. Write it to a file.")
-    if output.trouble:
-        parts.append(f"Some of the output was not saved: {output.trouble}.")
-    parts += [look_again().strip(), runner.explain(shown.text).strip()]
-    data = {"how": cell.ending, "seconds": round(cell.seconds, 3), "output": runner.shown_as(file)}
-    if cell.error:
-        data["error"] = cell.error
-    text = "\n".join(filter(None, parts))
-    return Observation("python", text, ok=cell.ending == "done", blocks=False, data=data)
+            parts.append(
+                "Some of its output is missing: it was too long, or came too fast. Write it to a file."
+            )
+        if output.trouble:
+            parts.append(f"Some of the output was not saved: {output.trouble}.")
+        parts += [look_again().strip(), runner.explain(shown.text).strip()]
+        data = {"how": cell.ending, "seconds": round(cell.seconds, 3), "output": runner.shown_as(file)}
+        if cell.error:
+            data["error"] = cell.error
+        text = "\n".join(filter(None, parts))
+        return Observation("python", text, ok=cell.ending == "done", blocks=False, data=data)
 
 
 def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
@@ -116,6 +116,17 @@ class Tool:
     def needed_by(self, action: Action) -> Needs:
         """What `action`, of this tool, needs."""
         return self.needs(action) if callable(self.needs) else self.needs
+
+
+def check_arguments(action: Action, known: Sequence[str]) -> None:
+    """Raise UsageError for an argument that the tool does not take."""
+    if unknown := set(action.args) - set(known):
+        names = f"{', '.join(known[:-1])} and {known[-1]}" if known[1:] else known[0]
+        raise UsageError(f"unknown argument {min(unknown)}: {action.kind} takes {names}.")
+
+
+def switched_on(action: Action, argument: str) -> bool:
+    return action.args.get(argument, "no").strip().lower() in {"yes", "true", "1", "on"}
 
 
 def failing(

@@ -7,7 +7,7 @@ the name again, and could reach what is refused here.
 
 from __future__ import annotations
 
-import http.client
+import email.message
 import ipaddress
 import os
 import re
@@ -17,8 +17,10 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
+
+import httpcore2
 
 from repoagent import __version__
 from repoagent.dataclass import dataclass
@@ -74,18 +76,14 @@ def read_url(text: str, base: Url | None = None) -> Url:
     target = quote(parts.path or "/", safe=_SAFE) + (
         f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
     )
-    return Url(parts.scheme, _host(host), port, target)
-
-
-def _host(name: str) -> str:
     try:
-        host = name.lower() if name.isascii() else name.encode("idna").decode("ascii").lower()
+        host = host.lower() if host.isascii() else host.encode("idna").decode("ascii").lower()
     except UnicodeError as error:
         raise UsageError("invalid host name in URL.") from error
     host = f"[{host}]" if ":" in host else host
     if len(host) > 253 or ".." in host or not _HOST.fullmatch(host):
         raise UsageError("invalid host name in URL.")
-    return host.removesuffix(".")
+    return Url(parts.scheme, host.removesuffix("."), port, target)
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
@@ -189,19 +187,10 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
     deadline = time.monotonic() + net.seconds
     seen = {url}
     while True:
-        exchange = _Exchange(url, net)
-        exchange.start()
-        try:
-            exchange.join(max(0.0, deadline - time.monotonic()))
-        finally:
-            exchange.abandon()
-        if exchange.failure is not None:
-            raise exchange.failure
-        if exchange.page is None:
-            raise UsageError(f"{url.site} did not complete its answer within {net.seconds:g} s.")
-        if not exchange.target:
-            return exchange.page
-        following = read_url(exchange.target, url)
+        page, target = _request(url, net, deadline)
+        if not target:
+            return page
+        following = read_url(target, url)
         if url.scheme == "https" and following.scheme == "http":
             raise UsageError(
                 f"{url.site} redirects to {following.site}, which is not encrypted; such redirects are not "
@@ -216,135 +205,149 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
         url = following
 
 
-def inside(url: Url, address: str) -> str:
+def not_public(url: Url, address: str) -> UsageError:
     """The refusal to connect to the host of `url`, which has the IP address `address`."""
     host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
-    return f"{host} is not on the public internet; only public pages are fetched."
+    return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
 
 
-class _Exchange(threading.Thread):
-    """A request and its response, in a thread, so that a hanging step can be abandoned."""
-
-    def __init__(self, url: Url, net: Net) -> None:
-        super().__init__(daemon=True)
-        self.url, self.net = url, net
-        self.page: Page | None = None
-        self.target = ""  # of a redirect
-        self.failure: UsageError | None = None
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._abandoned = False
-
-    def abandon(self) -> None:
-        """Break the connection, now or as soon as it is made."""
-        with self._lock:
-            self._abandoned = True
-            self._use(self._socket)
-
-    def _use(self, connection: socket.socket | None) -> None:
-        """Note the current socket, so that `abandon` can break it. Call it with the lock."""
-        self._socket = connection
-        if connection is not None and self._abandoned:
-            with suppress(OSError):  # it is closed already
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-    def run(self) -> None:
-        site = self.url.site
-        try:
-            self._exchange()
-        except UsageError as error:
-            self.failure = error
-        except ssl.SSLCertVerificationError as error:
-            reason = error.verify_message.rstrip(".")
-            self.failure = UsageError(f"the certificate of {site} is not trusted: {reason}.")
-        except ssl.SSLError as error:
-            reason = error.reason or str(error)
-            self.failure = UsageError(f"could not open an encrypted connection to {site}: {reason}.")
-        except http.client.HTTPException as error:
-            self.failure = UsageError(f"invalid response from {site} ({type(error).__name__}).")
-        except ValueError as error:  # also of names and headers that the libraries refuse
-            self.failure = UsageError(f"invalid response from {site} ({error}).")
-        except OSError as error:
+def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+    """The response at `url`, and where it redirects to, "" for nowhere. Raises UsageError."""
+    site, secure = url.site, url.scheme == "https"
+    origin = httpcore2.URL(
+        scheme=url.scheme, host=url.host.strip("[]"), port=url.port, target=url.target.encode("ascii")
+    )
+    headers = {"Host": site.partition("://")[2], **_HEADERS}
+    try:
+        backend = _Pinned(_resolved(url, net, deadline), deadline)
+        trust = net.trust() if secure else None
+        with (
+            httpcore2.ConnectionPool(ssl_context=trust, network_backend=backend) as pool,
+            pool.stream("GET", origin, headers=list(headers.items())) as response,
+        ):
+            fields = email.message.Message()
+            for name, value in response.headers:
+                fields[name.decode("latin-1")] = value.decode("utf-8", "replace")
+            target = fields.get("location", "") if response.status in _MOVED else ""
+            data, cut, broken = (b"", False, False) if target else _body(response, fields, net.largest)
+            kind = fields.get_content_type() if fields.get("content-type") else ""
+            charset = fields.get_content_charset() or ""
+            return Page(url, response.status, kind, charset, data, cut, broken), target
+    except (httpcore2.TimeoutException, TimeoutError) as error:
+        raise UsageError(f"{site} did not complete its answer within {net.seconds:g} s.") from error
+    except (httpcore2.ProtocolError, ValueError) as error:
+        raise UsageError(f"invalid response from {site} ({type(error).__name__}).") from error
+    except (httpcore2.NetworkError, OSError) as error:
+        cause = error.args[0] if error.args and isinstance(error.args[0], OSError) else error
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            message = f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
+        elif isinstance(cause, ssl.SSLError):
+            message = f"could not open an encrypted connection to {site}: {cause.reason or cause}."
+        else:
+            message = f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}."
             names = [f"{name}_proxy" for name in ("https", "http", "all")]
-            names = [name for name in names if os.environ.get(name) or os.environ.get(name.upper())]
-            note = f" (The proxy of {names[0]} is not used.)" if names else ""
-            self.failure = UsageError(f"could not reach {site}: {error.strerror or error}.{note}")
+            if proxy := next((n for n in names if os.environ.get(n) or os.environ.get(n.upper())), ""):
+                message += f" (The proxy of {proxy} is not used.)"
+        raise UsageError(message) from error
 
-    def _exchange(self) -> None:
-        url, net = self.url, self.net
-        addresses = list(net.resolve(url.host, url.port))
-        if not addresses:
-            raise UsageError(f"{url.host} has no IP address.")
-        if refused := [address for address in addresses if not net.may(address)]:
-            raise UsageError(inside(url, refused[0]))
-        name = url.host.strip("[]")
-        connection = http.client.HTTPConnection(name, url.port)
+
+def _resolved(url: Url, net: Net, deadline: float) -> list[str]:
+    """The addresses of the host of `url`, all of them public. Raises UsageError, OSError."""
+    results: list[Sequence[str] | OSError] = []
+
+    def look_up() -> None:
         try:
-            connection.sock = self._connect(addresses[:_TRIES])
-            if url.scheme == "https":
-                secure = net.trust().wrap_socket(
-                    connection.sock, server_hostname=name, do_handshake_on_connect=False
-                )
-                with self._lock:
-                    self._use(secure)
-                connection.sock = secure
-                secure.do_handshake()
-            connection.putrequest("GET", url.target, skip_host=True, skip_accept_encoding=True)
-            for header, value in {"Host": url.site.partition("://")[2], **_HEADERS}.items():
-                connection.putheader(header, value)
-            connection.endheaders()
-            response = connection.getresponse()
-            headers = response.headers
-            target = headers.get("Location", "") if response.status in _MOVED else ""
-            data, cut = (b"", False) if target else _body(response, net.largest)
-            kind = headers.get_content_type() if headers.get("Content-Type") else ""
-            broken = not (target or cut) and bool(response.length)
-            charset = headers.get_content_charset() or ""
-            self.target = target.encode("latin-1", "replace").decode("utf-8", "replace")
-            self.page = Page(url, response.status, kind, charset, data, cut, broken)
-        finally:
-            connection.close()
-            with self._lock:
-                if self._socket is not None:
-                    self._socket.close()
+            results.append(net.resolve(url.host, url.port))
+        except (OSError, UnicodeError) as error:
+            results.append(error if isinstance(error, OSError) else OSError(str(error)))
 
-    def _connect(self, addresses: Sequence[str]) -> socket.socket:
-        """A connection to the first of `addresses` that answers."""
-        for address in addresses:
-            timeout = self.net.seconds / len(addresses)
+    # in a thread, so that one that hangs can be abandoned
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(max(0.0, deadline - time.monotonic()))
+    if not results:
+        raise TimeoutError
+    if isinstance(results[0], OSError):
+        raise results[0]
+    addresses = list(results[0])
+    if not addresses:
+        raise UsageError(f"{url.host} has no IP address.")
+    if refused := [address for address in addresses if not net.may(address)]:
+        raise not_public(url, refused[0])
+    return addresses[:_TRIES]
+
+
+class _Pinned(httpcore2.SyncBackend):
+    """Connects to the first of `addresses` that answers, whatever the name; each step ends at `deadline`."""
+
+    def __init__(self, addresses: Sequence[str], deadline: float) -> None:
+        self.addresses, self.deadline = addresses, deadline
+
+    def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> httpcore2.NetworkStream:
+        for number, address in enumerate(self.addresses):
+            timeout = _left(self.deadline) / (len(self.addresses) - number)
             try:
-                connection = socket.create_connection((address, self.url.port), timeout=timeout)
-            except OSError:
-                if address == addresses[-1]:
+                return _Stream(super().connect_tcp(address, port, timeout), self.deadline)
+            except (httpcore2.NetworkError, httpcore2.TimeoutException):
+                if address == self.addresses[-1]:
                     raise
-                continue
-            break
-        connection.settimeout(self.net.seconds)
-        with self._lock:
-            self._use(connection)
-        return connection
+        raise OSError("no address")
 
 
-def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool]:
-    """The decompressed body, and whether it has more than `largest` bytes."""
-    packing = response.headers.get("Content-Encoding", "").strip().lower()
+class _Stream(httpcore2.NetworkStream):
+    """A connection that ends at `deadline`, however slowly it sends."""
+
+    def __init__(self, stream: httpcore2.NetworkStream, deadline: float) -> None:
+        self.stream, self.deadline = stream, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self.stream.read(max_bytes, _left(self.deadline))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.stream.write(buffer, _left(self.deadline))
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        secure = self.stream.start_tls(ssl_context, server_hostname, _left(self.deadline))
+        return _Stream(secure, self.deadline)
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.stream.get_extra_info(info)
+
+
+def _left(deadline: float) -> float:
+    """The seconds until `deadline`. Raises TimeoutError."""
+    if (left := deadline - time.monotonic()) <= 0:
+        raise TimeoutError
+    return left
+
+
+def _body(
+    response: httpcore2.Response, fields: email.message.Message, largest: int
+) -> tuple[bytes, bool, bool]:
+    """The decompressed body, whether it has more than `largest` bytes, and whether it ended early."""
+    packing = fields.get("content-encoding", "").strip().lower()
     if packing not in {"", "identity", "gzip", "x-gzip", "deflate"}:
         raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packing not in {"", "identity"} else None
     body = bytearray()
     taken = 0
-    while len(body) <= largest:
-        try:
-            data = response.read1(1 << 16)
-        except http.client.IncompleteRead as error:
-            raise UsageError("the response ended early.") from error
-        if not data:
-            break
-        taken += len(data)
-        try:
+    try:
+        for data in response.iter_stream():
+            taken += len(data)
             body += data if unpack is None else unpack.decompress(data, largest + 1 - len(body))
-        except zlib.error as error:
-            raise UsageError(f"could not decompress the response ({error}).") from error
-        if taken > largest or (unpack is not None and unpack.eof):
-            break
-    return bytes(body[:largest]), len(body) > largest or taken > largest
+            if len(body) > largest or taken > largest:
+                return bytes(body[:largest]), True, False
+            if unpack is not None and unpack.eof:
+                break
+    except zlib.error as error:
+        raise UsageError(f"could not decompress the response ({error}).") from error
+    except (httpcore2.RemoteProtocolError, httpcore2.ReadError) as error:
+        if not body:
+            raise UsageError("the response ended early.") from error
+        return bytes(body), False, True
+    return bytes(body), False, False

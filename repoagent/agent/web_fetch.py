@@ -15,8 +15,8 @@ from importlib.resources import files
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
-from repoagent.agent.state import Tool, failing
-from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, inside, is_address, read_url
+from repoagent.agent.state import Tool, check_arguments, failing
+from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, is_address, not_public, read_url
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -78,6 +78,7 @@ def decoded(page: Page) -> str:
 
 
 def _of_html(html: str, url: str, wrap: Wrap) -> str:
+    """Extract the text in a process of its own, with limits on its time, memory and output."""
     text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
     with tempfile.TemporaryFile() as page, tempfile.TemporaryFile() as errors:
         page.write(html.encode("utf-8", "replace"))
@@ -103,7 +104,7 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
         if process.returncode == 0:
             return extracted.decode("utf-8", "replace")
         errors.seek(0)
-        if b"ImportError" in (log := errors.read(1 << 16)) or b"ModuleNotFoundError" in log:
+        if re.search(b"ImportError|ModuleNotFoundError", errors.read(1 << 16)):
             raise UsageError("cannot read HTML pages: reinstall repoagent with its extra `browse`.")
     raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
 
@@ -112,7 +113,7 @@ _ERROR_TEXT = 2_000  # characters of the text that comes with a failure
 
 
 @dataclass(frozen=True)
-class Window:
+class Browser:
     """What pages are fetched with. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: of the
     run, None without a limit."""
 
@@ -122,71 +123,65 @@ class Window:
     audit: Callable[[Mapping[str, object]], None] = lambda event: None
     seconds_left: Callable[[], float | None] = lambda: None
 
+    def tool(self) -> Tool:
+        """The tool `browse`."""
+        text = (
+            '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
+            "sends nothing but the URL."
+        )
+        perform = failing("browse", self._perform, prefix="Nothing was fetched: ")
+        return Tool("browse", text, perform, needs="nothing")
 
-def browse_tool(window: Window) -> Tool:
-    """The tool that fetches pages through `window`."""
+    def _perform(self, action: Action) -> Observation:
+        check_arguments(action, ("url",))
+        url = read_url(action.args.get("url") or action.body)
+        by = self._require_approval(url)
+        began = time.monotonic()
+        left = self.seconds_left()
+        net = self.net if left is None else replace(self.net, seconds=max(0.1, min(self.net.seconds, left)))
+        event = {"kind": "browse", "url": str(url), "by": by}
+        try:
+            page = fetch(url, net, self._follow)
+            text = _text(page, self.wrap)
+        except UsageError as error:
+            self.audit({**event, "failed": str(error)})
+            raise
+        took = round(time.monotonic() - began, 3)
+        facts = {"status": page.status, "bytes": len(page.data)}
+        self.audit({**event, "at": str(page.url), **facts, "seconds": took})
+        data = {"url": str(page.url), "kind": page.kind, **facts}
+        return Observation("browse", _report(url, page, text), ok=page.ok, data=data)
 
-    text = (
-        '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
-        "sends nothing but the URL."
-    )
-    perform = failing("browse", lambda action: _perform(window, action), prefix="Nothing was fetched: ")
-    return Tool("browse", text, perform, needs="nothing")
+    def _require_approval(self, url: Url, why: str = "") -> str:
+        """Return who allowed it. Raises UsageError if it is refused."""
+        if mask(str(url)) != str(url):
+            raise UsageError("the URL contains a key.")
+        digits = url.host.strip("[]")
+        if is_address(digits) and not self.net.may(digits):
+            raise not_public(url, digits)
+        notes = [why]
+        if url.scheme == "http":
+            notes.append("the connection is not encrypted: others can read the page and change it")
+        if url.port != PORTS[url.scheme]:
+            notes.append(f"port {url.port} is not the standard one")
+        patterns = (f"browse:{url.site}/*",)
+        verdict = self.gate.decide(
+            ApprovalRequest("browse", str(url), patterns, why="; ".join(filter(None, notes)))
+        )
+        if not verdict.allowed:
+            raise UsageError(verdict.reason)
+        return verdict.by
 
-
-def _perform(window: Window, action: Action) -> Observation:
-    if unknown := set(action.args) - {"url"}:
-        raise UsageError(f"unknown argument {min(unknown)}: browse takes url.")
-    url = read_url(action.args.get("url") or action.body)
-    by = _require_approval(window.gate, window.net, url)
-    began = time.monotonic()
-    left = window.seconds_left()
-    net = window.net if left is None else replace(window.net, seconds=max(0.1, min(window.net.seconds, left)))
-    event = {"kind": "browse", "url": str(url), "by": by}
-    try:
-        page = fetch(url, net, lambda old, new: _follow(window.gate, net, old, new))
-        text = _text(page, window.wrap)
-    except UsageError as error:
-        window.audit({**event, "failed": str(error)})
-        raise
-    took = round(time.monotonic() - began, 3)
-    window.audit(
-        {**event, "at": str(page.url), "status": page.status, "bytes": len(page.data), "seconds": took}
-    )
-    data = {"url": str(page.url), "status": page.status, "kind": page.kind, "bytes": len(page.data)}
-    return Observation("browse", _report(url, page, text), ok=page.ok, data=data)
-
-
-def _require_approval(gate: Gate, net: Net, url: Url, why: str = "") -> str:
-    """Return who allowed it. Raises UsageError if it is refused."""
-    if mask(str(url)) != str(url):
-        raise UsageError("the URL contains a key.")
-    digits = url.host.strip("[]")
-    if is_address(digits) and not net.may(digits):
-        raise UsageError(inside(url, digits))
-    notes = [why]
-    if url.scheme == "http":
-        notes.append("the connection is not encrypted: others can read the page and change it")
-    if url.port != PORTS[url.scheme]:
-        notes.append(f"port {url.port} is not the standard one")
-    verdict = gate.decide(
-        ApprovalRequest("browse", str(url), (f"browse:{url.site}/*",), why="; ".join(filter(None, notes)))
-    )
-    if not verdict.allowed:
-        raise UsageError(verdict.reason)
-    return verdict.by
-
-
-def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
-    """Raise UsageError for a refused redirect; another host needs an approval of its own."""
-    if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
-        _require_approval(gate, net, new, f"{old.site} leads there")
-        return
-    for rule in gate.deny:
-        if rule.names("browse", str(new)):
-            raise UsageError(
-                f"{old.site} redirects to {new}, and the user's rule `{rule.pattern}` denies that."
-            )
+    def _follow(self, old: Url, new: Url) -> None:
+        """Raise UsageError for a refused redirect; another host needs an approval of its own."""
+        if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
+            self._require_approval(new, f"{old.site} leads there")
+            return
+        for rule in self.gate.deny:
+            if rule.names("browse", str(new)):
+                raise UsageError(
+                    f"{old.site} redirects to {new}, and the user's rule `{rule.pattern}` denies that."
+                )
 
 
 def _text(page: Page, wrap: Wrap) -> str:

@@ -18,7 +18,7 @@ from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 from repoagent.agent.plan.file import task_tool
-from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter, python_tool
+from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
 from repoagent.agent.sandbox.backends import Landlock, why_none
 from repoagent.agent.sandbox.bubblewrap import why_ended
 from repoagent.agent.sandbox.policy import scrubbed
@@ -174,7 +174,7 @@ def create_toolset(
     kernel = None if read_only else _kernel(context, confinement, runner, turns)
     if kernel is not None:
         stack.callback(kernel.close)
-        further.append(python_tool(kernel))
+        further.append(kernel.tool())
     further += _browse_tools(context, confinement)
     parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
     subagents = None
@@ -316,16 +316,16 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
     if find_spec("trafilatura") is None:
         context.ui.say(f"note: run.browse is on, but the extra is missing; {install_extra('browse')}")
         return ()
-    from repoagent.agent.web_fetch import Window, browse_tool
+    from repoagent.agent.web_fetch import Browser
 
     reader = replace(confinement, policy=replace(confinement.policy, read_only=True, network=False))
-    window = Window(
+    browser = Browser(
         context.gate,
         wrap=reader.wrap,
         audit=context.audit,
         seconds_left=lambda: context.model_setup.meter.seconds_left,
     )
-    return (browse_tool(window),)
+    return (browser.tool(),)
 
 
 def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:

@@ -65,19 +65,13 @@ Asker = Callable[[ApprovalRequest], Verdict]  # a terminal, a stream of JSON, or
 
 Audit = Callable[[Mapping[str, object]], None]
 
-_CHANGES = {"edit", "write"}
 _CONFINED = {"command", "python"}
 _NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
-_OURS = {".git", ".repoagent"}
 _READS = "reads only"
 
 
 def _not_interactive(request: ApprovalRequest) -> Verdict:
     return Verdict(False, reason="approval needs a user, and this run is not interactive", by="nobody")
-
-
-def _nothing(*_: object) -> None:
-    pass
 
 
 @dataclass
@@ -96,8 +90,8 @@ class Gate:
     asker: Asker = _not_interactive
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
-    remember: Callable[[Sequence[str]], None] = _nothing
-    audit: Audit = _nothing
+    remember: Callable[[Sequence[str]], None] = lambda patterns: None
+    audit: Audit = lambda event: None
     sandbox: str = ""
     why_none: str = ""
     top: Path = field(default_factory=Path)
@@ -107,10 +101,6 @@ class Gate:
     off_limits: Callable[[str], str | None] = lambda _: None
     withheld: Callable[[], Mapping[str, Known]] = dict
     blobs: Blobs = lambda _: False
-    _unseen_now: Callable[[], Mapping[str, Known]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._unseen_now = self.withheld
 
     def decide(self, request: ApprovalRequest) -> Verdict:
         """Decide. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
@@ -118,26 +108,16 @@ class Gate:
         Raises what the asker raises (when the user stops the run), and what `remember` does.
         """
         reading = read_command(request.what) if request.kind == "command" else None
-        self._unseen_now = cache(self.withheld)  # once for each decision: it looks at all folders
-        verdict = (
-            self._denied(request, reading) or self._by_itself(request, reading) or self._ask(request, reading)
-        )
-        self.audit(
-            {
-                "kind": "decision",
-                "of": request.kind,
-                "what": request.what,
-                "allowed": verdict.allowed,
-                "by": verdict.by,
-                **({"reason": verdict.reason} if verdict.reason else {}),
-            }
-        )
+        check = _Check(self, request.cwd, reading)
+        verdict = self._denied(request, reading) or self._unasked(request, check) or self._ask(request, check)
+        event = {"kind": "decision", "of": request.kind, "what": request.what, "allowed": verdict.allowed}
+        event |= {"by": verdict.by, **({"reason": verdict.reason} if verdict.reason else {})}
+        self.audit(event)
         return verdict
 
     def only_reads(self, request: ApprovalRequest) -> bool:
         """Whether a command is known to do nothing but read."""
-        self._unseen_now = cache(self.withheld)
-        return self._passes(read_command(request.what), request.cwd) == _READS
+        return _Check(self, request.cwd, read_command(request.what)).passes() == _READS
 
     def _denied(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
         for rule in self.deny:
@@ -145,127 +125,52 @@ class Gate:
                 return _no(f"the user's rule `{rule.pattern}` denies it.", f"deny rule {rule.pattern}")
             for command in reading.commands if reading else ():
                 if rule.may_deny(command, any_case=ignores_case(self.path)):
-                    sure = all(word.literal for word in command.words)
-                    may = "denies" if sure else "may deny"
-                    reason = f"the user's rule `{rule.pattern}` {may} `{command.raw}`."
+                    denies = "denies" if all(word.literal for word in command.words) else "may deny"
+                    reason = f"the user's rule `{rule.pattern}` {denies} `{command.raw}`."
                     return _no(reason, f"deny rule {rule.pattern}")
         denies_commands = any(rule.kind == "command" for rule in self.deny)
         if reading and reading.doubt and denies_commands and self.mode == "auto":
-            reason = (
-                f"cannot tell whether the user's rules deny it: {reading.doubt}. Write the command in a simpler "
-                "form."
-            )
-            return _no(reason, "deny rules")
+            reason = f"cannot tell whether the user's rules deny it: {reading.doubt}. "
+            return _no(reason + "Write the command in a simpler form.", "deny rules")
         return None
 
-    def _by_itself(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
+    def _unasked(self, request: ApprovalRequest, check: _Check) -> Verdict | None:
         """Decide without asking: commands that only read, allow rules, and the mode."""
-        if reading is not None and (by := self._passes(reading, request.cwd)):
+        kind, mode = request.kind, self.mode
+        if check.reading is not None and (by := check.passes()):
             return Verdict(True, by=by, may="read" if self.sandbox and by == _READS else "all")
-        if self.mode == "read-only":
-            return self._when_reading(request, reading)
-        if reading is None:
+        if check.reading is None and mode != "read-only":
             for rule in self.allow:
-                if rule.names(request.kind, request.what):
+                if rule.names(kind, request.what):
                     return Verdict(True, by=f"rule {rule.pattern}")
-        if request.kind == "delegate":
+        if kind == "delegate":
             return Verdict(True, by="its own approvals")
-        if request.kind in _CHANGES and self.mode in {"auto", "auto-edit"}:
-            return Verdict(True, by=f"mode {self.mode}")
-        if request.kind in _CONFINED and self.mode == "auto":
-            if self.sandbox and reading and any(self._git_names(c, request.cwd) for c in reading.commands):
+        if mode == "read-only":
+            if kind == "browse":
                 return None
-            if self.sandbox:
-                return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
+            if check.reading is None:
+                return _no("the mode is read-only.", "mode read-only")
+            few = "" if self.sandbox else " (without a sandbox, only a few are)"
+            why = check.reading.doubt or check.hidden() or f"this command is not known to only read{few}"
+            return _no(f"the mode is read-only: {why}.", "mode read-only")
+        if kind in {"edit", "write"} and mode in {"auto", "auto-edit"}:
+            return Verdict(True, by=f"mode {mode}")
+        if kind not in _CONFINED or mode != "auto":
+            return None
+        if not self.sandbox:
             why = self.why_none or "no sandbox is available."
             return _no(f"mode auto runs commands only in a sandbox: {why} Use `--mode ask`.", "mode auto")
-        return None
-
-    def _when_reading(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
-        if request.kind == "delegate":
-            return Verdict(True, by="its own approvals")
-        if request.kind == "browse":
+        if check.reading and any(map(check.git_names, check.reading.commands)):
             return None
-        if reading is not None:
-            where = "" if self.sandbox else " (without a sandbox, only a few are)"
-            why = reading.doubt or self._unseen(reading, request.cwd)
-            why = why or f"this command is not known to only read{where}"
-            return _no(f"the mode is read-only: {why}.", "mode read-only")
-        return _no("the mode is read-only.", "mode read-only")
+        return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
 
-    def _passes(self, reading: Reading, cwd: str) -> str:
-        """Why all commands of a text pass without asking; "" if any does not."""
-        if reading.doubt or not reading.commands:
-            return ""
-        if any(command.name == "xargs" for command in reading.commands) and self._unseen_now():
-            return ""  # its files are named by the output of another command
-        moves = any(command.name == "cd" for command in reading.commands)
-        passed: dict[str, None] = {}
-        for command in reading.commands:
-            if command.role != "runs":
-                continue
-            by = self._passes_one(command, cwd, moves=moves)
-            if not by:
-                return ""
-            passed[by] = None
-        return ", ".join(passed)
-
-    def _passes_one(self, command: Simple, cwd: str, *, moves: bool) -> str:
-        silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
-        if sets_harmlessly(silent):
-            return _READS
-        if self._only_reads(silent, cwd, moves=moves):
-            return _READS
-        if self.mode == "read-only":
-            return ""
-        if not all(self._may_write(word, cwd, moves=moves) for word in silent.writes):
-            return ""
-        if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
-            return ""
-        return next((f"rule {rule.pattern}" for rule in self.allow if rule.allows(command)), "")
-
-    def _only_reads(self, command: Simple, cwd: str, *, moves: bool) -> bool:
-        """Whether the command only reads, and no hidden file."""
-        if self.sandbox:
-            reads = only_reads(command) and not names_off_limits(command, self.top, cwd, self.off_limits)
-        else:
-            reads = not moves and can_do_no_harm(command, self.top, cwd, self.path, self.off_limits)
-        return reads and not self._may_show(command, cwd)
-
-    def _may_show(self, command: Simple, cwd: str) -> bool:
-        unsure = command.name == "git" and any(word.kind == "open" for word in command.words)
-        return unsure or self._git_names(command, cwd) or may_show(command, self.top, cwd, self._unseen_now())
-
-    def _git_names(self, command: Simple, cwd: str) -> bool:
-        """Whether git would show a file that the sandbox hides on disk but not in the object database."""
-        return git_names(command, cwd, self.off_limits, self._unseen_now(), self.blobs)
-
-    def _unseen(self, reading: Reading, cwd: str) -> str:
-        """The reason if a command that only reads may show a hidden file; else ""."""
-        if any(only_reads(command) and self._may_show(command, cwd) for command in reading.commands):
-            return "it may show a file that is hidden from the model; name other files or commits"
-        return ""
-
-    def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
-        """Whether a redirection writes to an allowed folder, outside .git and .repoagent."""
-        if not target.literal or target.text.startswith("~") or (moves and not target.text.startswith("/")):
-            return False
-        top = self.top.resolve()
-        path = (top / cwd / target.text).resolve()
-        protected = [keep for keep in map(Path.resolve, self.kept) if not top.is_relative_to(keep)]
-        if any(path.is_relative_to(keep) for keep in protected):
-            return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
-        if path.is_relative_to(top):
-            return not _OURS.intersection(part.lower() for part in path.relative_to(top).parts)
-        return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
-
-    def _ask(self, request: ApprovalRequest, reading: Reading | None) -> Verdict:
-        request = replace(
-            request, sandbox=request.sandbox or (self.sandbox if request.kind in _CONFINED else "")
-        )
-        if reading is not None:
-            request = replace(request, patterns=request.patterns or self._patterns(reading, request.cwd))
-            request = replace(request, why=request.why or self._why(reading, request.cwd))
+    def _ask(self, request: ApprovalRequest, check: _Check) -> Verdict:
+        sandbox = request.sandbox or (self.sandbox if request.kind in _CONFINED else "")
+        request = replace(request, sandbox=sandbox)
+        if check.reading is not None:
+            ambiguous = f"the command is ambiguous: {check.reading.doubt}" if check.reading.doubt else ""
+            patterns, why = request.patterns or check.patterns(), request.why or ambiguous or check.hidden()
+            request = replace(request, patterns=patterns, why=why)
         verdict = self.asker(request)
         if not verdict.allowed:
             return replace(verdict, reason=verdict.reason or "the user said no.", by=verdict.by or "person")
@@ -277,20 +182,81 @@ class Gate:
             return replace(verdict, by=verdict.by or f"person, {how}: {', '.join(request.patterns)}")
         return replace(verdict, always=False, keep=False, by=verdict.by or "person")
 
-    def _patterns(self, reading: Reading, cwd: str) -> tuple[str, ...]:
-        """The rules that "always" would add for commands that do not pass; none if they would not be enough."""
-        moves = any(command.name == "cd" for command in reading.commands)
-        rest = tuple(
-            c for c in reading.commands if not (c.role == "runs" and self._passes_one(c, cwd, moves=moves))
-        )
-        patterns = propose(replace(reading, commands=rest))
-        widened = replace(self, allow=(*self.allow, *map(Rule, patterns)))
-        return patterns if patterns and widened._passes(reading, cwd) else ()
 
-    def _why(self, reading: Reading, cwd: str) -> str:
-        if reading.doubt:
-            return f"the command is ambiguous: {reading.doubt}"
-        return self._unseen(reading, cwd)
+class _Check:
+    """What is known of the commands of one request, of which `withheld` is asked once: it looks at all folders."""
+
+    def __init__(self, gate: Gate, cwd: str, reading: Reading | None) -> None:
+        self.gate, self.cwd, self.reading = gate, cwd, reading
+        self.commands = reading.commands if reading else ()
+        self.moves = any(command.name == "cd" for command in self.commands)
+        self.withheld = cache(gate.withheld)
+
+    def passes(self, further: Sequence[Rule] = ()) -> str:
+        """Why all commands pass without asking, also by `further` rules; "" if any does not."""
+        if self.reading is None or self.reading.doubt or not self.commands:
+            return ""
+        if any(command.name == "xargs" for command in self.commands) and self.withheld():
+            return ""  # its files are named by the output of another command
+        passed = [self.passes_one(command, further) for command in self.commands if command.role == "runs"]
+        return ", ".join(dict.fromkeys(passed)) if all(passed) else ""
+
+    def passes_one(self, command: Simple, further: Sequence[Rule] = ()) -> str:
+        gate = self.gate
+        silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
+        if sets_harmlessly(silent) or self.only_reads(silent):
+            return _READS
+        if gate.mode == "read-only" or not all(map(self.may_write, silent.writes)):
+            return ""
+        if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
+            return ""
+        return next((f"rule {rule.pattern}" for rule in (*gate.allow, *further) if rule.allows(command)), "")
+
+    def only_reads(self, command: Simple) -> bool:
+        """Whether the command only reads, and no hidden file."""
+        gate, cwd = self.gate, self.cwd
+        if gate.sandbox:
+            reads = only_reads(command) and not names_off_limits(command, gate.top, cwd, gate.off_limits)
+        else:
+            reads = not self.moves and can_do_no_harm(command, gate.top, cwd, gate.path, gate.off_limits)
+        return reads and not self.may_show(command)
+
+    def may_show(self, command: Simple) -> bool:
+        unsure = command.name == "git" and any(word.kind == "open" for word in command.words)
+        return (
+            unsure or self.git_names(command) or may_show(command, self.gate.top, self.cwd, self.withheld())
+        )
+
+    def git_names(self, command: Simple) -> bool:
+        """Whether git would show a file that the sandbox hides on disk but not in the object database."""
+        return git_names(command, self.cwd, self.gate.off_limits, self.withheld(), self.gate.blobs)
+
+    def hidden(self) -> str:
+        """The reason if a command that only reads may show a hidden file; else ""."""
+        if any(only_reads(command) and self.may_show(command) for command in self.commands):
+            return "it may show a file that is hidden from the model; name other files or commits"
+        return ""
+
+    def may_write(self, target: Word) -> bool:
+        """Whether a redirection writes to an allowed folder, outside .git and .repoagent."""
+        if not target.literal or target.text.startswith("~"):
+            return False
+        if self.moves and not target.text.startswith("/"):
+            return False
+        top = self.gate.top.resolve()
+        path = (top / self.cwd / target.text).resolve()
+        protected = [keep for keep in map(Path.resolve, self.gate.kept) if not top.is_relative_to(keep)]
+        if path.is_relative_to(top) and not any(map(path.is_relative_to, protected)):
+            return not {".git", ".repoagent"}.intersection(
+                part.lower() for part in path.relative_to(top).parts
+            )
+        return any(path.is_relative_to(folder.resolve()) for folder in self.gate.writable)
+
+    def patterns(self) -> tuple[str, ...]:
+        """The rules that "always" would add for commands that do not pass; none if they would not be enough."""
+        rest = tuple(c for c in self.commands if not (c.role == "runs" and self.passes_one(c)))
+        patterns = propose(replace(self.reading, commands=rest)) if self.reading else ()
+        return patterns if patterns and self.passes(tuple(map(Rule, patterns))) else ()
 
 
 def _no(reason: str, by: str) -> Verdict:

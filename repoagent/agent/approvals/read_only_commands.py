@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -43,9 +43,6 @@ _OPENS = re.compile(r"-[A-Za-z]*O")
 _RG_RUNS = re.compile(r"--pre|--hostname-bin|--search-zip|-[A-Za-z0-9]*z")
 _SHOWS_BINARY = re.compile(r"-[bcdhilmprtuwzRW0-9]*a")
 _PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", "reflog"}
-_SORT = re.compile(
-    r"-[bdfghikMnrRuVcCsz0-9.,t:]+|-k\S+|--(numeric|reverse|unique|ignore|human|version)[a-z-]*"
-)
 
 
 def obeys(words: Sequence[Word], intended: Collection[str]) -> bool:
@@ -54,27 +51,21 @@ def obeys(words: Sequence[Word], intended: Collection[str]) -> bool:
     rest = [word for word in words[1:] if not word.literal or word.text not in intended]
     if words[0].text == "git":
         verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
-        return any(word.kind == "open" or _runs_or_writes(word.text, verb) for word in rest)
+        return any(
+            word.kind == "open"
+            or _abbreviates(word.text, _GIT_RUNS)
+            or (verb == "grep" and not word.text.startswith("--") and _OPENS.match(word.text))
+            for word in rest
+        )
     return words[0].text == "rg" and any(word.kind == "open" or _RG_RUNS.match(word.text) for word in rest)
 
 
-def _runs_or_writes(text: str, verb: str) -> bool:
+def _abbreviates(text: str, options: Iterable[str]) -> bool:
+    """Whether git may read `text` as one of these long options."""
     name = text.partition("=")[0]
-    if name.startswith("--"):
-        return len(name) > 2 and any(
-            name.startswith(option) or option.startswith(name) for option in _GIT_RUNS
-        )
-    return verb == "grep" and _OPENS.match(text) is not None
-
-
-def _without(pattern: str) -> Callable[[Words], bool]:
-    """Accept all words except those that match `pattern`."""
-    refused = re.compile(pattern, re.DOTALL)
-    return lambda words: not any(refused.fullmatch(word.text) for word in words)
-
-
-def _cd(words: Words) -> bool:
-    return len(words) == 1 and words[0].literal and not re.match(r"[/~-]|.*(^|/)\.\.(/|$)", words[0].text)
+    return re.match(r"--.", name) is not None and any(
+        name.startswith(option) or option.startswith(name) for option in options
+    )
 
 
 def _git(words: Words) -> bool:
@@ -83,46 +74,24 @@ def _git(words: Words) -> bool:
     if not words or not words[0].literal:
         return False
     verb, rest = words[0].text, [word.text for word in words[1:]]
-    if any(_is_git_never(text, verb) for text in rest) or any(w.kind == "glob" for w in words):
+    short = [text for text in rest if not text.startswith("--")]
+    if (
+        any(_abbreviates(text, _GIT_NEVER) for text in rest)
+        or (verb == "grep" and any(map(_OPENS.match, short)))
+        or (verb in _PATCHES and any(map(_SHOWS_BINARY.match, short)))
+        or any(word.kind == "glob" for word in words)
+    ):
         return False
     if verb in GIT_READS:
         return True
-    if verb == "branch":
-        return all(re.fullmatch(r"--(list|show-current|all|remotes|verbose)|-[arv]+", text) for text in rest)
-    if verb == "tag":
-        return all(re.fullmatch(r"--list|-l|-n\d*", text) for text in rest)
+    if verb in _GIT_LISTS:
+        return all(re.fullmatch(_GIT_LISTS[verb], text) for text in rest)
     if verb in {"stash", "worktree"}:
         return rest[:1] == ["list"] or (verb == "stash" and rest[:1] == ["show"])
     return (verb == "remote" and rest in ([], ["-v"])) or (verb == "reflog" and rest[:1] in ([], ["show"]))
 
 
-def _is_git_never(text: str, verb: str) -> bool:
-    name = text.partition("=")[0]
-    if name.startswith("--"):
-        return len(name) > 2 and any(never.startswith(name) or name.startswith(never) for never in _GIT_NEVER)
-    if verb == "grep" and _OPENS.match(text):
-        return True
-    return verb in _PATCHES and _SHOWS_BINARY.match(text) is not None
-
-
-def _sort(words: Words) -> bool:
-    return all(_SORT.fullmatch(word.text) if word.text.startswith("-") else word.literal for word in words)
-
-
-def _one_file(words: Words) -> bool:
-    """`uniq`, whose second file is written to."""
-    options = [word for word in words if word.text.startswith("-")]
-    return len(words) - len(options) <= 1 and all(re.fullmatch(r"-[cdDuiz]+", word.text) for word in options)
-
-
-def _file(words: Words) -> bool:
-    return all(
-        re.fullmatch(r"-[biLk]+|--brief|--mime(-type)?", w.text) for w in words if w.text.startswith("-")
-    )
-
-
-def _printf(words: Words) -> bool:
-    return bool(words) and words[0].literal and not words[0].text.startswith("-")
+_GIT_LISTS = {"branch": r"--(list|show-current|all|remotes|verbose)|-[arv]+", "tag": r"--list|-l|-n\d*"}
 
 
 def _sed(words: Words) -> bool:
@@ -135,20 +104,28 @@ def _sed(words: Words) -> bool:
     )
 
 
-JUDGED: dict[str, Callable[[Words], bool]] = {
-    "cd": _cd,
-    "git": _git,
-    "find": _without(r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)"),
-    "rg": _without(r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.*"),
-    "sort": _sort,
-    "uniq": _one_file,
-    "tree": _without(r"(-[A-Za-z]*[oR]|--output).*"),
-    "date": lambda words: all(re.match(r"\+|-[uRI]", word.text) for word in words),
-    "file": _file,
-    "printf": _printf,
-    "sed": _sed,
-    "du": _without(r"--files0.*"),
+def _cd(words: Words) -> bool:
+    return len(words) == 1 and words[0].literal and not re.match(r"[/~-]|.*(^|/)\.\.(/|$)", words[0].text)
+
+
+def _printf(words: Words) -> bool:
+    return bool(words) and words[0].literal and not words[0].text.startswith("-")
+
+
+# Options with which these programs do more than read; for the second table: all options with which they only read.
+_REFUSED = {
+    "find": r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)",
+    "rg": r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.*",
+    "tree": r"(-[A-Za-z]*[oR]|--output).*",
+    "du": r"--files0.*",
+    "date": r"(?!\+|-[uRI]).*",
 }
+_ACCEPTED = {
+    "sort": r"-[bdfghikMnrRuVcCsz0-9.,t:]+|-k\S+|--(numeric|reverse|unique|ignore|human|version)[a-z-]*",
+    "uniq": r"-[cdDuiz]+",
+    "file": r"-[biLk]+|--brief|--mime(-type)?",
+}
+_JUDGED: dict[str, Callable[[Words], bool]] = {"cd": _cd, "git": _git, "printf": _printf, "sed": _sed}
 
 _FREE = {
     "pwd", "true", "false", "echo", "cat", "head", "tail", "wc", "nl", "cut", "tr", "comm", "cmp",
@@ -166,11 +143,20 @@ def only_reads(command: Simple) -> bool:
         return False
     if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
         return False
-    words = command.words[1:]
-    if command.name in _FREE:
-        return all(word.text != "-v" or command.name not in {"test", "["} for word in words)
-    judge = JUDGED.get(command.name)
-    return judge is not None and all(word.kind != "open" for word in words) and judge(words)
+    words, name = command.words[1:], command.name
+    if name in _FREE:
+        return name not in {"test", "["} or all(word.text != "-v" for word in words)
+    if any(word.kind == "open" for word in words):
+        return False
+    if name in _REFUSED:
+        return not any(re.fullmatch(_REFUSED[name], word.text, re.DOTALL) for word in words)
+    if name in _ACCEPTED:
+        plain = [word for word in words if not word.text.startswith("-")]
+        if name == "uniq" and len(plain) > 1:  # it writes to the second file
+            return False
+        known = all(re.fullmatch(_ACCEPTED[name], word.text) for word in words if word not in plain)
+        return known and (name != "sort" or all(word.literal for word in plain))
+    return name in _JUDGED and _JUDGED[name](words)
 
 
 def can_do_no_harm(
@@ -187,32 +173,30 @@ def can_do_no_harm(
     """
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
-    program = shutil.which(command.name, path=path)
-    builtin = command.name in {"cd", "echo", "pwd", "true", "false", "test", "[", "type"}
-    if not builtin and (program is None or _is_in(Path(program), top)):
-        return False
-    words = [*command.words[1:], *command.reads]
-    return all(_stays(word, top, cwd, command.name, off_limits) for word in words)
-
-
-def _stays(word: Word, top: Path, cwd: str, name: str, off_limits: Callable[[str], str | None]) -> bool:
-    """Whether a word cannot name a file outside the work tree, or a hidden one."""
-    if not word.literal or word.text.startswith("~"):
-        return False
-    text = word.text
-    if text.startswith("-"):
-        if name in {"ls", "grep", "egrep", "fgrep", "find", "tree", "du"} and re.match(
-            r"-[A-Za-z]*[RL]|--deref", text
-        ):
-            return name == "ls"
-        return "/" not in text
-    if text.startswith("/") or ".." in text.split("/") or "\0" in text:
-        return False
     base = top.resolve()
-    target = (base / cwd / text).resolve()
-    if not _is_in(target, base):
-        return False
-    return not target.exists() or target == base or off_limits(str(target.relative_to(base))) is None
+    if command.name not in {"cd", "echo", "pwd", "true", "false", "test", "[", "type"}:
+        program = shutil.which(command.name, path=path)
+        if program is None or Path(program).resolve().is_relative_to(base):
+            return False
+    for word in (*command.words[1:], *command.reads):
+        text = word.text
+        if not word.literal or text.startswith("~"):
+            return False
+        if text.startswith("-"):
+            if command.name in _FOLLOW and re.match(r"-[A-Za-z]*[RL]|--deref", text):
+                if command.name != "ls":
+                    return False
+            elif "/" in text:
+                return False
+            continue
+        if text.startswith("/") or ".." in text.split("/") or "\0" in text:
+            return False
+        target = (base / cwd / text).resolve()
+        if not target.is_relative_to(base):
+            return False
+        if target != base and target.exists() and off_limits(str(target.relative_to(base))) is not None:
+            return False
+    return True
 
 
 def names_off_limits(command: Simple, top: Path, cwd: str, off_limits: Callable[[str], str | None]) -> bool:
@@ -228,14 +212,6 @@ def names_off_limits(command: Simple, top: Path, cwd: str, off_limits: Callable[
     return False
 
 
-def _is_in(path: Path, top: Path) -> bool:
-    try:
-        path.resolve().relative_to(top.resolve())
-    except (ValueError, OSError):
-        return False
-    return True
-
-
 # Whether git tracks a hidden file: "" if not, "excluded" if it does and the user excluded the file by name.
 Known = Literal["", "tracked", "excluded"]
 Blobs = Callable[[Sequence[str]], bool]
@@ -247,6 +223,7 @@ _OUTSIDE = {
     "readlink", "expr", "find", "printf", "file",
 }  # fmt: skip
 _GREPS = {"grep", "egrep", "fgrep", "rg"}
+_FOLLOW = {"ls", "grep", "egrep", "fgrep", "find", "tree", "du"}  # links, with some options
 _INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
 _WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object
 _CONTENT_OF_GIT = _INSIDE_OF_GIT | _WHOLE_OF_GIT | {"archive", "checkout", "restore", "checkout-index"}
@@ -255,8 +232,6 @@ _DEEP = re.compile(r"-[A-Za-z]*[rRd]|--(rec|deref|dir)")
 _PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
 _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|glob|iglob)")
 
-_AS_TEXT = frozenset({"--text", "-a"})
-
 
 def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]) -> bool:
     """Whether `command`, which only reads, may show one of the `withheld` files, which are relative to the top. cwd:
@@ -264,7 +239,7 @@ def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]
     if not withheld:
         return False
     if command.name == "git":
-        return _git_shows(command.words[1:], withheld)
+        return _git_shows(command.texts, withheld)
     words = command.reads if command.name in _OUTSIDE else (*command.words[1:], *command.reads)
     if any(_names(word, top, cwd, withheld) for word in words):
         return True
@@ -276,36 +251,29 @@ def git_names(
 ) -> bool:
     """Whether a git `command` names a hidden file: as a path, as a path in any commit, or as an object. `blobs`:
     whether one of some object names is the content of a hidden file."""
-    if command.name != "git":
-        return False
-    texts = [word.text for word in command.words[1:]]
-    if not any(text in _CONTENT_OF_GIT for text in texts[:3]):
+    texts = command.texts
+    if command.name != "git" or not _CONTENT_OF_GIT.intersection(texts[:3]):
         return False
     names = tuple(path.rpartition("/")[2] for path in withheld)
-    if names and _AS_TEXT.intersection(texts):  # git is told that these files are binary
+    if names and not {"--text", "-a"}.isdisjoint(texts):  # git is told that these files are binary
+        return True
+    if names and any(text.endswith(names) for text in texts):
         return True
     for text in texts:
-        path = text.rpartition(":")[2]
-        if (names and text.endswith(names)) or any(map(off_limits, _paths(path, cwd))):
-            return True
+        name = text.rpartition(":")[2]
+        for path in (name, f"{cwd}/{name}"):  # relative to the top, or to `cwd`
+            path = os.path.normpath(path.lstrip("/"))
+            if path not in {".", ""} and not path.startswith("..") and "\0" not in path and off_limits(path):
+                return True
     revisions = texts[: texts.index("--")] if "--" in texts else texts
     objects = [part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")]
-    return any(verb in texts[:3] for verb in _WHOLE_OF_GIT) and blobs([name for name in objects if name])
+    return bool(_WHOLE_OF_GIT.intersection(texts[:3])) and blobs([name for name in objects if name])
 
 
-def _paths(text: str, cwd: str) -> Iterator[str]:
-    """The paths, relative to the top, that a path in a command may mean: relative to the top or to `cwd`."""
-    for path in (text, f"{cwd}/{text}"):
-        path = os.path.normpath(path.lstrip("/"))
-        if path not in {".", ""} and not path.startswith("..") and "\0" not in path:
-            yield path
-
-
-def _git_shows(words: tuple[Word, ...], withheld: Mapping[str, Known]) -> bool:
+def _git_shows(texts: Sequence[str], withheld: Mapping[str, Known]) -> bool:
     """A tracked file with a suspicious name only (such as the certificate of a test) counts if it is named."""
-    texts = [word.text for word in words]
     verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
-    if not verb or (verb in {"log", "reflog"} and not any(_PATCH.match(text) for text in texts)):
+    if not verb or (verb in {"log", "reflog"} and not any(map(_PATCH.match, texts))):
         return False
     if verb == "grep":
         return any(withheld.values()) or any(text.startswith("--unt") for text in texts)
@@ -315,41 +283,34 @@ def _git_shows(words: tuple[Word, ...], withheld: Mapping[str, Known]) -> bool:
 
 def _names(word: Word, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
     """Whether a word may be the name of a hidden file, or end with it, as an option does."""
-    if word.kind == "open":
-        return True
     names = {path.rpartition("/")[2] for path in withheld}
     if word.kind == "glob":
-        last = word.text.rpartition("/")[2]
-        return any(fnmatchcase(name, last) for name in names)
-    if word.text.endswith(tuple(names)):
+        return any(fnmatchcase(name, word.text.rpartition("/")[2]) for name in names)
+    if word.kind == "open" or word.text.endswith(tuple(names)):
         return True
     return any(_real(top, path) == _real(top, cwd, word.text) for path in withheld)
 
 
 def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
     """Whether it reads a folder recursively that has a hidden file."""
-    words = command.words[1:]
-    options = [word.text for word in words if word.text.startswith("-")]
-    if command.name != "rg" and not any(_DEEP.match(option) for option in options):
+    options = [text for text in command.texts if text.startswith("-")]
+    if command.name != "rg" and not any(map(_DEEP.match, options)):
         return False
-    if command.name == "rg" and not any(_HIDDEN_TOO.match(option) for option in options):
+    if command.name == "rg" and not any(map(_HIDDEN_TOO.match, options)):
         withheld = [path for path in withheld if not any(part.startswith(".") for part in path.split("/"))]
-    folders = list(_folders(command, words, options))
-    for path in withheld:
-        real = _real(top, path)
-        if any(f"{real}/".startswith(_real(top, cwd, folder).rstrip("/") + "/") for folder in folders):
-            return True
-    return any(word.kind == "glob" for word in words) and bool(withheld)
-
-
-def _folders(command: Simple, words: Iterable[Word], options: list[str]) -> Iterator[str]:
-    """The words that may be folders; the current one if there may be none."""
-    plain = [word.text for word in words if not word.text.startswith("-")]
-    if command.name in _GREPS and not any(_PATTERN_APART.match(option) for option in options):
-        plain = plain[1:]
+    # the words that may be folders; the current one if there may be none
+    folders = [text for text in command.texts if not text.startswith("-")]
+    if command.name in _GREPS and not any(map(_PATTERN_APART.match, options)):
+        folders = folders[1:]
     elif command.name in _GREPS:
-        yield "."
-    yield from plain or ["."]
+        folders = [".", *folders]
+    for path in withheld:
+        if any(word.kind == "glob" for word in command.words[1:]):
+            return True
+        real = f"{_real(top, path)}/"
+        if any(real.startswith(_real(top, cwd, folder).rstrip("/") + "/") for folder in folders or ["."]):
+            return True
+    return False
 
 
 def _real(*parts: str | Path) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,6 +23,10 @@ from repoagent.errors import UsageError
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
 _PLAIN_WORD = re.compile(r"[\w.,:*@/+-]*")  # `make` runs the $(...) in the value of a variable that it uses
 _KIND = re.compile(r"(edit|write|browse|python|tool|delegate):")
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t\n]+)|'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|\\(?P<escaped>.)|(?P<char>.)",
+    re.DOTALL,
+)
 # Options before the subcommand of `git` that take a value in the next word.
 _GIT_VALUED = {
     "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix",
@@ -43,14 +47,16 @@ class Rule:
         return match[1] if match else "command"
 
     @cached_property
-    def _words(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(re.compile(word, re.DOTALL) for word in self._split[0])
-
-    @cached_property
-    def _split(self) -> tuple[list[str], bool]:
+    def _parsed(self) -> tuple[tuple[re.Pattern[str], ...], bool, set[str]]:
+        """The patterns of its words, whether further words may follow, and the words that it spells out."""
         words = _split(self.pattern)
-        further = bool(words) and words[-1] == ".*"
-        return (words[:-1] if further else words), further
+        further = words[-1:] == [".*"]
+        written = {re.sub(r"\\(.)", r"\1", word) for word in words if ".*" not in word}
+        return (
+            tuple(re.compile(word, re.DOTALL) for word in words[: -1 if further else None]),
+            further,
+            written,
+        )
 
     def names(self, kind: str, what: str) -> bool:
         """Whether the rule matches an action of another kind than "command"."""
@@ -63,60 +69,51 @@ class Rule:
         """Whether the rule allows `command`: each word up to the final `*` must be literal."""
         if self.kind != "command":
             return False
-        set_by = [f"{name}={value.text}" for name, value in command.assignments]
-        words = [*command.words]
-        fixed = self._words
-        if set_by and len(fixed) >= len(set_by) and all(value.literal for _, value in command.assignments):
-            together = zip(fixed, set_by, strict=False)
-            if all(pattern.fullmatch(text) for pattern, text in together):
-                return self._fits(fixed[len(set_by) :], words)
-        if any(
-            name not in HARMLESS or not _PLAIN_WORD.fullmatch(value.raw)
-            for name, value in command.assignments
+        fixed, further, written = self._parsed
+        assignments, words = command.assignments, command.words
+        values = [f"{name}={value.text}" for name, value in assignments if value.literal]
+        if (
+            values
+            and len(values) == len(assignments) <= len(fixed)
+            and all(pattern.fullmatch(text) for pattern, text in zip(fixed, values, strict=False))
         ):
+            fixed = fixed[len(values) :]
+        elif any(name not in HARMLESS or not _PLAIN_WORD.fullmatch(value.raw) for name, value in assignments):
             return False
-        return self._fits(fixed, words)
-
-    def _fits(self, fixed: tuple[re.Pattern[str], ...], words: list[Word]) -> bool:
-        if not words or len(words) < len(fixed) or (len(words) > len(fixed) and not self._split[1]):
+        if not words or len(words) < len(fixed) or (len(words) > len(fixed) and not further):
             return False
         pairs = zip(fixed, words, strict=False)
         if not all(word.literal and pattern.fullmatch(word.text) for pattern, word in pairs):
             return False
-        # options that the user wrote out are intended
-        written = {re.sub(r"\\(.)", r"\1", word) for word in _split(self.pattern) if ".*" not in word}
-        return not fixed or not obeys(words, written)
+        return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
         """Whether the rule denies `command`, or may do so once its words are known: also by its full path, after
         options of git, or with variables set in front. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
-        patterns = self._words
-        if any_case:
-            patterns = tuple(re.compile(word.pattern, word.flags | re.IGNORECASE) for word in patterns)
-        return any(self._may_be(words, patterns) for words in _variants(command.words, any_case=any_case))
+        patterns, further, _ = self._parsed
+        flags = re.DOTALL | (re.IGNORECASE if any_case else 0)
+        patterns = tuple(re.compile(word.pattern, flags) for word in patterns)
 
-    def _may_be(self, words: tuple[Word, ...], patterns: tuple[re.Pattern[str], ...]) -> bool:
-        for at, pattern in enumerate(patterns):
-            if at >= len(words):
-                return False
-            if not words[at].literal:
-                return True
-            if not pattern.fullmatch(words[at].text):
-                return False
-        return self._split[1] or len(words) == len(patterns)
+        def may_be(words: tuple[Word, ...]) -> bool:
+            for pattern, word in zip(patterns, words, strict=False):
+                if not word.literal:
+                    return True
+                if not pattern.fullmatch(word.text):
+                    return False
+            return len(words) == len(patterns) or (further and len(words) > len(patterns))
+
+        return any(map(may_be, _variants(command.words, any_case=any_case)))
 
 
 def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
     """Parse rules. Raises UsageError for an invalid one."""
-    parsed = []
-    for pattern in patterns:
-        rule = Rule(pattern)
-        if rule.kind == "command" and not _split(pattern):
-            raise UsageError(f"run.allow or run.deny: {pattern!r} is not a command pattern")
-        parsed.append(rule)
-    return tuple(parsed)
+    parsed = tuple(map(Rule, patterns))
+    for rule in parsed:
+        if rule.kind == "command" and not _split(rule.pattern):
+            raise UsageError(f"run.allow or run.deny: {rule.pattern!r} is not a command pattern")
+    return parsed
 
 
 def sets_harmlessly(command: Simple) -> bool:
@@ -126,7 +123,7 @@ def sets_harmlessly(command: Simple) -> bool:
     return all(_LOCAL.fullmatch(name) for name, _ in command.assignments)
 
 
-def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterable[tuple[Word, ...]]:
+def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterator[tuple[Word, ...]]:
     """The words, also without the folder of the program, and without the options of git itself."""
     yield words
     first = words[0]._replace(text=words[0].text.rpartition("/")[2])
@@ -141,37 +138,20 @@ def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterable[tuple[Word
 def _split(pattern: str) -> list[str]:
     """The words of a pattern, each as a regular expression."""
     words: list[str] = []
-    word: str | None = None
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char in " \t\n":
-            if word is not None:
-                words.append(word)
-            word = None
-        elif char in "'\"":
-            end = at + 1
-            text = ""
-            while end < len(pattern) and pattern[end] != char:
-                if (
-                    char == '"'
-                    and pattern[end] == "\\"
-                    and pattern[end + 1 : end + 2] in {'"', "\\", "$", "`"}
-                ):
-                    end += 1
-                text += pattern[end : end + 1]
-                end += 1
-            if end >= len(pattern):
+    after_blank = True
+    for token in _TOKEN.finditer(pattern):
+        kind, text = token.lastgroup, token[token.lastgroup or 0]
+        if kind != "blank":
+            if kind == "char" and text in "'\"":
                 raise UsageError(f"run.allow or run.deny: unclosed quote in {pattern!r}")
-            word = (word or "") + re.escape(text)
-            at = end
-        elif char == "\\" and at + 1 < len(pattern):
-            at += 1
-            word = (word or "") + re.escape(pattern[at])
-        else:
-            word = (word or "") + (".*" if char == "*" else re.escape(char))
-        at += 1
-    return [*words, word] if word is not None else words
+            if kind == "double":
+                text = re.sub(r'\\(["\\$`])', r"\1", text)
+            part = ".*" if kind == "char" and text == "*" else re.escape(text)
+            if after_blank:
+                words.append("")
+            words[-1] += part
+        after_blank = kind == "blank"
+    return words
 
 
 @lru_cache(maxsize=8)
@@ -204,43 +184,24 @@ def propose(reading: Reading) -> tuple[str, ...]:
     test runner, `sudo`, `xargs`), that destroys or uses the network, and any unknown one gets a pattern of this exact
     command.
     """
-    if reading.doubt:
-        return ()
-    patterns: dict[str, None] = {}
-    for command in reading.commands:
-        if command.role != "runs" or sets_harmlessly(command):
-            continue
-        pattern = pattern_of(command)
-        if not pattern:
-            return ()
-        patterns[pattern] = None
-    return tuple(patterns)
+    commands = [c for c in reading.commands if c.role == "runs" and not sets_harmlessly(c)]
+    patterns = tuple(dict.fromkeys(map(_pattern_of, commands)))
+    return () if reading.doubt or "" in patterns else patterns
 
 
-def pattern_of(command: Simple) -> str:
+def _pattern_of(command: Simple) -> str:
     """The pattern of one command, "" if it would also match something else."""
+    words = command.words
     # a rule is saved and shown as one line
-    if not command.words or any(word.text.splitlines() not in ([], [word.text]) for word in command.words):
+    if not words or any(word.text.splitlines() not in ([], [word.text]) for word in words):
         return ""
-    if any(name not in HARMLESS for name, _ in command.assignments):
-        return _exactly(command)
-    name = command.name
-    if name in _PLAIN_PROGRAMS:
-        return f"{name} *"
-    if (
-        name == "git"
-        and len(command.words) > 1
-        and command.words[1].literal
-        and command.words[1].text in _GIT
-    ):
-        return f"git {command.words[1].text} *"
-    return _exactly(command)
-
-
-def _exactly(command: Simple) -> str:
-    if not all(word.literal for word in command.words) or not all(
-        value.literal for _, value in command.assignments
-    ):
+    variables = [(name, value) for name, value in command.assignments if name not in HARMLESS]
+    if not variables and command.name in _PLAIN_PROGRAMS:
+        return f"{command.name} *"
+    if not variables and command.name == "git" and words[1:] and words[1].literal and words[1].text in _GIT:
+        return f"git {words[1].text} *"
+    if not all(word.literal for word in (*words, *(value for _, value in command.assignments))):
         return ""
-    set_by = [f"{name}={quote(value.text)}" for name, value in command.assignments if name not in HARMLESS]
-    return " ".join([*set_by, *(quote(word.text) for word in command.words)])
+    return " ".join(
+        [*(f"{name}={quote(value.text)}" for name, value in variables), *(quote(w.text) for w in words)]
+    )

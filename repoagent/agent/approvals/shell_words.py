@@ -1,18 +1,16 @@
-"""Words and simple commands of a shell text, as tree-sitter-bash finds them, even in broken text."""
+"""Words and simple commands of a shell text, and which commands a command runs (`timeout`, `sudo`, `sh -c`, ...)."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 Kind = Literal["literal", "glob", "open"]
 Role = Literal["runs", "wraps", "inside"]
-Span = tuple[int, int]
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 
@@ -33,24 +31,14 @@ class Word(NamedTuple):
         return self.kind == "literal"
 
 
-class Raw(NamedTuple):
-    """A simple command as spans of the text, in bytes: its words, and its redirections with their operators.
-
-    `fed`: its standard input is a pipe, a file or a here-document.
-    """
-
-    words: tuple[Span, ...]
-    redirections: tuple[tuple[str, Span], ...] = ()
-    fed: bool = False
-
-
 @dataclass(frozen=True)
 class Simple:
     """One simple command.
 
-    assignments: the variables set in front of it, or by it alone. writes, reads: the targets of redirections. role:
-    "runs" for a command of the text; "wraps" for one that only runs another one (`timeout 5 make`); "inside" for a
-    command that is run by one which must be allowed itself (`sudo`).
+    assignments: the variables set in front of it, or by it alone. writes, reads: the targets of redirections. fed: its
+    standard input is a pipe, a file or a here-document. role: "runs" for a command of the text; "wraps" for one that
+    only runs another one (`timeout 5 make`); "inside" for a command that is run by one which must be allowed itself
+    (`sudo`).
     """
 
     words: tuple[Word, ...]
@@ -64,6 +52,11 @@ class Simple:
     def name(self) -> str:
         """The program as it is written; "" for none, and if it is not literal."""
         return self.words[0].text if self.words and self.words[0].literal else ""
+
+    @property
+    def texts(self) -> list[str]:
+        """The values of its arguments."""
+        return [word.text for word in self.words[1:]]
 
     @property
     def raw(self) -> str:
@@ -83,68 +76,51 @@ class Reading:
     doubt: str = ""
 
 
-def simple(raw: Raw, data: bytes) -> Simple:
-    """The command at these spans of `data`."""
-    words = [word(_at(data, span)) for span in raw.words]
+def simple(
+    source: Sequence[str], redirections: Sequence[tuple[str, str]] = (), *, fed: bool = True
+) -> Simple:
+    """The command of these words and redirections as they are written."""
+    words = list(map(word, source))
     assignments: list[tuple[str, Word]] = []
     while words and (match := _ASSIGNMENT.match(words[0].raw)):
-        first = words.pop(0)
-        assignments.append((match[1] + (match[2] or ""), word(first.raw[match.end() :])))
+        assignments.append((match[1] + (match[2] or ""), word(words.pop(0).raw[match.end() :])))
     writes: list[Word] = []
     reads: list[Word] = []
-    for operator, span in raw.redirections:
-        target = word(_at(data, span))
-        if operator in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.raw):
-            continue  # a descriptor, not a file
-        (reads if operator in {"<", "<&"} else writes).append(target)
-    return Simple(tuple(words), tuple(assignments), tuple(writes), tuple(reads), raw.fed)
-
-
-def _at(data: bytes, span: Span) -> str:
-    return data[span[0] : span[1]].decode("utf-8", "surrogateescape")
+    for operator, target in redirections:
+        if operator not in {">&", "<&"} or not re.fullmatch(r"\d+-?|-", target):  # a file, not a descriptor
+            (reads if operator in {"<", "<&"} else writes).append(word(target))
+    return Simple(tuple(words), tuple(assignments), tuple(writes), tuple(reads), fed)
 
 
 def word(raw: str) -> Word:
     """Parse one word with its quotes, as bash does."""
     text: list[str] = []
-    kind: Kind = "literal"
+    kind: Kind = "open" if raw.startswith("~") else "literal"
     at, quoted = 0, False
-    if raw.startswith("~"):
-        kind = "open"
     while at < len(raw):
-        char = raw[at]
+        char, rest = raw[at], raw[at + 1 :]
+        at += 1
         if char == "'" and not quoted:
-            end = raw.find("'", at + 1)
-            end = end if end >= 0 else len(raw)
-            text.append(raw[at + 1 : end])
-            at = end
+            text.append(rest.partition("'")[0])
+            at += len(text[-1]) + 1
         elif char == '"':
             quoted = not quoted
-        elif char == "\\" and at + 1 < len(raw):
+        elif char == "\\" and rest:
+            text += ["\\"] if quoted and rest[0] not in '$`"\\\n' else []
+            text += rest[0].strip("\n")
             at += 1
-            escaped = raw[at]
-            if quoted and escaped not in '$`"\\\n':
-                text.append("\\")
-            if escaped != "\n":
-                text.append(escaped)
         else:
-            if _is_open(raw, at, quoted=quoted):
+            if (
+                (char == "$" and rest and not (quoted and rest.startswith('"')))
+                or (char == "{" and not quoted and ("," in rest or ".." in rest))
+                or char == "`"
+                or (char in "<>(" and not quoted)
+            ):
                 kind = "open"
             elif char in "*?[" and not quoted and kind == "literal" and raw != "[":
                 kind = "glob"
             text.append(char)
-        at += 1
     return Word(raw, "".join(text), kind)
-
-
-def _is_open(raw: str, at: int, *, quoted: bool) -> bool:
-    """Whether a variable, a substitution or a brace expansion begins at `at`."""
-    char, rest = raw[at], raw[at + 1 :]
-    if char == "$":
-        return rest != "" and not (quoted and rest.startswith('"'))
-    if char == "{":
-        return not quoted and ("," in rest or ".." in rest)
-    return char == "`" or (not quoted and char in "<>(")
 
 
 def quote(text: str) -> str:
@@ -152,133 +128,141 @@ def quote(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
-_REDIRECTIONS = {"file_redirect", "herestring_redirect", "heredoc_redirect"}
-MAX_DEPTH = 60  # of nested nodes
-_DECLARES = {"declaration_command", "unset_command"}
+SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
+# Builtins that run a text, or change the meaning of the rest.
+CHANGES_SHELL = {
+    "alias", "unalias", "shopt", "set", "enable", "hash", "trap", "source", ".", "bind", "complete",
+    "fc", "compgen", "compopt", "mapfile", "readarray", "read", "let", "declare", "typeset", "local",
+    "unset", "history", "export", "readonly", "getopts", "logout", "pushd", "popd", "dirs", "coproc",
+}  # fmt: skip
+
+# Programs that run their arguments: the options that take a value in the next word, the number of words between the
+# options and the command, and the role of the program: one that changes rights or environment must be allowed itself.
+_RUNNERS: Mapping[str, tuple[str, int, Role]] = {
+    "timeout": (r"-[ks]|--signal|--kill-after", 1, "wraps"),
+    "nice": (r"-n|--adjustment", 0, "wraps"),
+    "ionice": (r"-[cnp]|--class|--classdata", 0, "wraps"),
+    "nohup": (r"(?!)", 0, "wraps"),
+    "setsid": (r"(?!)", 0, "wraps"),
+    "time": (r"-[fo]|--format|--output", 0, "wraps"),
+    "stdbuf": (r"-[ioe]|--input|--output|--error", 0, "wraps"),
+    "command": (r"(?!)", 0, "wraps"),
+    "builtin": (r"(?!)", 0, "wraps"),
+    "env": (r"-u|--unset", 0, "wraps"),
+    "xargs": (r"-[EIJLnPRSsda]|--(?:max-(?:args|lines|procs|chars)|delimiter|arg-file|replace)", 0, "wraps"),
+    "sudo": (r"-[ugphCcDRrtTU]|--(?:user|group|prompt|host|chdir|chroot|role|type|other-user)", 0, "runs"),
+    "doas": (r"-[uC]", 0, "runs"),
+    "chroot": (r"(?!)", 1, "runs"),
+    "unshare": (r"(?!)", 0, "runs"),
+    "flock": (r"-[wE]|--(?:wait|timeout|conflict-exit-code)", 1, "runs"),
+    "watch": (r"-n|--interval", 0, "runs"),
+    "strace": (r"-[eopsuEPSaIbX]", 0, "runs"),
+    "exec": (r"-a", 0, "runs"),
+    "npx": (r"-p|--package", 0, "runs"),
+    "poetry run": (r"(?!)", 0, "runs"),
+    "uv run": (r"--(?:with|python|extra|group|package|project|directory)|-p", 0, "runs"),
+    "bundle exec": (r"(?!)", 0, "runs"),
+    "bisect run": (r"(?!)", 0, "runs"),
+}
 
 
-def read_tree(data: bytes) -> tuple[list[Raw], str]:
-    """The simple commands of `data` in order, with spans in bytes; and the reason for a doubt, or ""."""
-    from repoagent.syntax.parser import parse_bytes
+class Unwrapped(NamedTuple):
+    """The commands and the shell text that one command runs. `outer` is the command itself, with its role."""
 
-    tree = parse_bytes(data, "bash")
-    if tree is None:
-        return [], "it takes too long to parse"
-    walk = _Walk(data)
-    walk.node(tree.root_node, fed=False)
-    doubt = walk.doubt or ("it is not a complete shell command" if tree.root_node.has_error else "")
-    return sorted(walk.found, key=_begins), doubt
+    outer: Simple
+    commands: tuple[Simple, ...] = ()
+    text: str = ""
+    doubt: str = ""
 
 
-def _begins(raw: Raw) -> Span:
-    return min([*raw.words, *(span for _, span in raw.redirections)], default=(0, 0))
+def unwrap(command: Simple) -> Unwrapped:
+    """The commands that `command` runs, as far as they are in its words."""
+    name = command.name.rpartition("/")[2]
+    two = " ".join(word.text for word in command.words[:2])
+
+    def doubt(reason: str) -> Unwrapped:
+        return Unwrapped(command, doubt=reason)
+
+    if name in SHELLS:
+        return _shell(command)
+    if name == "eval":
+        if all(word.literal for word in command.words):
+            return Unwrapped(replace(command, role="wraps"), text=" ".join(command.texts))
+        return doubt("it is not known what `eval` runs")
+    if name == "find":
+        return _find(command)
+    if name in CHANGES_SHELL or (name == "exec" and len(command.words) == 1):
+        return doubt(f"`{name}` changes the meaning of what follows")
+    options = command.words[1:2] if name == "printf" else command.words[1:] if name in {"test", "["} else ()
+    if any(word.text == "-v" or not word.literal for word in options):
+        return doubt(f"it is not known what `{name}` does")
+    if name in {"parallel", "script", "expect", "jobs"} or (name == "git" and "-c" in two):
+        return doubt(f"it is not known what `{two}` runs")
+    for key, start in ((name, 1), (two, 2)):
+        if key in _RUNNERS and not (_RUNNERS[key][2] == "wraps" and "/" in command.name):
+            return _after_options(command, start, *_RUNNERS[key])
+    return Unwrapped(command)
 
 
-class _Walk:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.found: list[Raw] = []
-        self.doubt = ""
-        self.depth = 0
-
-    def node(self, node: Node, *, fed: bool) -> None:
-        """Find the commands in `node`; `fed`: its standard input is a pipe or a file."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.doubt = "it is nested too deeply"
-        else:
-            self.look(node, fed=fed)
-        self.depth -= 1
-
-    def look(self, node: Node, *, fed: bool) -> None:
-        if node.type == "command":
-            self.command(node, [], fed=fed)
-        elif node.type == "redirected_statement":
-            self.redirected(node, fed=fed)
-        elif node.type in _DECLARES or node.type == "variable_assignments":
-            self.found.append(Raw(tuple(_span(child) for child in node.children), (), fed))
-            self.inside(node)
-        elif node.type in {"variable_assignment", "test_command"}:
-            self.found.append(Raw((_span(node),), (), fed))
-            self.inside(node)
-        elif node.type == "pipeline":
-            for number, child in enumerate(node.named_children):
-                self.node(child, fed=fed or number > 0)
-        elif node.type == "heredoc_content" or (node.type == "heredoc_body" and not node.children):
-            self.backticks(node)
-        else:
-            if node.type in {"function_definition", "case_statement"}:
-                self.doubt = f"it contains a {node.type.replace('_', ' ')}"
-            for child in node.children:
-                self.node(child, fed=fed and not node.type.endswith("substitution"))
-
-    def inside(self, node: Node) -> None:
-        """Find the commands inside a word or an assignment, which is not a command itself."""
-        for child in node.children:
-            if child.type == "variable_assignment":
-                self.inside(child)
+def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role) -> Unwrapped:
+    """The command after the options of another one."""
+    words, name = command.words, command.name.rpartition("/")[2]
+    assignments = list(command.assignments)
+    for number in range(at, len(words)):
+        if number < at:  # the value of an option
+            continue
+        text, doubt = words[number].text, ""
+        if not words[number].literal or (name == "env" and re.match(r"-S|--split|-[A-Za-z]*S|-C|--ch", text)):
+            doubt = f"it is not known what `{name}` runs"
+        elif text == "--":
+            at = number + 1
+            break
+        elif name in {"env", "sudo"} and "=" in text and not text.startswith("-"):
+            if match := re.match(r"([A-Za-z_]\w*)=", text):
+                assignments.append((match[1], words[number]._replace(text=text[match.end() :])))
             else:
-                self.node(child, fed=False)
-
-    def command(self, node: Node, redirections: list[Node], *, fed: bool) -> None:
-        words: list[Span] = []
-        for child in node.children:
-            if child.type in _REDIRECTIONS:
-                redirections.append(child)
-            else:
-                words.append(_span(child))
-                self.inside(child)
-        self.found.append(self.raw(words, redirections, fed=fed))
-
-    def redirected(self, node: Node, *, fed: bool) -> None:
-        redirections = [child for child in node.named_children if child.type in _REDIRECTIONS]
-        others = [child for child in node.named_children if child.type not in _REDIRECTIONS]
-        if len(others) == 1 and others[0].type == "command":
-            self.command(others[0], redirections, fed=fed)
-            return
-        raw = self.raw([], redirections, fed=fed)
-        if raw.redirections or raw.words:
-            self.found.append(raw)
-        for child in others:
-            self.node(child, fed=fed or raw.fed)
-
-    def raw(self, words: list[Span], redirections: list[Node], *, fed: bool) -> Raw:
-        """A command with these redirections; the line of a here-document may have further words and redirections."""
-        targets: list[tuple[str, Span]] = []
-        for node in redirections:
-            operator = ""
-            for child in node.children:
-                if child.type in {"file_descriptor", "heredoc_start", "heredoc_end"}:
-                    continue
-                if child.type in _REDIRECTIONS:
-                    inner = self.raw([], [child], fed=False)
-                    targets += inner.redirections
-                    fed = fed or inner.fed
-                elif not child.is_named and not operator:
-                    operator = child.type
-                    fed = fed or (operator.startswith("<") and operator != "<>")
-                elif node.type == "file_redirect":
-                    targets.append((operator, _span(child)))
-                    self.inside(child)
-                elif (
-                    child.type in {"heredoc_body", "pipeline", "list", "command"}
-                    or node.type == "herestring_redirect"
-                ):
-                    self.node(child, fed=child.type == "pipeline")
-                elif child.is_named:
-                    words.append(_span(child))
-                    self.inside(child)
-        return Raw(tuple(words), tuple(targets), fed)
-
-    def backticks(self, node: Node) -> None:
-        """The grammar does not parse backticks in a here-document."""
-        for match in re.finditer(rb"`([^`]*)`", self.data[node.start_byte : node.end_byte]):
-            start = node.start_byte + match.start(1)
-            for raw in read_tree(match[1])[0]:
-                words = tuple((a + start, b + start) for a, b in raw.words)
-                moved = tuple((operator, (a + start, b + start)) for operator, (a, b) in raw.redirections)
-                self.found.append(Raw(words, moved, raw.fed))
+                doubt = f"it is not known what `{name}` sets"
+        elif name == "command" and re.match(r"-[vV]", text):
+            return Unwrapped(command)
+        elif name == "time" and re.match(r"-[ao]|--(o|a)", text):
+            doubt = "`time` writes a file"
+        elif not text.startswith("-") or text == "-":
+            break
+        if doubt:
+            return Unwrapped(command, doubt=doubt)
+        at = number + (2 if re.fullmatch(valued, text) else 1)
+    rest = words[at + skip :]
+    if not rest:
+        return Unwrapped(command)
+    if name == "xargs":
+        rest = (*rest, Word("{}", "{}", "open"))
+    inner: Role = "inside" if role == "runs" else command.role
+    wrapped = replace(command, words=rest, assignments=tuple(assignments), writes=(), reads=(), role=inner)
+    return Unwrapped(replace(command, role="wraps") if role == "wraps" else command, (wrapped,))
 
 
-def _span(node: Node) -> Span:
-    return node.start_byte, node.end_byte
+def _shell(command: Simple) -> Unwrapped:
+    """`bash -c TEXT` runs only the text; scripts and standard input cannot be read here."""
+    words = command.words
+    known = all(word.literal for word in words[:3]) and "/" not in command.name
+    if known and len(words) > 2 and re.fullmatch(r"-[eux]*c", words[1].text):
+        return Unwrapped(replace(command, role="wraps"), text=words[2].text)
+    if not known or any("c" in text for text in command.texts if re.match(r"-[A-Za-z]+$", text)):
+        return Unwrapped(command, doubt="it is not known what the shell runs")
+    return Unwrapped(command)
+
+
+def _find(command: Simple) -> Unwrapped:
+    """Each `-exec` of `find`; the command itself must be allowed, too."""
+    commands: list[Simple] = []
+    arguments: list[Word] | None = None
+    for word in [*command.words, Word(";", ";")]:
+        if arguments is None:
+            arguments = [] if re.fullmatch(r"-(exec|ok)(dir)?", word.text) else None
+        elif word.text in {";", "+"}:
+            commands += [Simple(tuple(arguments))] if arguments else []
+            arguments = None
+        else:
+            arguments.append(word._replace(kind="open") if "{}" in word.text else word)
+    unsure = bool(commands) and any(word.kind == "open" for word in command.words)
+    return Unwrapped(command, tuple(commands), doubt="it is not known what `find` does" if unsure else "")

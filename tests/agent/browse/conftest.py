@@ -12,7 +12,7 @@ import pytest
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.web_client import Net
-from repoagent.agent.web_fetch import Window, browse_tool
+from repoagent.agent.web_fetch import Browser
 
 Answer = bytes | Callable[[socket.socket], None]
 
@@ -61,14 +61,12 @@ class Bench:
         self.addresses = {"one.test": ["127.0.0.1"], "two.test": ["127.0.0.1"]}
         self.gate = Gate("auto", self._yes)
         net = Net(may=lambda address: address == "127.0.0.1", resolve=self._resolve, seconds=5.0)
-        self.window = Window(self.gate, net, audit=self.events.append)
+        self.browser = Browser(self.gate, net, audit=self.events.append)
 
     def __call__(self, url: str, **net: object) -> Observation:
         """The page at `url`, in which `:port` is that of the site."""
-        window = replace(self.window, net=replace(self.window.net, **net))  # type: ignore[arg-type]
-        return browse_tool(window).perform(
-            Action("browse", {"url": url.replace(":port", f":{self.site.port}")})
-        )
+        browser = replace(self.browser, net=replace(self.browser.net, **net))  # type: ignore[arg-type]
+        return browser.tool().perform(Action("browse", {"url": url.replace(":port", f":{self.site.port}")}))
 
     def _resolve(self, host: str, port: int) -> list[str]:
         return self.addresses.get(host, [])

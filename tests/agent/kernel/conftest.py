@@ -12,7 +12,7 @@ import pytest
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.exec.command_runner import CommandRunner
-from repoagent.agent.python_tool import KernelSession, python_tool
+from repoagent.agent.python_tool import KernelSession
 from repoagent.agent.sandbox.backends import Sandbox
 from repoagent.agent.sandbox.bubblewrap import unconfined, why_ended
 from repoagent.agent.sandbox.policy import Policy, scrubbed
@@ -41,7 +41,7 @@ class Desk:
             why_ended=why_ended, audit=self.events.append, shown_as=lambda path: f"output/{path.name}",
         )  # fmt: skip
         self.room = KernelSession(self.runner, self.scratch, sys.executable)
-        self.tool = python_tool(self.room)
+        self.tool = self.room.tool()
 
     def run(self, code: str, **args: str) -> Observation:
         return self.tool.perform(Action("python", args, code))
