@@ -1,7 +1,7 @@
 """Markdown files with YAML front matter: find them, read them safely, and quote them on a line of a prompt.
 
 All scalars are text. An unquoted text may contain a colon and a blank ("description: Use when: …"), which YAML forbids.
-Anchors, tags, repeated names and deep nesting are refused with the line number. No link may lead out of a repository.
+No link may lead out of a repository.
 """
 
 from __future__ import annotations
@@ -9,31 +9,27 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import Any, TypeVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import check_path, open_location
-from repoagent.llm.model import printable
+from repoagent.llm.model import fence, printable
+from repoagent.storage.secrets import mask
 
-if TYPE_CHECKING:
-    from yaml import Event
-
-Value: TypeAlias = "str | list[Value] | dict[str, Value]"
-
-DEEPEST = 8
 LARGEST = 16 * 1024  # characters of a front matter
-_COLONS = 10  # values with a colon that are quoted: each costs another parse
-_NO_COLON = "mapping values are not allowed here"
+ENTRIES = 200  # of one folder are looked at
 _FRONT = re.compile(r"\ufeff?---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_PLAIN = re.compile(r"(?P<key>(?P<indent> *)[A-Za-z_][\w.-]*: +)(?P<text>[^\s\"'\[{|>&*!%@`#].*)")
-_LONE = re.compile("[\ud800-\udfff]")
-_COMMENT = re.compile(r"(?:^|[ \t])#.*")
+_PLAIN = re.compile(r"^( *[A-Za-z_][\w.-]*: +)([^\s\"'\[{|>&*!%@`#].*(?:\n+[ \t]+.*)*)", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|[ \t])#.*", re.MULTILINE)
+
+WhyNot = Callable[[str], "str | None"]
+T = TypeVar("T")
 
 
-def front_matter(text: str) -> tuple[dict[str, Value], str]:
+def front_matter(text: str) -> tuple[dict[str, Any], str]:
     """The front matter of `text` and what comes after it. Lines may end in CRLF.
 
     Raises Refused, worded as the end of a sentence ("has no front matter"), when there is none or it can't be read.
@@ -44,102 +40,37 @@ def front_matter(text: str) -> tuple[dict[str, Value], str]:
         raise Refused("has no front matter: it must start with a line `---` and end with another")
     if len(front[1]) > LARGEST:
         raise Refused(f"has a front matter of more than {LARGEST:,} characters")
-    return _parse(front[1], _COLONS), text[front.end() :]
+    return _parse(front[1]), text[front.end() :]
 
 
-def _parse(text: str, colons: int) -> dict[str, Value]:
+def _parse(text: str, *, quoted: bool = False) -> dict[str, Any]:
     import yaml
-    from yaml.reader import ReaderError
 
-    fields: dict[str, Value] = {}
-    documents = 0
     try:
-        events = yaml.parse(text, Loader=yaml.BaseLoader)
-        for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-            elif documents > 1 or isinstance(event, yaml.ScalarEvent | yaml.SequenceStartEvent):
-                _refuse(event.start_mark.line, "is not `key: value`")
-            elif isinstance(event, yaml.MappingStartEvent):
-                fields = _mapping(events, 1)
-    except ReaderError as error:
-        raise Refused("has control characters in its front matter") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark else 0
-        if colons and error.problem == _NO_COLON and (quoted := _quote_value(text.split("\n"), line)):
-            return _parse(quoted, colons - 1)
-        _refuse(line, f"is not valid YAML ({error.problem})")
-    except (ValueError, OverflowError) as error:  # an escape that is not a character
-        raise Refused(f"has invalid front matter: {error}") from error
-    return fields
+        fields = yaml.load(text, Loader=yaml.BaseLoader)  # of all loaders, this one makes nothing but text
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or one_line(str(error))
+        if "mapping values" in problem and not quoted:
+            return _parse(_PLAIN.sub(_quote_colons, text), quoted=True)
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 2}: " if mark else ""
+        raise Refused(f"has invalid front matter ({where}{problem})") from error
+    if not isinstance(fields, dict | None):
+        raise Refused("has invalid front matter: it is not `key: value`")
+    return fields or {}
 
 
-def _mapping(events: Iterator[Event], depth: int) -> dict[str, Value]:
-    import yaml
-
-    fields: dict[str, Value] = {}
-    while not isinstance(event := next(events), yaml.MappingEndEvent):
-        name = _value(event, events, depth)
-        if not isinstance(name, str):
-            _refuse(event.start_mark.line, "has a name that is not text")
-        if name in fields:
-            _refuse(event.start_mark.line, f"repeats {name}")
-        fields[name] = _value(next(events), events, depth)
-    return fields
+def _quote_colons(match: re.Match[str]) -> str:
+    value = _COMMENT.sub("", match[2]).rstrip()
+    return match[0] if not re.search(r":\s", value) else match[1] + "'" + value.replace("'", "''") + "'"
 
 
-def _value(event: Event, events: Iterator[Event], depth: int) -> Value:
-    import yaml
-
-    line = event.start_mark.line
-    if depth > DEEPEST:
-        _refuse(line, "is nested too deeply")
-    if event.anchor or event.tag:
-        _refuse(line, "has an anchor or a tag; quote values that start with &, * or !")
-    if isinstance(event, yaml.MappingStartEvent):
-        return _mapping(events, depth + 1)
-    if isinstance(event, yaml.ScalarEvent):
-        if _LONE.search(event.value):
-            _refuse(line, "has an escape that is not a character")
-        return str(event.value)
-    items: list[Value] = []
-    while not isinstance(event := next(events), yaml.SequenceEndEvent):
-        items.append(_value(event, events, depth + 1))
-    return items
-
-
-def _quote_value(lines: list[str], at: int) -> str:
-    """The text with quotes around the plain value that includes line `at`; "" if there is none."""
-    first = at
-    for above in range(at - 1, -1, -1):
-        if lines[above].strip() and _indent(lines[above]) < _indent(lines[first]):
-            if not _PLAIN.fullmatch(lines[above]):
-                break
-            first = above  # the start of the value
-    match = _PLAIN.fullmatch(lines[first])
-    if match is None:
-        return ""
-    last = first + 1
-    while last < len(lines) and (not lines[last].strip() or lines[last].startswith(f"{match['indent']} ")):
-        last += 1
-    value = [_COMMENT.sub("", line, count=1) for line in (match["text"], *lines[first + 1 : last])]
-    while not value[-1].strip():
-        value.pop()
-    quoted = "\n".join(value).replace("'", "''")
-    return "\n".join([*lines[:first], f"{match['key']}'{quoted}'", *lines[first + len(value) :]])
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _refuse(line: int, problem: str) -> NoReturn:
-    """`line` counts from 0 after the `---`."""
-    raise Refused(f"has invalid front matter: line {line + 2} {problem}")
-
-
-WhyNot = Callable[[str], "str | None"]
-ENTRIES = 200  # of one folder are looked at
+def text_field(fields: Mapping[str, Any], key: str) -> str:
+    """The field as one line, "" for none. Raises Refused, worded as the end of a sentence, if it is not text."""
+    value = fields.get(key, "")
+    if not isinstance(value, str):
+        raise Refused(f"has a {key} that is not text")
+    return one_line(value.encode("utf-8", "replace").decode())
 
 
 @dataclass(frozen=True)
@@ -169,20 +100,40 @@ class MarkdownFolder:
                 return prefix + path.relative_to(start).as_posix()
         return str(path)
 
+    def hides(self, path: Path) -> str | None:
+        """Why `path` is hidden from models, None if it is not."""
+        if self.why_not is None or self.top is None or not path.is_relative_to(self.top) or path == self.top:
+            return None
+        return self.why_not(path.relative_to(self.top).as_posix())
 
-def names_in(folder: MarkdownFolder, warn: Callable[[str], None]) -> list[str]:
-    """The sorted names in the folder, at most ENTRIES, with a warning; none if it does not exist.
 
-    Raises Refused, worded as the end of a sentence, if it can't be listed or leads out of the repository.
-    """
+def read_all(
+    folder: MarkdownFolder, what: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
+) -> Iterator[T]:
+    """What `read` makes of each entry of the folder, by name; with a warning for each that it refuses."""
+    try:
+        names = _names_in(folder, warn)
+    except Refused as error:
+        warn(f"{folder.shown(folder.path)} {error}; skipped its {what}s")
+        return
+    for name in names:
+        try:
+            item = read(folder.path / name)
+        except Refused as error:
+            warn(f"the {what} {folder.shown(folder.path / name)} {error}; skipped it")
+        else:
+            if item is not None:
+                yield item
+
+
+def _names_in(folder: MarkdownFolder, warn: Callable[[str], None]) -> list[str]:
     path, option = folder.path, folder.option
     if option and not path.is_absolute():
         raise Refused(f"is named by {option}, and is not an absolute path")
     if not os.path.lexists(path) and not option:
         return []
     try:
-        with os.scandir(inside(folder, path)) as entries:
-            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+        names = sorted(name for name in os.listdir(inside(folder, path)) if not name.startswith("."))  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         if option:
             raise Refused(f"is named by {option}, and does not exist") from None
@@ -200,18 +151,16 @@ def inside(folder: MarkdownFolder, path: Path) -> Path:
     real = Path(os.path.realpath(path))
     if folder.base is None:
         return real
-    if not real.is_relative_to(os.path.realpath(folder.base)):
+    base = Path(os.path.realpath(folder.base))
+    if not real.is_relative_to(base):
         raise Refused("is a link out of the repository")
-    for candidate in {path, real}:
-        top = folder.top if candidate is path else folder.top and Path(os.path.realpath(folder.top))
-        if top is None or not candidate.is_relative_to(top) or candidate == top:
-            continue
-        name = candidate.relative_to(top).as_posix()
-        try:
-            check_path(name)
-        except Refused as error:
-            raise Refused(f"cannot be used: {error}") from error
-        if folder.why_not and (reason := folder.why_not(name)):
+    for candidate in {path, folder.base / real.relative_to(base)} - {folder.base}:
+        if candidate.is_relative_to(folder.base):
+            try:
+                check_path(candidate.relative_to(folder.base).as_posix())
+            except Refused as error:
+                raise Refused(f"cannot be used: {error}") from error
+        if reason := folder.hides(candidate):
             raise Refused(f"is hidden from models: {reason.rstrip('.')}")
     return real
 
@@ -229,13 +178,10 @@ def read_text(folder: MarkdownFolder, path: Path, limit: int, *, within: Path | 
         # no link is followed: one that appears after the path was resolved is an OSError
         with open_location(base, real.relative_to(base).as_posix()) as location:
             descriptor = location.open(location.name, os.O_RDONLY)
-            try:
+            with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise Refused("is not a regular file")
-                with open(descriptor, "rb", closefd=False) as file:
-                    data = file.read(limit + 1)
-            finally:
-                os.close(descriptor)
+                data = file.read(limit + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -248,6 +194,15 @@ def read_text(folder: MarkdownFolder, path: Path, limit: int, *, within: Path | 
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise Refused("is not UTF-8") from error
+
+
+def listing(own: Sequence[str], notice: str, theirs: Sequence[str], label: str, omitted: str = "") -> str:
+    """Lines for a prompt: the user's, then the repository's in a fence below `notice`, then a sentence on what is
+    omitted."""
+    parts = [*own]
+    if theirs:
+        parts += [notice, fence("\n".join(theirs), label)]
+    return mask("\n".join([*parts, *([omitted] if omitted else []), ""]))
 
 
 def one_line(text: str) -> str:

@@ -6,14 +6,14 @@ Each is called through the gate. A broken one is skipped with a warning.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -35,24 +35,14 @@ GROUP = "repoagent.tools"
 PATIENCE = 10.0  # seconds for a description
 TIMEOUT = 60.0  # seconds for a call, unless the description has another
 LONGEST_TIMEOUT = 3600.0
-LONGEST = 500  # characters of its line in the prompt
+LONGEST = 500  # characters of its line in the prompt, and of an action for the user who is asked
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_ARGUMENT = re.compile(r"[A-Za-z_][\w-]{0,39}")
-_MOST_SHOWN = 500  # characters of an action, for the user who is asked
+_ARGUMENT = re.compile(r"(?!id\Z)[A-Za-z_][\w-]{0,39}")
 # names that mean something in a reply or in what a model is shown
-_RESERVED = {EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN)}
-_RESERVED |= {
-    "file",
-    "content",
-    "context",
-    "matches",
-    "output",
-    "errors",
-    "files",
-    "skills",
-    "agents",
-    "agent",
-}
+_RESERVED = {
+    EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN),
+    "file", "content", "context", "matches", "output", "errors", "files", "skills", "agents", "agent",
+}  # fmt: skip
 
 Audit = Callable[[Mapping[str, object]], None]
 Decide = Callable[[ApprovalRequest], Verdict]
@@ -77,10 +67,8 @@ class Description:
         if self.text.startswith(f"<{self.name}"):
             return self.text
         args = "".join(f' {name}="{_unquoted(meaning)}"' for name, meaning in (self.args or {}).items())
-        tag = f"<{self.name}{args}/>"
-        if self.body:
-            tag = f"<{self.name}{args}>{_unquoted(self.body)}</{self.name}>"
-        return f"{tag} {self.text}"
+        body = f">{_unquoted(self.body)}</{self.name}>" if self.body else "/>"
+        return f"<{self.name}{args}{body} {self.text}"
 
 
 def _unquoted(text: str) -> str:
@@ -130,33 +118,47 @@ def _checked_description(record: object) -> Description:
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(
-            f"has a description of version {version}, but this repoagent supports only {VERSION}; update "
-            "repoagent"
+            f"has a description of version {version}, but this repoagent supports only {VERSION}; update repoagent"
         )
-    name, text, body = record.get("name"), record.get("text"), record.get("body", "")
-    reads_only, timeout = record.get("reads_only", False), record.get("timeout", TIMEOUT)
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refused("has no valid name in its description (lowercase letters, digits, dashes; at most 40)")
-    if not isinstance(text, str) or not one_line(text):
-        raise Refused("has no text in its description")
-    if not isinstance(body, str):
-        raise Refused("has a body in its description that is not text")
-    if not isinstance(reads_only, bool):
-        raise Refused("has a reads_only in its description that is not true or false")
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not (is_number and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT):
-        raise Refused(
-            f"has a timeout in its description that is not a number of seconds up to {LONGEST_TIMEOUT:g}"
-        )
-    args = record.get("args")
-    if args is not None and (not isinstance(args, dict) or len(args) > 20):
-        raise Refused("has args in its description that are not an object of names and descriptions")
+    name: Any = record.get("name")
+    text: Any = record.get("text")
+    body = record.get("body", "")
+    args, timeout = record.get("args"), record.get("timeout", TIMEOUT)
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    for valid, problem in (
+        (
+            isinstance(name, str) and NAME.fullmatch(name),
+            "no valid name in its description (lowercase letters, digits, dashes; at most 40)",
+        ),
+        (isinstance(text, str) and one_line(text), "no text in its description"),
+        (isinstance(body, str), "a body in its description that is not text"),
+        (
+            isinstance(record.get("reads_only", False), bool),
+            "a reads_only in its description that is not true or false",
+        ),
+        (
+            is_number and 0 < timeout <= LONGEST_TIMEOUT,  # false for NaN
+            f"a timeout in its description that is not a number of seconds up to {LONGEST_TIMEOUT:g}",
+        ),
+        (
+            args is None or (isinstance(args, dict) and len(args) <= 20),
+            "args in its description that are not an object of names and descriptions",
+        ),
+    ):
+        if not valid:
+            raise Refused(f"has {problem}")
     for argument, meaning in (args or {}).items():
-        if not _ARGUMENT.fullmatch(argument) or argument == "id" or not isinstance(meaning, str):
+        if not _ARGUMENT.fullmatch(argument) or not isinstance(meaning, str):
             raise Refused(f"has the invalid argument name {argument!r} in its description")
-    checked = None if args is None else {key: cut(one_line(meaning), 120) for key, meaning in args.items()}
-    texts = cut(one_line(text), LONGEST), cut(one_line(body), LONGEST)
-    return Description(name, texts[0], checked, texts[1], reads_only, float(timeout))
+    meanings = None if args is None else {key: cut(one_line(meaning), 120) for key, meaning in args.items()}
+    return Description(
+        name,
+        cut(one_line(text), LONGEST),
+        meanings,
+        cut(one_line(body), LONGEST),
+        record.get("reads_only", False),
+        float(timeout),
+    )
 
 
 @dataclass(frozen=True)
@@ -176,29 +178,18 @@ class PluginTool(Tool):
     reads_only: bool = False
 
 
-def installed() -> tuple[EntryPoint, ...]:
-    """The entry points, by name."""
-    from importlib.metadata import entry_points
-
-    return tuple(sorted(entry_points(group=GROUP), key=lambda point: point.name))
-
-
 class Defect(Refused):
     """An error in a plugin, worded as the end of a sentence."""
 
 
 def tools_of(point: EntryPoint, context: Context) -> list[Tool]:
     """The tools that an entry point makes. Raises Defect, whatever is wrong with it."""
-
-    def make() -> list[Tool]:
-        made: object = point.load()(context)
-        tools = list(made if isinstance(made, Iterable) else [made])
-        for tool in tools:
-            if not isinstance(tool, Tool):
-                raise Defect(f"returns {type(tool).__name__} instead of a Tool")
-        return tools
-
-    return _contained(make)
+    made: Any = _contained(lambda: point.load()(context))
+    tools = _contained(lambda: list(made if isinstance(made, Iterable) else [made]))
+    for tool in tools:
+        if not isinstance(tool, Tool):
+            raise Defect(f"returns {type(tool).__name__} instead of a Tool")
+    return tools
 
 
 def _contained(call: Callable[[], T]) -> T:
@@ -231,26 +222,22 @@ def contained(tool: Tool) -> Tool:
 
 def program_tool(path: Path, description: Description, top: Path, audit: Audit) -> Tool:
     """The tool for the program at `path`. It runs at `top`, with the user's rights and environment."""
-    name = description.name
+    name, known = description.name, description.args
 
     def perform(action: Action) -> Observation:
-        if problem := _misuse(action, description):
-            return Observation(name, problem, ok=False)
+        if known is not None and (unknown := sorted(set(action.args) - set(known))):
+            takes = ", ".join(known) or "no arguments"
+            text = f"unknown argument {', '.join(unknown)}: {name} takes {takes}."
+            return Observation(name, text, ok=False)
+        if action.body.strip() and not description.body and not description.text.startswith("<"):
+            return Observation(name, f"{name} takes no body: {description.prompt}", ok=False)
         args = {key: unmask(value) for key, value in action.args.items()}
-        request = {
-            "version": VERSION,
-            "name": name,
-            "args": args,
-            "body": unmask(action.body),
-            "top": str(top),
-        }
+        call = {"version": VERSION, "name": name, "args": args, "body": unmask(action.body), "top": str(top)}
+        environment = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in args.items()}
+        stdin = json.dumps(call) + "\n"
         try:
             ran = start(
-                [str(path)],
-                top=top,
-                stdin=json.dumps(request) + "\n",
-                environment={f"ARG_{key.upper().replace('-', '_')}": value for key, value in args.items()},
-                timeout=description.timeout,
+                [str(path)], top=top, stdin=stdin, environment=environment, timeout=description.timeout
             )
         except Refused as error:
             return Observation(name, f"{error}.", ok=False)
@@ -261,31 +248,20 @@ def program_tool(path: Path, description: Description, top: Path, audit: Audit) 
     return Tool(name, description.prompt, perform)
 
 
-def _misuse(action: Action, description: Description) -> str:
-    """What is wrong with the tag, "" for nothing."""
-    if description.args is not None and (unknown := sorted(set(action.args) - set(description.args))):
-        takes = ", ".join(description.args) or "no arguments"
-        return f"unknown argument {', '.join(unknown)}: {description.name} takes {takes}."
-    if action.body.strip() and not description.body and not description.text.startswith("<"):
-        return f"{description.name} takes no body: {description.prompt}"
-    return ""
-
-
 def observed(name: str, ran: Ran) -> Observation:
     """The output of a program: JSON with `text`, `ok` and `data`, or plain text. After a failure also its errors."""
-    text, ok = ran.output, True
+    text, ok = ran.output, ran.ok
     data: dict[str, object] = {}
     try:
         record = json.loads(ran.output) if ran.output.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
         record = None
     if isinstance(record, dict) and isinstance(record.get("text"), str):
-        text, ok = record["text"], record.get("ok", True) is True
+        text, ok = record["text"], ok and record.get("ok", True) is True
         data = record["data"] if isinstance(record.get("data"), dict) else {}
-    ok = ok and ran.ok
-    parts = [fence(mask(printable(text)), f'output tool="{name}"')] if text.strip() else []
-    if not ran.ok:
-        parts.insert(0, f"{name} {ran.ended or f'failed with exit code {ran.code}'}.")
+    parts = [] if ran.ok else [f"{name} {ran.ended or f'failed with exit code {ran.code}'}."]
+    if text.strip():
+        parts.append(fence(mask(printable(text)), f'output tool="{name}"'))
     if not ok and ran.errors.strip():
         parts.append(fence(mask(printable(ran.errors[-4096:])), f'errors tool="{name}"'))
     return Observation(name, "\n".join(parts) or f"{name} printed nothing.", ok=ok, data=data)
@@ -307,38 +283,42 @@ def plugin_tools(
     warn: gets a sentence for each that is skipped. settings: of all plugins, as `NAME.KEY`. Nothing in the
     repository is read.
     """
+    from importlib.metadata import entry_points
+
     tools: dict[str, Tool] = {}
 
-    def add(tool: Tool, source: str, *, reads_only: bool) -> None:
-        if not (isinstance(tool.name, str) and NAME.fullmatch(tool.name)):
-            warn(f"{source} defines a tool with the invalid name {tool.name!r}; skipped it")
-        elif tool.name in tools or tool.name in taken or tool.name in _RESERVED:
-            warn(f"{source} defines a tool {tool.name}, but that name is taken; skipped it")
-        else:
-            tools[tool.name] = replace(tool, needs="nothing") if reads_only else gated(tool, decide)
-
-    for point in installed():
-        prefix = f"{point.name}."
-        plugin_settings = {
-            key[len(prefix) :]: value for key, value in (settings or {}).items() if key.startswith(prefix)
-        }
-        source = f"the plugin {point.name} ({point.value})"
+    def add(source: str, make: Callable[[], Iterable[tuple[Tool, bool]]]) -> None:
         try:
-            made = tools_of(point, Context(top, plugin_settings, audit))
+            made = make()
         except (Refused, UsageError) as error:
             warn(f"{source} {error}; skipped it")
-            continue
-        for tool in made:
-            add(contained(tool), source, reads_only=isinstance(tool, PluginTool) and tool.reads_only)
+            return
+        for tool, reads_only in made:
+            if not (isinstance(tool.name, str) and NAME.fullmatch(tool.name)):
+                warn(f"{source} defines a tool with the invalid name {tool.name!r}; skipped it")
+            elif tool.name in tools or tool.name in taken or tool.name in _RESERVED:
+                warn(f"{source} defines a tool {tool.name}, but that name is taken; skipped it")
+            else:
+                tools[tool.name] = replace(tool, needs="nothing") if reads_only else gated(tool, decide)
+
+    def of_package(point: EntryPoint) -> list[tuple[Tool, bool]]:
+        own = {
+            key.removeprefix(f"{point.name}."): value
+            for key, value in (settings or {}).items()
+            if key.startswith(f"{point.name}.")
+        }
+        made = tools_of(point, Context(top, own, audit))
+        return [(contained(tool), isinstance(tool, PluginTool) and tool.reads_only) for tool in made]
+
+    def of_program(entry: str) -> list[tuple[Tool, bool]]:
+        path = program(entry, top)
+        description = describe(path, top)
+        return [(program_tool(path, description, top, audit), description.reads_only)]
+
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        add(f"the plugin {point.name} ({point.value})", partial(of_package, point))
     for entry in programs:
-        source = f"the tool {entry} of run.tools"
-        try:
-            path = program(entry, top)
-            description = describe(path, top)
-        except Refused as error:
-            warn(f"{source} {error}; skipped it")
-            continue
-        add(program_tool(path, description, top, audit), source, reads_only=description.reads_only)
+        add(f"the tool {entry} of run.tools", partial(of_program, entry))
     return tuple(tools.values())
 
 
@@ -348,7 +328,7 @@ def gated(tool: Tool, decide: Decide) -> Tool:
     def perform(action: Action) -> Observation:
         args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
         body = f" {action.body.strip()}" if action.body.strip() else ""
-        text = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), _MOST_SHOWN)
+        text = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), LONGEST)
         reason = "it runs with your rights, outside the sandbox"
         verdict = decide(ApprovalRequest("tool", text, (f"tool:{tool.name}(*",), reason))
         if not verdict.allowed:

@@ -177,11 +177,13 @@ class RunSession:
         messages = self.live.control()
         meter.started += self.live.paused - paused  # a pause counts for no limit on time
         for message in messages:
-            if any(turn.meta.get("message") == message.name for turn in state.turns):
-                continue
             turn = extra_turn("user", mask(message), "message")
-            context.ui.note("a message came")
-            yield Turn("user", turn.text, {**turn.meta, "message": message.name, "time": now()})
+            if not any(
+                old.meta.get("message") == message.name and old.text == turn.text for old in state.turns
+            ):  # it is in the conversation if the run was killed before it confirmed
+                context.ui.note("a message came")
+                yield Turn("user", turn.text, {**turn.meta, "message": message.name, "time": now()})
+        self.live.confirm()
         repair_plan(context)
         try:
             names = [tool.name for tool in context.tools]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from tempfile import TemporaryFile
+from typing import IO, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
@@ -25,8 +25,7 @@ VERSION = 1
 TIMEOUT = 300.0  # seconds
 SHOWN = 8 * 1024  # characters of the output
 PATHS = 1000  # that a command gets
-_SILENCE = 0.3  # seconds to wait for output of what a program left in the background
-_PIECE = 65_536
+_POLL = 0.05  # seconds between two looks at the size of the output
 
 Event = Literal["before_turn", "after_edit", "before_finish"]
 
@@ -63,85 +62,52 @@ def start(
     the output. Everything it started has ended on return, also after ^C. Raises Refused if it can't be started.
     """
     began = time.monotonic()
-    try:
-        with uninterrupted():  # a ^C right after the start must find the process to end
-            process = subprocess.Popen(
-                command,
-                shell=isinstance(command, str),
-                cwd=top,
-                env={**(os.environ if base is None else base), **(environment or {})},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if together else subprocess.PIPE,
-                start_new_session=True,
-            )
-    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
-        program = command if isinstance(command, str) else command[0]
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused(f"could not run {program} ({reason})") from error
-    output, errors = bytearray(), bytearray()
-    ended = ""
-    try:
-        if _communicate(process, stdin.encode("utf-8", "surrogateescape"), output, errors, began + timeout):
-            ended = f"was ended after {timeout:g} seconds"
-        elif len(output) + len(errors) > LARGEST:
-            ended = f"was ended after printing {LARGEST // 1_000_000} MB"
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
-    texts = [
-        without_secrets(data[:LARGEST].decode("utf-8", "replace")).replace("\r\n", "\n")
-        for data in (output, errors)
-    ]
-    return Ran(process.returncode, texts[0], texts[1], time.monotonic() - began, ended)
+    # files, not pipes: a pipe stays open as long as anything that the program started
+    with TemporaryFile() as source, TemporaryFile() as output, TemporaryFile() as errors:
+        source.write(stdin.encode("utf-8", "surrogateescape"))
+        source.seek(0)
+        try:
+            with uninterrupted():  # a ^C right after the start must find the process to end
+                process = subprocess.Popen(
+                    command,
+                    shell=isinstance(command, str),
+                    cwd=top,
+                    env={**(os.environ if base is None else base), **(environment or {})},
+                    stdin=source,
+                    stdout=output,
+                    stderr=subprocess.STDOUT if together else errors,
+                    start_new_session=True,
+                )
+        except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+            program = command if isinstance(command, str) else command[0]
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise Refused(f"could not run {program} ({reason})") from error
+        try:
+            ended = _wait(process, (output, errors), began + timeout)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        ended = f"was ended after {timeout:g} seconds" if ended == "timeout" else ended
+        return Ran(process.returncode, _text(output), _text(errors), time.monotonic() - began, ended)
 
 
-def _communicate(
-    process: subprocess.Popen[bytes], data: bytes, output: bytearray, errors: bytearray, deadline: float
-) -> bool:
-    """Feed and read the process until it has ended or printed too much. Returns whether the deadline passed."""
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin and stdout
-    os.set_blocking(stdin.fileno(), False)
-    with selectors.DefaultSelector() as selector:
-        selector.register(stdin, selectors.EVENT_WRITE)
-        for pipe in (stdout, process.stderr):
-            if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map() and len(output) + len(errors) <= LARGEST:
-            remaining = deadline - time.monotonic()
-            if remaining < 0:
-                return True
-            ready = selector.select(min(_SILENCE, remaining))
-            if all(key.fileobj is stdin for key, _ in ready) and process.poll() is not None:
-                break  # what it left in the background holds the pipes open
-            for key, _ in ready:
-                if key.fileobj is stdin:
-                    try:
-                        data = data[os.write(stdin.fileno(), data[:_PIECE]) :] if data else b""
-                    except BlockingIOError:
-                        continue
-                    except BrokenPipeError:  # it does not read its input
-                        data = b""
-                    if not data:
-                        selector.unregister(stdin)
-                        stdin.close()
-                elif piece := os.read(key.fd, _PIECE):
-                    (output if key.fileobj is stdout else errors).extend(piece)
-                else:
-                    selector.unregister(key.fileobj)
-    if len(output) + len(errors) > LARGEST:
-        return False
-    try:
-        process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return True
-    return False
+def _wait(process: subprocess.Popen[bytes], files: Sequence[IO[bytes]], deadline: float) -> str:
+    """Wait for the process to end or to do too much; what it did too much of."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, min(_POLL, deadline - time.monotonic())))
+        if sum(os.fstat(file.fileno()).st_size for file in files) > LARGEST:
+            return f"was ended after printing {LARGEST // 1_000_000} MB"
+        if process.returncode is not None:
+            return ""
+        if time.monotonic() >= deadline:
+            return "timeout"
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return without_secrets(file.read(LARGEST).decode("utf-8", "replace")).replace("\r\n", "\n")
 
 
 @dataclass(frozen=True)
@@ -171,61 +137,53 @@ class UserHooks:
 
     def before_turn(self, turn: int) -> str:
         """What to tell the model before turn number `turn`."""
-        return self._run("before_turn", self.turn_command, {"turn": turn}).text
+        return self._run("before_turn", self.turn_command, turn).text
 
     def after_edit(self, paths: Sequence[str], turn: int = 0) -> str:
         """What to tell the model after an edit of `paths`."""
-        return self._run("after_edit", self.edit_command, {"turn": turn, "paths": [*paths][:PATHS]}).text
+        return self._run("after_edit", self.edit_command, turn, paths).text
 
     def before_finish(self, paths: Sequence[str] = (), turn: int = 0) -> HookAnswer:
         """Whether the run may finish. `paths` are those it has changed."""
-        return self._run("before_finish", self.finish_command, {"turn": turn, "paths": [*paths][:PATHS]})
+        return self._run("before_finish", self.finish_command, turn, paths)
 
-    def _run(self, event: Event, command: str | None, facts: Mapping[str, object]) -> HookAnswer:
+    def _run(
+        self, event: Event, command: str | None, turn: int, paths: Sequence[str] | None = None
+    ) -> HookAnswer:
         if command is None:
             return HookAnswer()
-        message = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
-        paths = facts.get("paths")
+        message: dict[str, object] = {
+            "version": VERSION,
+            "event": event,
+            "run": self.run,
+            "top": str(self.top),
+            "turn": turn,
+        }
+        message |= {} if paths is None else {"paths": [*paths][:PATHS]}
         variables = {  # for those who do not read JSON
             "AGENT_EVENT": event,
             "AGENT_RUN": self.run,
-            "AGENT_TURN": str(facts.get("turn", "")),
-            "AGENT_PATHS": "\n".join(paths if isinstance(paths, list) else []).replace("\0", "")[: 64 * 1024],
+            "AGENT_TURN": str(turn),
+            "AGENT_PATHS": "\n".join(list(paths or ())[:PATHS]).replace("\0", "")[: 64 * 1024],
         }
         argv, env = self.confined(["/bin/sh", "-c", command]) or (command, None)
+        stdin = json.dumps(message) + "\n"
         try:
             ran = start(
-                argv,
-                top=self.top,
-                base=env,
-                stdin=json.dumps(message) + "\n",
-                environment=variables,
-                timeout=self.timeout,
-                together=True,
-            )
+                argv, top=self.top, base=env, stdin=stdin, environment=variables, timeout=self.timeout, together=True
+            )  # fmt: skip
         except Refused as error:
             return HookAnswer(False, f"run.{event}: {error}.")
-        self.audit(
-            {
-                "kind": "hook",
-                "event": event,
-                "command": command,
-                "exit": ran.code,
-                "seconds": round(ran.seconds, 3),
-            }
-        )
-        return HookAnswer(ran.ok, _report(event, command, ran))
-
-
-def _report(event: Event, command: str, ran: Ran) -> str:
-    """For the model; "" for a command that succeeded and printed nothing."""
-    output = mask(printable(excerpt(ran.output)))
-    if ran.ok and not output.strip():
-        return ""
-    ending = "" if ran.ok else f", which {ran.ended}" if ran.ended else f", exit code {ran.code}"
-    command_text = cut(one_line(mask(without_secrets(command))), 200)
-    lead = f"The user's command {event} (`{command_text}`){ending}"
-    return f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
+        seconds = round(ran.seconds, 3)
+        self.audit({"kind": "hook", "event": event, "command": command, "exit": ran.code, "seconds": seconds})
+        output = mask(printable(excerpt(ran.output)))
+        if ran.ok and not output.strip():
+            return HookAnswer()
+        ending = "" if ran.ok else f", which {ran.ended}" if ran.ended else f", exit code {ran.code}"
+        command_text = cut(one_line(mask(without_secrets(command))), 200)
+        lead = f"The user's command {event} (`{command_text}`){ending}"
+        told = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
+        return HookAnswer(ran.ok, told)
 
 
 def excerpt(text: str, limit: int = SHOWN) -> str:

@@ -72,7 +72,7 @@ def test_each_broken_one_is_one_warning_and_is_left_out(top: Path) -> None:
     assert len(warnings) == len(BROKEN) + 6
     for name, why in {
         "no-front": "no front matter", "no-name": "no name", "no-words": "no description", "other-name": "the name another",
-        "a-list": "no description", "nul": "not text", "large": "more than 65,536 bytes", "latin": "not UTF-8",
+        "a-list": "description that is not text", "nul": "not text", "large": "more than 65,536 bytes", "latin": "not UTF-8",
         "empty": "has no SKILL.md", "pipe": "not a regular file", "linked": "a link out of", "half": "a link out of",
         "git": "git directory",
     }.items():  # fmt: skip

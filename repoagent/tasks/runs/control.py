@@ -24,7 +24,6 @@ from repoagent.tasks.runs import inbox, live_run
 from repoagent.tasks.runs.directory import RunDirectory, resume_command
 from repoagent.tasks.runs.inbox import ENDING, LARGEST
 from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
-from repoagent.tasks.runs.record import PAUSED, RUNNING
 
 _POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
 _REMOVED = ".gone-"  # prefix of a folder that is being removed
@@ -59,8 +58,7 @@ def message(run: Run, text: str) -> Path:
 
 def stop(run: Run) -> list[Run]:
     """Ask a run and its sub-agents to stop, and return them. Raises NotRunning, Refused."""
-    _refuse_ended(run)
-    targets = [run, *_live_below(run)]
+    targets = _with_subagents(run)
     for target in targets:
         inbox.request(target.run_dir.stop)
     return targets
@@ -69,10 +67,9 @@ def stop(run: Run) -> list[Run]:
 def pause(run: Run) -> list[Run]:
     """Ask a run and its sub-agents to pause, and return them. Raises NotRunning, NothingDone if it was asked already,
     Refused."""
-    _refuse_ended(run)
+    targets = _with_subagents(run)
     if inbox.is_requested(run.run_dir.pause):
         raise NothingDone(f"{run.name} has already been asked to pause")
-    targets = [run, *_live_below(run)]
     for target in targets:
         inbox.request(target.run_dir.pause)
     return targets
@@ -81,16 +78,16 @@ def pause(run: Run) -> list[Run]:
 def resume(run: Run) -> list[Run]:
     """End the pause of a run and its sub-agents, and return them. Raises NotRunning, NothingDone if it is not paused
     or its parent is, Refused."""
-    _refuse_ended(run)
+    targets = _with_subagents(run)
     parent = run.record.parent
     if parent and inbox.is_requested(RunDirectory(run.run_dir.layout, parent).pause):
         raise NothingDone(
             f"{run.name} is paused with its parent {parent}; use `repoagent runs resume {parent}`"
         )
-    below = _live_below(run)
-    if not inbox.clear(run.run_dir.pause):
+    resumed = [target for target in targets if inbox.clear(target.run_dir.pause)]
+    if run not in resumed:
         raise NothingDone(f"{run.name} is not paused")
-    return [run, *(child for child in below if inbox.clear(child.run_dir.pause))]
+    return resumed
 
 
 def terminate_run(run: Run) -> list[Run]:
@@ -99,9 +96,8 @@ def terminate_run(run: Run) -> list[Run]:
     A process gets it only if it is on this machine, holds the lock of the run, and has the number and start time of
     run.json. Raises NotRunning, Refused when it may not be signalled.
     """
-    _refuse_ended(run)
     ended = []
-    for target in [run, *_live_below(run)]:
+    for target in _with_subagents(run):
         record = target.record
         is_on_this_host = record.host == live_run.host() or (record.boot and record.boot == live_run.boot())
         try:
@@ -128,34 +124,26 @@ def wait(run: Run, timeout: float | None = None) -> Run:
     return run
 
 
+def _with_subagents(run: Run) -> list[Run]:
+    """The run and its live sub-agents. Raises NotRunning."""
+    _refuse_ended(run)
+    return [run, *(child for child in children(run, runs(run.run_dir.layout)) if child.is_live)]
+
+
 def _refuse_ended(run: Run, arguments: str = "") -> None:
-    state = refreshed(run).state
-    if state not in (RUNNING, PAUSED, ELSEWHERE):
+    present = refreshed(run)
+    if not present.is_live and present.state != ELSEWHERE:
         kind = run.record.kind
         words = f" {arguments}" if arguments and kind != "chat" else ""
         command = f"{resume_command(run.name, kind)}{words}"
-        raise NotRunning(f"{run.name} is not running ({state}); resume it with `{command}`")
-
-
-def _live_below(run: Run) -> list[Run]:
-    """The live runs that it has delegated, and those that they have."""
-    everything = runs(run.run_dir.layout)
-    live, waiting, names = [], [run], {run.name}
-    while waiting:
-        for child in children(waiting.pop(), everything):
-            if child.name not in names:
-                names.add(child.name)
-                waiting.append(child)
-                if child.is_live:
-                    live.append(child)
-    return live
+        raise NotRunning(f"{run.name} is not running ({present.state}); resume it with `{command}`")
 
 
 def delete(run: Run) -> bool:
     """Remove the directory of a run, and archive its conversation if the name was generated. Returns whether it did,
     so that `restore_conversation` finds it. Raises Busy when the run is live, Refused where it can't be removed."""
     run_dir = run.run_dir
-    archived = False
+    data = None
     with ExitStack() as stack:
         if run_dir.folder.is_dir() and not run_dir.folder.is_symlink():
             try:
@@ -167,12 +155,10 @@ def delete(run: Run) -> bool:
                 ) from error
         if is_reserved(run.name):
             conversation = named(run_dir.layout, run.name)
-            data = read_regular(conversation.path)
-            if data is not None:
+            if (data := read_regular(conversation.path)) is not None:
                 change(run_dir.layout, conversation, data, None, "delete")
-                archived = True
         _remove(run_dir)
-    return archived
+    return data is not None
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
@@ -195,18 +181,14 @@ def restore_conversation(
 
 def _remove(run_dir: RunDirectory) -> None:
     """Rename the folder, then remove it; the next call removes what a kill leaves."""
+    removed = f"{_REMOVED}{os.urandom(6).hex()}"
     try:
         with open_folder(run_dir.layout.runs) as parent:
-            try:
-                os.rename(
-                    run_dir.name, f"{_REMOVED}{os.urandom(6).hex()}", src_dir_fd=parent, dst_dir_fd=parent
-                )
-            except FileNotFoundError:
-                return
-            with os.scandir(parent) as entries:
-                removed = [entry.name for entry in entries if entry.name.startswith(_REMOVED)]
-        for name in removed:
-            shutil.rmtree(run_dir.layout.runs / name)
+            os.rename(run_dir.name, removed, src_dir_fd=parent, dst_dir_fd=parent)
+            names = os.listdir(parent)  # noqa: PTH208  (of a descriptor)
+        for name in names:
+            if name.startswith(_REMOVED):
+                shutil.rmtree(run_dir.layout.runs / name)
     except FileNotFoundError:
         return
     except OSError as error:

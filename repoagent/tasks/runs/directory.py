@@ -19,7 +19,17 @@ from repoagent.storage.layout import Layout
 from repoagent.tasks.earlier_version import current
 
 OF_RUNS = ("run-", "chat-")  # prefixes of generated names
-_OF_OTHERS = tuple(prefix for prefix in RESERVED if prefix not in OF_RUNS)
+_OF_EDITS = tuple(prefix for prefix in RESERVED if prefix not in OF_RUNS)
+
+
+class _File:
+    """The path of a file in the directory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run_dir: RunDirectory, owner: object = None) -> Path:
+        return run_dir.folder / self.name
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,17 @@ class RunDirectory:
 
     layout: Layout
     name: str
+
+    record = _File("run.json")
+    lock = _File("lock")
+    inbox = _File("inbox")
+    stop = _File("stop")
+    pause = _File("pause")
+    plan = _File("plan.md")
+    checkpoint = _File("checkpoint.md")
+    output = _File("output")  # of commands, and what was too long for the conversation
+    changes = _File("changes")
+    scratch = _File("scratch")  # $TMPDIR of commands
 
     @property
     def folder(self) -> Path:
@@ -38,50 +59,9 @@ class RunDirectory:
         return self.layout.conversations / f"{self.name}{ENDING}"
 
     @property
-    def record(self) -> Path:
-        return self.folder / "run.json"
-
-    @property
     def subagent(self) -> Path:
         """Only a sub-agent has it."""
         return current(self.folder / "subagent.json")
-
-    @property
-    def lock(self) -> Path:
-        return self.folder / "lock"
-
-    @property
-    def inbox(self) -> Path:
-        return self.folder / "inbox"
-
-    @property
-    def taken(self) -> Path:
-        return self.inbox / "taken"
-
-    @property
-    def stop(self) -> Path:
-        return self.folder / "stop"
-
-    @property
-    def pause(self) -> Path:
-        return self.folder / "pause"
-
-    @property
-    def plan(self) -> Path:
-        return self.folder / "plan.md"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.folder / "checkpoint.md"
-
-    @property
-    def output(self) -> Path:
-        """Outputs of commands, and what was too long for the conversation."""
-        return self.folder / "output"
-
-    @property
-    def changes(self) -> Path:
-        return self.folder / "changes"
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -100,17 +80,14 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     Raises UsageError for an invalid name, for one that belongs to edits, and for one of the generated form that does
     not exist; Refused where the name of another run differs only in case.
     """
-    name = checked(name)
-    run_dir = RunDirectory(layout, name)
-    if name.casefold().startswith(_OF_OTHERS):
+    run_dir = RunDirectory(layout, name := checked(name))
+    exists = run_dir.folder.is_dir() or run_dir.conversation.is_file()
+    if not exists or name.casefold().startswith(_OF_EDITS):
         refuse_reserved(name)
-    if run_dir.folder.is_dir() or run_dir.conversation.is_file():
-        return run_dir
-    refuse_reserved(name)
-    for existing in names_of_folders(layout):
-        if _plain(existing) == name.casefold() and existing != name:
+    for other in () if exists else names_of_folders(layout):
+        if _plain(other) == name.casefold() and other != name:
             raise Refused(
-                f"a run {existing!r} exists, which differs from {name!r} only in case; choose another name"
+                f"a run {other!r} exists, which differs from {name!r} only in case; choose another name"
             )
     return run_dir
 
@@ -129,13 +106,10 @@ def names_of_folders(layout: Layout) -> list[str]:
     """The names of all run directories, in no order."""
     try:
         with open_folder(layout.runs) as folder, os.scandir(folder) as entries:
-            return [
-                entry.name
-                for entry in entries
-                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-            ]
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
+    return [name for name in folders if not name.startswith(".")]
 
 
 def refuse_foreign(run_dir: RunDirectory) -> None:
@@ -149,9 +123,9 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
         listed = git(root.parent, "ls-files", "-z", "--cached")
     except GitError:  # next to a bare repository nothing is tracked
         return
-    # compared without case, as a file system may do it
-    tracked = (_plain(os.fsdecode(path)) for path in listed.split(b"\0") if path[:1] == b".")
-    for path in tracked:
+    for name in listed.split(b"\0"):
+        # compared without case, as a file system may do it
+        path = _plain(os.fsdecode(name)) if name.startswith(b".") else ""
         if _covers(_plain(root.name), path) and any(
             _covers(path, run_path) or _covers(run_path, path) for run_path in plain_paths
         ):

@@ -1,21 +1,19 @@
 """Messages and requests to a live run, as files in its directory.
 
-A message is delivered at least once. When it is handed out, its file moves to `inbox/taken/`, and is removed when the
-run asks again, since the conversation then contains it. A run that was killed in between gets it again, unless a turn
-of the conversation names it (`message=NAME` in its `meta`). `stop` and `pause` are requests by their existence alone.
+A message is delivered at least once: its file is removed after the conversation contains it. `stop` and `pause` are
+requests by their existence alone.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.llm.conversation import read
-from repoagent.storage.atomic import set_aside, write_whole
+from repoagent.storage.atomic import read_regular, set_aside, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Warn
 from repoagent.tasks.runs.directory import RunDirectory
@@ -24,7 +22,6 @@ ENDING = ".md"
 LARGEST = 256 * 1024  # bytes of a message
 AT_ONCE = 20  # messages that are handed out together
 _HALF_WRITTEN = 2.0  # seconds: an empty file this young is about to be written
-_SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Message(str):
@@ -47,93 +44,47 @@ def unread(run_dir: RunDirectory) -> int:
 
 
 def take(run_dir: RunDirectory, warn: Warn) -> list[Message]:
-    """At most AT_ONCE messages of the inbox, by name. Links, pipes and files above LARGEST are set aside with a
-    warning. Raises Refused where the inbox is not a folder or cannot be written to."""
+    """At most AT_ONCE messages of the inbox, by name; call `remove` when the conversation has them.
+
+    Links, pipes and files above LARGEST are set aside with a warning. Raises Refused where the inbox is not a folder.
+    """
     messages: list[Message] = []
     for name in _names(run_dir.inbox):
         if len(messages) == AT_ONCE:
             break
-        text = _text(run_dir.inbox / name, warn)
-        if text is not None:
-            _move(run_dir.inbox, run_dir.taken, name)
-            if text.strip():
-                messages.append(Message(text, name))
+        path = run_dir.inbox / name
+        try:
+            data = read_regular(path, most=LARGEST)
+        except Refused as error:
+            with suppress(FileNotFoundError):
+                warn(f"{error}; kept it as {set_aside(path).name} and did not pass it to the run")
+            continue
+        if data is None or (not data and _is_young(path)):
+            continue
+        text = data.decode("utf-8-sig", "replace")
+        if text.strip():
+            messages.append(Message(text, name))
+        else:
+            clear(path)
     return messages
 
 
-def confirm(run_dir: RunDirectory) -> None:
-    """The messages that were handed out are in the conversation: remove their files."""
-    for name in _names(run_dir.taken):
-        clear(run_dir.taken / name)
-
-
-def put_back(run_dir: RunDirectory) -> None:
-    """After a kill: messages that were handed out go back to the inbox, unless the conversation names them."""
-    names = _names(run_dir.taken)
-    if not names:
-        return
-    conversation = read(run_dir.conversation)
-    turns = () if conversation is None else conversation.turns
-    delivered = {
-        name for turn in turns if turn.role == "user" for name in turn.meta.get("message", "").split("/")
-    }
-    for name in names:
-        if name not in delivered:
-            _move(run_dir.taken, run_dir.inbox, name)
-    confirm(run_dir)
+def remove(run_dir: RunDirectory, messages: Iterable[Message]) -> None:
+    for message in messages:
+        clear(run_dir.inbox / message.name)
 
 
 def _names(folder: Path) -> list[str]:
     try:
-        with open_folder(folder) as opened, os.scandir(opened) as entries:
-            names = (entry.name for entry in entries)
-            return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
+        with open_folder(folder) as opened:
+            names = os.listdir(opened)  # noqa: PTH208  (of a descriptor)
     except FileNotFoundError:
         return []
+    return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
 
 
-def _text(path: Path, warn: Warn) -> str | None:
-    """The text of a message; None if it is not written yet, is gone or was set aside."""
-    try:
-        with open_folder(path.parent) as parent:
-            descriptor = os.open(path.name, _SAFE, dir_fd=parent)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EACCES):
-            raise system_failed("read", path, error) from error
-        _set_aside(path, "cannot be read", warn)
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            _set_aside(path, "is not a regular file", warn)
-        elif status.st_size > LARGEST:
-            _set_aside(path, f"has more than {LARGEST // 1024} KiB", warn)
-        elif status.st_size or not 0 <= time.time() - status.st_mtime < _HALF_WRITTEN:
-            with open(descriptor, "rb", closefd=False) as file:
-                return file.read(LARGEST).decode("utf-8-sig", "replace")  # it may grow while it is read
-    finally:
-        os.close(descriptor)
-    return None
-
-
-def _set_aside(path: Path, reason: str, warn: Warn) -> None:
-    try:
-        renamed = set_aside(path)
-    except FileNotFoundError:
-        return
-    warn(f"the message {path} {reason}; kept it as {renamed.name} and did not pass it to the run")
-
-
-def _move(source: Path, target: Path, name: str) -> None:
-    try:
-        with open_folder(source) as source_fd, open_folder(target, create=True) as target_fd:
-            os.replace(name, name, src_dir_fd=source_fd, dst_dir_fd=target_fd)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise system_failed("move", source / name, error) from error
+def _is_young(path: Path) -> bool:
+    return 0 <= time.time() - path.lstat().st_mtime < _HALF_WRITTEN
 
 
 def is_requested(path: Path) -> bool:

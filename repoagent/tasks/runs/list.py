@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -13,8 +12,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversation_names import names
 from repoagent.storage import json_files
-from repoagent.storage.atomic import is_temporary, read_regular, sweep
-from repoagent.storage.folders import open_folder
+from repoagent.storage.atomic import is_temporary, read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import held_by
 from repoagent.tasks.runs import inbox, live_run
@@ -33,7 +31,7 @@ from repoagent.tasks.runs.record import (
 
 KILLED, ELSEWHERE, CONVERSATION, UNREADABLE = "killed", "elsewhere", "conversation", "unreadable"
 LAST = "last"
-_YOUNG = 60.0  # seconds: another process may be about to write into an empty folder
+_STARTING = 60.0  # seconds that a sub-agent may take for its first record
 _NAMED = 5  # runs that a message names
 
 
@@ -80,33 +78,26 @@ class Run:
 def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, newest first. A broken `run.json` is set aside with a warning; if `warn` is None, nothing is
     touched."""
-    directories = [RunDirectory(layout, name) for name in names_of_folders(layout)]
-    directories = [run_dir for run_dir in directories if not _is_empty(run_dir, keep=warn is None)]
-    known = {run_dir.name for run_dir in directories}
-    all_runs = [_run(run_dir, warn) for run_dir in directories]
+    folders = set(names_of_folders(layout))
+    all_runs = [
+        _run(run_dir, warn)
+        for name in folders
+        if (run_dir := RunDirectory(layout, name)).record.exists() or not _is_empty(run_dir)
+    ]
     all_runs += [
         _conversation_only(RunDirectory(layout, name))
         for name in names(layout)
-        if name.casefold().startswith(OF_RUNS) and name not in known
+        if name.casefold().startswith(OF_RUNS) and name not in folders
     ]
     return sorted(all_runs, key=lambda run: (run.process_started, run.name), reverse=True)
 
 
-def _is_empty(run_dir: RunDirectory, *, keep: bool) -> bool:
-    """Whether the folder has no file yet, because a process starts in it or was killed. An old one is removed, unless
-    `keep`."""
+def _is_empty(run_dir: RunDirectory) -> bool:
+    """Whether a process has just created the folder, or was killed before it wrote to it."""
     try:
-        with open_folder(run_dir.folder) as opened, os.scandir(opened) as entries:
-            files, age = [entry.name for entry in entries], time.time() - os.fstat(opened).st_mtime
-    except (OSError, Refused):
+        return all(is_temporary(name) for name in os.listdir(run_dir.folder))  # noqa: PTH208  (names only)
+    except OSError:
         return False
-    if not all(is_temporary(name) for name in files):
-        return False
-    if age > _YOUNG and not keep:
-        sweep(run_dir.folder)
-        with suppress(OSError):  # another process started in it after all
-            run_dir.folder.rmdir()
-    return True
 
 
 def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
@@ -124,20 +115,20 @@ def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
     return chosen(runs(layout, warn=warn), name)
 
 
-def chosen(found: Sequence[Run], name: str) -> Run:
+def chosen(all_runs: Sequence[Run], name: str) -> Run:
     """As `find`, of all runs, newest first."""
-    if not found:
+    if not all_runs:
         raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
-    for run in found:
+    for run in all_runs:
         if run.name == name:
             return run
     if name == LAST:
-        started = [run for run in found if not run.starting]
+        started = [run for run in all_runs if not run.starting]
         if not started:
-            raise UsageError(f"the run {found[0].name} is still starting; try again in a second")
+            raise UsageError(f"the run {all_runs[0].name} is still starting; try again in a second")
         return next((run for run in started if not run.record.parent), started[0])
-    matches = [run for run in found if run.short == name] or [
-        run for run in found if name and (run.name.startswith(name) or run.short.startswith(name))
+    matches = [run for run in all_runs if run.short == name] or [
+        run for run in all_runs if name and (run.name.startswith(name) or run.short.startswith(name))
     ]
     if len(matches) == 1:
         return matches[0]
@@ -145,12 +136,15 @@ def chosen(found: Sequence[Run], name: str) -> Run:
         raise UsageError(f"{name!r} is ambiguous: {_listed(matches)}; use more of the name")
     from difflib import get_close_matches
 
-    by_name = {label: run.name for run in reversed(found) for label in (run.short, run.name)}
-    similar = dict.fromkeys(
-        by_name[label] for label in get_close_matches(name, by_name, n=_NAMED, cutoff=0.6)
-    )
-    hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {_listed(found)}"
+    by_name = {label: run.name for run in reversed(all_runs) for label in (run.short, run.name)}
+    similar = dict.fromkeys(by_name[label] for label in get_close_matches(name, by_name, n=_NAMED))
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {_listed(all_runs)}"
     raise UsageError(f"no run {name!r}; {hint}")
+
+
+def _listed(some_runs: Sequence[Run]) -> str:
+    omitted = f" and {len(some_runs) - _NAMED:,} more" if len(some_runs) > _NAMED else ""
+    return ", ".join(run.name for run in some_runs[:_NAMED]) + omitted
 
 
 def children(run: Run, among: Iterable[Run]) -> list[Run]:
@@ -159,23 +153,20 @@ def children(run: Run, among: Iterable[Run]) -> list[Run]:
     return sorted(delegated, key=lambda child: (child.process_started, child.name))
 
 
-def tree(found: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in their order, but each child below its parent, with their depth. Each run is in it once, even where runs
-    claim to be each other's parents."""
-    names = {run.name for run in found}
-    below: dict[str, list[Run]] = {}
-    for run in found:
-        below.setdefault(run.record.parent, []).append(run)
-    placed: dict[str, tuple[int, Run]] = {}
-    roots = [run for run in found if run.record.parent not in names]
-    for root in (*roots, *found):
-        waiting = [(0, root)]
-        while waiting:
-            depth, run = waiting.pop()
-            if run.name not in placed:
-                placed[run.name] = (depth, run)
-                waiting += [(depth + 1, child) for child in below.get(run.name, [])]
-    return list(placed.values())
+def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
+    """Runs in their order with the depth 0, but sub-agents below their parent, oldest first, with the depth 1. Each
+    run is in it once, even where runs claim to be each other's parents."""
+    names = {run.name for run in all_runs}
+    top_level = {run.name for run in all_runs if run.record.parent not in names}
+    below: dict[str, list[tuple[int, Run]]] = {}
+    for run in reversed(all_runs):
+        if run.record.parent in top_level:
+            below.setdefault(run.record.parent, []).append((1, run))
+    rows = []
+    for run in all_runs:
+        if run.record.parent not in top_level:
+            rows += [(0, run), *below.get(run.name, [])]
+    return rows
 
 
 def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
@@ -184,13 +175,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     except Refused as error:
         return _unreadable(run_dir, f"could not read its run.json: {error}")
     if data is None:
-        parent, kind = _subagent_of(run_dir)
-        changed = _changed(run_dir)
-        if (parent and time.time() - changed < _YOUNG) or held_by(run_dir.lock) is not None:  # it is starting
-            return Run(run_dir, Record(name=run_dir.name, kind=kind, parent=parent), RUNNING, changed)
-        renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
-        problem = "its run.json was malformed and was renamed" if renamed else "it has no run.json"
-        return _unreadable(run_dir, problem, parent)
+        return _without_record(run_dir)
     value = json_files.parse(data)
     if value is None:
         if warn is None:
@@ -214,14 +199,19 @@ def _state(run_dir: RunDirectory, record: Record) -> str:
     return KILLED if same_boot or record.host == live_run.host() else ELSEWHERE
 
 
-def _subagent_of(run_dir: RunDirectory) -> tuple[str, str]:
-    """The parent and the kind of a run without a record; a sub-agent's specification has them."""
+def _without_record(run_dir: RunDirectory) -> Run:
+    """A run that is starting, or whose record is gone. A sub-agent's specification has its parent and kind."""
     try:
         spec = json_files.parse(read_regular(run_dir.subagent, most=MOST) or b"") or {}
     except Refused:
         spec = {}
-    parent, kind = (str(spec.get(key) or "") for key in ("parent", "kind"))
-    return parent, kind or _kind(run_dir.name)
+    parent, changed = str(spec.get("parent") or ""), _changed(run_dir)
+    if (parent and time.time() - changed < _STARTING) or held_by(run_dir.lock) is not None:
+        kind = str(spec.get("kind") or _kind(run_dir.name))
+        return Run(run_dir, Record(name=run_dir.name, kind=kind, parent=parent), RUNNING, changed)
+    renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
+    problem = "its run.json was malformed and was renamed" if renamed else "it has no run.json"
+    return _unreadable(run_dir, problem, parent)
 
 
 def _unreadable(run_dir: RunDirectory, problem: str, parent: str = "") -> Run:
@@ -259,8 +249,3 @@ def _changed(run_dir: RunDirectory) -> float:
         except OSError:
             continue
     return 0.0
-
-
-def _listed(found: Sequence[Run]) -> str:
-    omitted = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-    return ", ".join(run.name for run in found[:_NAMED]) + omitted

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import Busy, Exit, LimitReached, NothingDone, RepoagentError
 from repoagent.storage import json_files
@@ -24,26 +23,15 @@ from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import held_by, locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.runs import inbox
+from repoagent.tasks.runs import record as records
 from repoagent.tasks.runs.directory import RunDirectory, resume_command
-from repoagent.tasks.runs.record import (
-    ENDS,
-    PAUSED,
-    RUNNING,
-    VERSION,
-    Record,
-    cut,
-    first_line,
-    from_dict,
-    now,
-    to_dict,
-)
+from repoagent.tasks.runs.record import ENDS, PAUSED, RUNNING, VERSION, Record, first_line
 
 if TYPE_CHECKING:
     from repoagent.llm.model import Usage
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _START_TIME = 19  # which word of /proc/PID/stat after the name: field 22 in proc(5)
-_WRITES, _WITHIN = 4, 1.0  # run.json is written at most so often in so many seconds
 _POLL = 0.2  # seconds between two looks at a pause
 _WAIT = 1.0  # for the lock: who only looks whether it is held has it for a moment
 
@@ -78,31 +66,17 @@ def pid_start(pid: int) -> str:
 def _pid_start_by_ps(pid: int) -> str:
     import subprocess
 
-    env = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
-    command = ["ps", "-o", "lstart=", "-p", str(pid)]
-    try:
-        result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return " ".join(result.stdout.split())
+    command = ["env", "LC_ALL=C", "TZ=UTC", "ps", "-o", "lstart=", "-p", str(pid)]
+    return " ".join(subprocess.run(command, capture_output=True, text=True, check=False).stdout.split())
 
 
 def terminate(pid: int, start: str) -> bool:
-    """Send SIGTERM to the process `pid` that started at `start`; False when it is gone or another has its number. A
-    handle, where the system has them, keeps the number from being reused in between. Raises PermissionError."""
+    """Send SIGTERM to the process `pid` that started at `start`; False when it is gone or another has its number.
+    Raises PermissionError."""
     if not start or pid_start(pid) != start:
         return False
     try:
-        if not hasattr(os, "pidfd_open"):
-            os.kill(pid, signal.SIGTERM)
-            return True
-        handle = os.pidfd_open(pid)
-        try:
-            if pid_start(pid) != start:
-                return False
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
-        finally:
-            os.close(handle)
+        os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return False
     return True
@@ -125,8 +99,7 @@ class LiveRun:
         self.run_dir = run_dir
         self.paused = 0.0  # seconds of pauses so far; they count for no limit on time
         self._warn = warn
-        self._written: deque[float] = deque(maxlen=_WRITES)
-        self._stale = False
+        self._handed_out: list[inbox.Message] = []
         self._lock = _lock_identity(run_dir)
         # requests to the parent hold for a sub-agent too: it may start after they were made
         self._requests = [run_dir] + ([RunDirectory(run_dir.layout, record.parent)] if record.parent else [])
@@ -135,10 +108,10 @@ class LiveRun:
             record,
             name=run_dir.name, prompt=first_line(mask(record.prompt)) or before.prompt,
             pid=os.getpid(), host=host(), boot=boot(), pid_start=pid_start(os.getpid()),
-            started=before.started or now(), process_started=now(), state=RUNNING,
+            started=before.started or records.now(), process_started=records.now(), state=RUNNING,
             turns=before.turns, tokens=before.tokens, cost=before.cost, commits=before.commits,
         )  # fmt: skip
-        self._write()
+        self._write(settled=True)
 
     @property
     def lost(self) -> bool:
@@ -148,20 +121,14 @@ class LiveRun:
 
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
         """Record the progress of this process, to which that of earlier ones is added; `activity` is what comes next,
-        `cost` None if a price is unknown. After four writes in a second the next ones wait."""
-        if self.record.ended:
-            return
+        `cost` None if a price is unknown."""
         before = self._earlier
-        fresh = replace(
-            self.record,
+        self._update(
             turns=before.turns + turns,
             tokens=before.tokens + usage.total,
             cost=None if cost is None or before.cost is None else before.cost + cost,
             activity=first_line(mask(activity)),
         )
-        if fresh != self.record:
-            self.record, self._stale = fresh, True
-        self._write_stale()
 
     def adopted(self, child: Record) -> None:
         """Count what a sub-agent used that ended after an earlier process of this run."""
@@ -170,12 +137,15 @@ class LiveRun:
         turns, tokens = before.turns + child.turns, before.tokens + child.tokens
         self._earlier = replace(before, turns=turns, tokens=tokens, cost=cost)
 
+    def committed(self, commits: Sequence[str]) -> None:
+        """Record the commits made so far by this process."""
+        self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
+
     def control(self) -> list[inbox.Message]:
         """Call before each call of a model, and before the run counts as finished. Returns new messages, oldest first;
-        calling again confirms that the conversation has them. Waits while the run is paused; a message does not end
-        a pause. Raises Stopped when the user stops the run."""
-        inbox.confirm(self.run_dir)
-        self._write_stale()
+        calling this or `confirm` again confirms that the conversation has them. Waits while the run is paused; a
+        message does not end a pause. Raises Stopped when the user stops the run."""
+        self.confirm()
         began = time.monotonic()
         while True:
             if any(inbox.is_requested(run_dir.stop) for run_dir in self._requests):
@@ -186,70 +156,59 @@ class LiveRun:
                 )
             if not any(inbox.is_requested(run_dir.pause) for run_dir in self._requests):
                 break
-            self._set_state(PAUSED)
+            self._update(state=PAUSED)
             time.sleep(_POLL)
             self.paused, began = self.paused + time.monotonic() - began, time.monotonic()
-        if self.record.state == PAUSED:
-            self._set_state(RUNNING)
-        return inbox.take(self.run_dir, self._warn)
+        self._update(state=RUNNING)
+        self._handed_out = inbox.take(self.run_dir, self._warn)
+        return self._handed_out
+
+    def confirm(self) -> None:
+        """The conversation has the messages that were handed out: remove their files."""
+        inbox.remove(self.run_dir, self._handed_out)
+        self._handed_out = []
 
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
         """The run is over; only the first call counts. state: one of `record.ENDS`. text: how it ended. exit_code: of
         the process, where that does not follow from the state."""
-        if self.record.ended:
-            return
         if state not in ENDS:
             raise ValueError(f"invalid end state {state!r}; use one of {', '.join(ENDS)}")
-        inbox.confirm(self.run_dir)
+        if self.record.ended or self.lost:
+            return
+        self.confirm()
         self._end(state, text, commits, ENDS[state] if exit_code is None else exit_code)
-
-    def committed(self, commits: Sequence[str]) -> None:
-        """Record the commits made so far by this process."""
-        known = tuple(dict.fromkeys((*self._earlier.commits, *commits)))
-        if not self.record.ended and known != tuple(self.record.commits):
-            self.record = replace(self.record, commits=known)
-            self._write()
 
     def failed(self, error: BaseException) -> None:
         """The run ends by `error`. A failure to record that is only a warning."""
         state, code, text = _end_of(error)
         try:
-            if not self.record.ended:
+            if not self.record.ended and not self.lost:
                 self._end(state, text, (), code)
         except RepoagentError as failure:
             self._warn(f"could not record how the run {self.run_dir.name} ended: {failure}")
 
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
-        if self.lost:
-            return
         for path in (self.run_dir.stop, self.run_dir.pause):
             inbox.clear(path)
         every = dict.fromkeys((*self._earlier.commits, *self.record.commits, *commits))
         self.record = replace(
-            self.record, state=state, text=cut(mask(text)), commits=tuple(every), exit=int(code),
-            ended=now(), activity="",
+            self.record, state=state, text=records.cut(mask(text)), commits=tuple(every), exit=int(code),
+            ended=records.now(), activity="",
         )  # fmt: skip
-        self._write()
+        self._write(settled=True)
 
-    def _set_state(self, state: str) -> None:
-        if self.record.state != state:
-            self.record = replace(self.record, state=state)
-            self._write()
+    def _update(self, **fields: Any) -> None:
+        updated = replace(self.record, **fields)
+        if updated != self.record and not self.record.ended:
+            self.record = updated
+            self._write(settled=False)
 
-    def _write_stale(self) -> None:
-        full = len(self._written) == _WRITES and time.monotonic() - self._written[0] < _WITHIN
-        if self._stale and not full:
-            self._write()
-
-    def _write(self) -> None:
-        if self.lost:
-            return
-        data = json_files.dumps({"version": VERSION, **to_dict(self.record)}, indent=1) + b"\n"
-        write_whole(self.run_dir.record, data, settled=not self._written or self.record.ended != "")
-        self._written.append(time.monotonic())
-        self._stale = False
+    def _write(self, *, settled: bool) -> None:
+        if not self.lost:
+            data = json_files.dumps({"version": VERSION, **records.to_dict(self.record)}, indent=1) + b"\n"
+            write_whole(self.run_dir.record, data, settled=settled)
 
 
 @contextmanager
@@ -277,8 +236,8 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
         for path in (run_dir.stop, run_dir.pause):  # of a process that was killed before it read them
             inbox.clear(path)
         with open_folder(run_dir.inbox, create=True):
-            inbox.put_back(run_dir)
-        live = LiveRun(run_dir, record, None if earlier is None else from_dict(earlier), warn)
+            pass
+        live = LiveRun(run_dir, record, None if earlier is None else records.from_dict(earlier), warn)
         try:
             yield live
         except BaseException as error:
@@ -297,12 +256,15 @@ def _lock_identity(run_dir: RunDirectory) -> tuple[int, int] | None:
 
 def _end_of(error: BaseException) -> tuple[str, int, str]:
     """The state, exit code and text of a run that ended by `error`."""
-    if isinstance(error, Stopped):
-        return "stopped", Exit.INTERRUPTED, error.how
-    if isinstance(error, RepoagentError):
-        limit = isinstance(error, LimitReached)
-        state = "limit" if limit else "rejected" if isinstance(error, NothingDone) else "failed"
-        return state, error.exit_code, str(error)
-    if isinstance(error, KeyboardInterrupt):
-        return "stopped", Exit.INTERRUPTED, str(error) or "interrupted"
+    match error:
+        case Stopped():
+            return "stopped", Exit.INTERRUPTED, error.how
+        case LimitReached():
+            return "limit", error.exit_code, str(error)
+        case NothingDone():
+            return "rejected", error.exit_code, str(error)
+        case RepoagentError():
+            return "failed", error.exit_code, str(error)
+        case KeyboardInterrupt():
+            return "stopped", Exit.INTERRUPTED, str(error) or "interrupted"
     return "failed", Exit.INTERNAL, f"internal error in repoagent: {type(error).__name__}: {error}"

@@ -71,28 +71,27 @@ _DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(it
 
 
 def to_dict(record: Record) -> dict[str, Any]:
-    return {
-        **vars(record),
+    copies = {
         "limits": dict(record.limits),
         "options": dict(record.options),
         "commits": list(record.commits),
     }
+    return {**vars(record), **copies}
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
     """The record in `value`; fields of a wrong type count as missing."""
-    checked: dict[str, Any] = {}
+    checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
     for name, default in _DEFAULTS.items():
         item = earlier_version.field(value, name, default)
-        if isinstance(item, type(default)) and not isinstance(item, bool):
+        if type(item) is type(default):
             checked[name] = max(0, min(item, _HIGHEST)) if isinstance(item, int) else item
-    checked["cost"] = _amount(value.get("cost", 0.0))
     if isinstance(limits := value.get("limits"), dict):
         checked["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
     if isinstance(options := earlier_version.field(value, "options"), dict):
         checked["options"] = {str(name): item for name, item in options.items() if _is_option(item)}
-    if isinstance(value.get("commits"), list):
-        checked["commits"] = tuple(map(str, value["commits"]))
+    if isinstance(commits := value.get("commits"), list):
+        checked["commits"] = tuple(map(str, commits))
     code = value.get("exit")
     checked["exit"] = code if type(code) is int and 0 <= code < 256 else None
     return Record(**checked)
@@ -114,14 +113,12 @@ def _is_option(value: object) -> bool:
 
 def first_line(text: str, most: int = _PROMPT) -> str:
     """The first line of `text` that is not blank, shortened to `most` characters."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return cut(next((line for line in text.splitlines() if line.strip()), ""), most)
 
 
-def cut(text: str) -> str:
-    """`text`, shortened for a record."""
+def cut(text: str, most: int = LONGEST) -> str:
     text = text.strip()
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def now() -> str:

@@ -6,13 +6,10 @@ import os
 import time
 from collections.abc import Callable
 
-import pytest
-
-from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.control import message
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.inbox import AT_ONCE, LARGEST, Message, unread
+from repoagent.tasks.runs.inbox import AT_ONCE, LARGEST, unread
 from repoagent.tasks.runs.list import find
 from repoagent.tasks.runs.live_run import live_run
 from repoagent.tasks.runs.record import Record
@@ -35,7 +32,7 @@ def test_messages_come_between_turns_in_their_order_and_once(start: Start) -> No
     assert unread(worker.run_dir) == 4
     assert worker.control() == ["first", "second\nof two lines", "thïrd", "by hand\r\n"]
     assert worker.control() == [] and unread(worker.run_dir) == 0
-    assert not list(worker.run_dir.taken.iterdir())
+    assert not list(worker.run_dir.inbox.iterdir())
 
 
 def test_who_is_killed_before_it_was_kept_gets_it_again(start: Start) -> None:
@@ -48,23 +45,6 @@ def test_who_is_killed_before_it_was_kept_gets_it_again(start: Start) -> None:
     assert again.control() == []
     again.kill()
     assert start().control() == []
-
-
-def test_a_turn_that_names_it_says_that_it_was_kept(layout: Layout) -> None:
-    run_dir = RunDirectory(layout, "task")
-    with pytest.raises(KeyboardInterrupt), live_run(run_dir, Record("x")) as live:
-        for text in ("one", "two", "three"):
-            message(find(layout, "task"), text)
-        one, two, three = live.control()
-        assert isinstance(two, Message) and two == "two"
-        append(run_dir.conversation, Turn("user", f"{one}\n\n{two}", {"message": f"{one.name}/{two.name}"}))
-        append(
-            run_dir.conversation, Turn("observation", three, {"message": three.name})
-        )  # forged: not a person's
-        raise KeyboardInterrupt
-    with live_run(run_dir, Record("x")) as live:
-        assert live.control() == ["three"]
-        live.ended("done", "")
 
 
 def test_what_came_too_late_is_there_when_it_is_resumed(start: Start) -> None:
@@ -103,7 +83,9 @@ def test_a_file_that_is_about_to_be_written_is_waited_for(layout: Layout) -> Non
         put(run_dir, "a.md", "now")
         put(run_dir, "b.md", "")
         os.utime(run_dir.inbox / "b.md", (time.time() - 60,) * 2)
-        assert live.control() == ["now"] and unread(run_dir) == 0  # one that stays empty says nothing
+        assert live.control() == ["now"]
+        live.confirm()
+        assert unread(run_dir) == 0  # one that stays empty is removed
         live.ended("done", "")
 
 

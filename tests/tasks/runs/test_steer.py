@@ -144,17 +144,16 @@ def test_what_was_asked_of_a_killed_process_is_not_asked_of_the_next(start: Star
 
 @pytest.mark.soak
 def test_what_a_run_has_delegated_is_asked_with_it(start: Start) -> None:
-    parent, child = start("parent"), start("child", parent="parent")
-    grandchild, other = start("grandchild", parent="child"), start("other")
+    parent, child, other = start("parent"), start("child", parent="parent"), start("other")
     past = start("past", parent="parent")
     past.end()
-    assert [run.name for run in pause(of(parent))] == ["parent", "child", "grandchild"]
-    grandchild.ask("control")
-    until("paused", grandchild)
-    assert {run.name for run in resume(of(parent))} == {"parent", "child", "grandchild"}
-    assert grandchild.answer() == []
-    assert len(stop(of(parent))) == 3
-    assert child.control() == grandchild.control() == "Stopped" and other.control() == []
+    assert [run.name for run in pause(of(parent))] == ["parent", "child"]
+    child.ask("control")
+    until("paused", child)
+    assert {run.name for run in resume(of(parent))} == {"parent", "child"}
+    assert child.answer() == []
+    assert len(stop(of(parent))) == 2
+    assert child.control() == "Stopped" and other.control() == []
 
 
 def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
@@ -246,14 +245,6 @@ def test_a_process_is_known_by_when_it_began(stranger: subprocess.Popen[bytes]) 
     assert pid_start(0) == pid_start(-1) == pid_start(2**31) == "" and not terminate(stranger.pid, "")
     assert terminate(stranger.pid, birth) and stranger.wait(5) == -signal.SIGTERM
     assert pid_start(stranger.pid) == "" and not terminate(stranger.pid, birth)
-
-
-def test_a_number_that_is_given_anew_meanwhile_is_not_ended(
-    stranger: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    births = iter(["before", "after"])
-    monkeypatch.setattr("repoagent.tasks.runs.live_run.pid_start", lambda pid: next(births))
-    assert not terminate(stranger.pid, "before") and stranger.poll() is None
 
 
 def test_it_is_waited_for(start: Start) -> None:
