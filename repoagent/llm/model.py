@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -209,6 +209,44 @@ class Reply:
 
 
 OnText = Callable[[str], None]
+
+
+def non_blank(parts: Iterable[Part]) -> list[Part]:
+    """The parts as servers take them: a blank text, which they reject, joins its neighbor, and each image or PDF is a
+    part of its own. A breakpoint of the cache stays at the end of its part."""
+    result: list[Part] = []
+    blank = ""
+    for part in parts:
+        text, blank = blank + wire_text(part.text), ""
+        cache = part.cache and part.media is None
+        if text.strip():
+            result.append(Part(text, cache=cache))
+        elif result and result[-1].media is None:
+            last = result[-1]
+            result[-1] = replace(last, text=last.text + text, cache=last.cache or cache)
+        else:
+            blank = text
+        if part.media is not None:
+            result.append(Part("", cache=part.cache, media=part.media))
+    return result
+
+
+def with_results(
+    request: Request, is_valid: Callable[[Blocks], bool]
+) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
+    """Each message: with its blocks where these are valid and can be sent, or with the parts that are results of the
+    calls in the blocks before it. A call is sent with its result or not at all: the APIs reject one without."""
+    calls: list[str] = []
+    for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
+        blocks = message.blocks
+        own = sorted(call for call, _ in blocks.calls) if blocks else []
+        answers = sorted(part.answers for part in following.parts if part.answers) if following else []
+        if blocks is not None and is_valid(blocks) and (not own or (own == answers and bool(request.tools))):
+            calls = own
+            yield message, blocks, []
+        else:
+            yield message, None, [part for part in message.parts if part.answers in calls]
+            calls = []
 
 
 class Model(Protocol):

@@ -16,92 +16,57 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm import catalog
-from repoagent.llm.catalog import refuse_unknown_effort, thinks
 from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits, refuse_over
 from repoagent.llm.model import (
-    Blocks,
-    Message,
     Model,
     OnText,
     Part,
     Reply,
     Request,
     Retryable,
-    Usage,
     Wishes,
+    non_blank,
     wire_text,
+    with_results,
 )
 from repoagent.llm.providers import anthropic_clouds as clouds
+from repoagent.llm.providers import errors
 from repoagent.llm.providers.anthropic_clouds import Api, api_of
 from repoagent.llm.providers.anthropic_stream import StreamedReply, stop_when_silent
-from repoagent.llm.providers.errors import (
-    CONNECT_SECONDS,
-    MODEL_ADVICE,
-    STATUS_OF,
-    Rejection,
-    brief,
-    broken_stream,
-    causes,
-    in_background,
-    new_http_client,
-    open_early,
-    unreachable,
-    unusable_key,
-    with_attached,
-    without_gc,
-)
 from repoagent.llm.registry import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
 
 if TYPE_CHECKING:
-    import anthropic
     import httpx2
     from anthropic import Anthropic
-    from anthropic.types import (
-        CacheControlEphemeralParam,
-        DocumentBlockParam,
-        ImageBlockParam,
-        MessageParam,
-        TextBlockParam,
-        ToolParam,
-        ToolResultBlockParam,
-    )
 
     from repoagent.config.settings import Settings
-    from repoagent.llm.media import Media
 
-    Block = TextBlockParam | ImageBlockParam | DocumentBlockParam | ToolResultBlockParam
     Client = Anthropic | clouds.CloudClient
 
-Platform = Literal["anthropic", "bedrock", "vertex"]
-
-BREAKPOINTS = 4  # of the prompt cache, in one request
-THINKING_TOKENS = 32_000  # thinking counts against `max_tokens` and must not use up the reply
 MUTE = 10  # times `read_seconds`: how long a server may only ping, as it does while a model thinks
 _LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages fit into one request
 _TITLE = 200  # characters
-# As of platform.claude.com in 2026, "Vision", "PDF support" and "API overview", and the lower limits of the clouds on a
-# request. The size of an image counts in base64 and in units of 1,024.
-_IMAGE_BYTES = {"anthropic": 10 * 1024 * 1024, "bedrock": 5 * 1024 * 1024, "vertex": 5 * 1024 * 1024}
-_REQUEST_BYTES = {"anthropic": 32_000_000, "bedrock": 20_000_000, "vertex": 30_000_000}
+# As of platform.claude.com in 2026, "Vision", "PDF support" and "API overview", and the lower limits of the clouds on
+# a request: bytes of an image in base64, bytes of a request.
+_BYTES = {
+    "anthropic": (10 * 1024 * 1024, 32_000_000),
+    "bedrock": (5 * 1024 * 1024, 20_000_000),
+    "vertex": (5 * 1024 * 1024, 30_000_000),
+}
 
 
-def media_limits(platform: Platform, context_tokens: int | None) -> MediaLimits:
+def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
     """What the models of a platform take at once, by the window of the model."""
-    is_long = context_tokens is None or context_tokens >= _LONG_WINDOW
+    image_bytes, request_bytes = _BYTES[platform]
+    count = 600 if context_tokens is None or context_tokens >= _LONG_WINDOW else 100
     return MediaLimits(
-        image_bytes=_IMAGE_BYTES[platform],
-        request_bytes=_REQUEST_BYTES[platform],
-        images=600 if is_long else 100,
-        side=8000,
-        many=20,
-        many_side=2000,
-        pages=600 if is_long else 100,
+        image_bytes, request_bytes, images=count, side=8000, many=20, many_side=2000, pages=count
     )
 
 
@@ -110,9 +75,9 @@ class Prompt:
     """What is sent. `prefix` is a hash of all of it but the cache breakpoints; `sent_back` has the prefixes of the
     replies whose thinking is included."""
 
-    system: list[TextBlockParam]
-    tools: list[ToolParam]
-    messages: list[MessageParam]
+    system: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    messages: list[dict[str, Any]]
     prefix: str
     sent_back: frozenset[str]
 
@@ -123,156 +88,92 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
     A reply is sent as its blocks where they are still valid. A signature is bound to the model and to everything before
     it, so an edited or omitted turn makes text of all later thinking; so does a prefix in `refused`.
     """
-    system = _text_blocks(request.system, cache)
-    tools: list[ToolParam] = [
+    system = _blocks(request.system, cache)
+    tools = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
         for tool in request.tools
     ]
     digest = sha256(json.dumps([_uncached(system), tools]).encode())
-    messages: list[MessageParam] = []
-    blocks: list[Any] = [*system]
+    messages: list[dict[str, Any]] = []
     sent_back: set[str] = set()
-    calls: list[str] = []  # that the next message answers
-    for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
-        reply = message.blocks
-        is_valid = (
-            reply is not None
-            and reply.spec == spec
-            and reply.prefix in {"", digest.hexdigest()} - set(refused)
-            and _is_answered(reply, following, bool(tools))
-        )
-        if reply is not None and is_valid:
-            calls = [call for call, _ in reply.calls]
-            content = [cast("Block", {**item}) for item in reply.items]
-            sent_back.update({reply.prefix} - {""})
+    valid = with_results(
+        request, lambda it: it.spec == spec and it.prefix in {"", digest.hexdigest()} - set(refused)
+    )
+    for message, blocks, results in valid:
+        if blocks is not None:
+            content = [{**item} for item in blocks.items]
+            sent_back.update({blocks.prefix} - {""})
         else:
-            content = _content(message.parts, cache, calls)
-            calls = []
-        blocks += content
+            content = [_result_block(part) for part in results]
+            content += _blocks([part for part in message.parts if part not in results], cache)
+            if (
+                results and cache != "off" and message.parts[-1].cache
+            ):  # the last part may not be the last block
+                content[-1]["cache_control"] = _cache_control(cache)
         digest.update(json.dumps([message.role, _uncached(content)]).encode())
-        messages.append(cast("MessageParam", {"role": message.role, "content": content}))
-    for block in [block for block in blocks if "cache_control" in block][:-BREAKPOINTS]:
+        messages.append({"role": message.role, "content": content})
+    all_blocks = [*system, *(block for message in messages for block in message["content"])]
+    for block in [block for block in all_blocks if "cache_control" in block][: -errors.BREAKPOINTS]:
         del block["cache_control"]
     return Prompt(system, tools, messages, digest.hexdigest(), frozenset(sent_back))
 
 
-def _is_answered(blocks: Blocks, following: Message | None, has_tools: bool) -> bool:
-    """Whether each call has its result in the next message; the API rejects a call without."""
-    calls = [call for call, _ in blocks.calls]
-    answers = [part.answers for part in following.parts if part.answers] if following else []
-    return not calls or (has_tools and sorted(calls) == sorted(answers))
-
-
-def _uncached(blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
-
-
-def _content(parts: tuple[Part, ...], cache: str, calls: Collection[str]) -> list[Block]:
-    """The blocks of a message: the results of `calls` first, then text, each with its attachment after it."""
-    results = [part for part in parts if part.answers in calls]
-    content: list[Block] = []
-    for part in results:
-        result: list[TextBlockParam | ImageBlockParam | DocumentBlockParam] = [
-            {"type": "text", "text": wire_text(observation_text(part.text))}
-        ]
-        if part.media is not None:
-            result.append(media_block(part.media))
-        content.append(
-            {
-                "type": "tool_result",
-                "tool_use_id": part.answers,
-                "content": result,
-                "is_error": part.failed,
-            }
-        )
-    texts: list[Part] = []
-    for part in parts:
-        if part in results:
-            continue
-        if part.media is None:
-            texts.append(part)
-            continue
-        content += _text_blocks((*texts, Part(part.text)), cache)
-        block = media_block(part.media)
+def _blocks(parts: Sequence[Part], cache: str) -> list[dict[str, Any]]:
+    blocks = []
+    for part in non_blank(parts):
+        block: dict[str, Any] = {"type": "text", "text": part.text}
+        if part.media:
+            block = _media_block(part)
         if part.cache and cache != "off":
             block["cache_control"] = _cache_control(cache)
-        content.append(block)
-        texts = []
-    content += _text_blocks(texts, cache)
-    if results and cache != "off" and parts[-1].cache:  # the last part may not be the last block
-        content[-1]["cache_control"] = _cache_control(cache)
-    return content
-
-
-def media_block(media: Media) -> ImageBlockParam | DocumentBlockParam:
-    """The block that contains `media`."""
-    data = b64encode(media.data).decode("ascii")
-    if media.type != "application/pdf":
-        return {"type": "image", "source": {"type": "base64", "media_type": media.type, "data": data}}
-    block: DocumentBlockParam = {
-        "type": "document",
-        "source": {"type": "base64", "media_type": media.type, "data": data},
-    }
-    if media.name:
-        block["title"] = wire_text(media.name)[:_TITLE]
-    return block
-
-
-def _cache_control(cache: str) -> CacheControlEphemeralParam:
-    return {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
-
-
-def _text_blocks(parts: Sequence[Part], cache: str) -> list[TextBlockParam]:
-    """Text blocks; the API rejects blank ones, so those join their neighbor."""
-    blocks: list[TextBlockParam] = []
-    blank = ""
-    for part in parts:
-        text = blank + wire_text(part.text)
-        blank = ""
-        if text.strip():
-            blocks.append({"type": "text", "text": text})
-        elif blocks:
-            blocks[-1]["text"] += text
-        else:
-            blank = text
-        if blocks and part.cache and cache != "off":
-            blocks[-1]["cache_control"] = _cache_control(cache)
+        blocks.append(block)
     return blocks
 
 
+def _result_block(part: Part) -> dict[str, Any]:
+    """The result of a tool call, with its image or PDF."""
+    content = [{"type": "text", "text": wire_text(observation_text(part.text))}]
+    content += [_media_block(part)] if part.media else []
+    return {"type": "tool_result", "tool_use_id": part.answers, "content": content, "is_error": part.failed}
+
+
+def _media_block(part: Part) -> dict[str, Any]:
+    assert part.media is not None
+    data = b64encode(part.media.data).decode("ascii")
+    block: dict[str, Any] = {
+        "type": "image" if part.media.is_image else "document",
+        "source": {"type": "base64", "media_type": part.media.type, "data": data},
+    }
+    if part.media.name and not part.media.is_image:
+        block["title"] = wire_text(part.media.name)[:_TITLE]
+    return block
+
+
+def _cache_control(cache: str) -> dict[str, str]:
+    return {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
+
+
+def _uncached(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
+
+
 # Variables of Anthropic's that many users set and that are not credentials.
-_NO_CREDENTIALS = frozenset(
-    f"ANTHROPIC_{name}"
-    for name in (
-        *("BASE_URL", "BEDROCK_BASE_URL", "BEDROCK_MANTLE_BASE_URL", "VERTEX_BASE_URL", "CUSTOM_HEADERS"),
-        *("LOG", "MODEL", "SMALL_FAST_MODEL", "VERTEX_PROJECT_ID", "BETAS"),
-    )
+_NO_CREDENTIALS = re.compile(
+    r"ANTHROPIC_((\w+_)?BASE_URL|CUSTOM_HEADERS|LOG|(SMALL_FAST_)?MODEL|VERTEX_PROJECT_ID|BETAS)"
 )
-_PROFILES = Path(".config", "anthropic")  # below the home folder; ANTHROPIC_CONFIG_DIR moves it
 
 
 def may_have_credentials() -> bool:
     """Whether the package may find a key, a token, a profile or an identity. False only where it finds none: an
     unknown variable of its family counts, and so does a home folder that cannot be determined."""
     for name, value in os.environ.items():
-        if value and name.startswith("ANTHROPIC_") and name not in _NO_CREDENTIALS:
+        if value and name.startswith("ANTHROPIC_") and not _NO_CREDENTIALS.fullmatch(name):
             return True
     try:
-        folder = Path.home() / _PROFILES
+        folder = Path.home() / ".config" / "anthropic"  # ANTHROPIC_CONFIG_DIR moves it
         return any(os.path.lexists(folder / name) for name in ("active_config", "configs"))
     except RuntimeError:
         return True
-
-
-def has_profile() -> bool:
-    """Whether the package's default profile exists."""
-    try:
-        folder = Path.home() / _PROFILES
-        active = folder / "active_config"
-        name = active.read_text(encoding="utf-8").strip() if active.exists() else ""
-    except (OSError, RuntimeError, UnicodeDecodeError):
-        return False
-    return (folder / "configs" / f"{name or 'default'}.json").is_file()
 
 
 _CLIENT_VARIABLES = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
@@ -285,49 +186,53 @@ def connect(api: Api = "anthropic") -> Client:
     settings = frozenset(item for item in os.environ.items() if item[0].startswith(_CLIENT_VARIABLES))
     with _lock:  # held by the thread of `preload` until it has imported
         if (api, settings) not in _clients:
-            with without_gc():
-                _clients[api, settings] = _new_client(api)
+            with errors.without_gc():
+                _clients[api, settings] = _first_party() if api == "anthropic" else _cloud(api)
         return _clients[api, settings]
 
 
-def _new_client(api: Api) -> Client:
-    if api != "anthropic":
-        if sentence := clouds.missing("bedrock" if api == "mantle" else api):
-            raise ModelError(sentence)
-        http = new_http_client()
-        client = clouds.new_client(api, http)
-        open_early(http, str(client.base_url))
-        return client
+def _cloud(api: Api) -> Client:
+    if sentence := clouds.missing("bedrock" if api == "mantle" else api):
+        raise ModelError(sentence)
+    http = errors.new_http_client()
+    client = clouds.new_client(api, http)
+    errors.open_early(http, str(client.base_url))
+    return client
+
+
+def _first_party() -> Anthropic:
     if not may_have_credentials():
         raise _no_key()  # before the import: a hook or an edit without a key should fail quickly
-    http = new_http_client()
+    http = errors.new_http_client()
     address = os.environ.get("ANTHROPIC_BASE_URL")
     if address is None and (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         address = "https://api.anthropic.com"
     if address is not None:  # else a profile may set it, which only the SDK reads
-        open_early(http, address)
+        errors.open_early(http, address)
     import anthropic
     import httpx2
 
     try:
-        first_party = anthropic.Anthropic(http_client=http, max_retries=0)  # `client.complete` retries
+        client = anthropic.Anthropic(http_client=http, max_retries=0)  # `client.complete` retries
     except httpx2.InvalidURL as error:
         raise ModelError(
             f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
         ) from error
     except anthropic.AnthropicError as error:  # an unreadable profile
         raise _no_key(str(error)) from error
-    if not any((first_party.api_key, first_party.auth_token, first_party.credentials)):
+    if not any((client.api_key, client.auth_token, client.credentials)):
         raise _no_key()
-    if any(map(unusable_key, secrets_of(first_party))):
+    if any(map(errors.unusable_key, secrets_of(client))):
         raise _no_key(
             "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN contains a line break or another invalid character"
         )
-    return first_party
+    return client
 
 
 def _no_key(detail: str = "") -> ModelError:
-    return ModelError(f"no key for Anthropic's models{f' ({detail})' if detail else ''}. {MODEL_ADVICE}")
+    return ModelError(
+        f"no key for Anthropic's models{f' ({detail})' if detail else ''}. {errors.MODEL_ADVICE}"
+    )
 
 
 def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[str]:
@@ -335,17 +240,18 @@ def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[st
     sent = request.headers if request is not None else {}
     headers = [sent.get(name, "").strip() for name in ("x-api-key", "x-amz-security-token", "authorization")]
     keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]
-    return [
-        secret
-        for secret in (*keys, *headers, headers[-1].removeprefix("Bearer "))
-        if isinstance(secret, str) and secret
-    ]
+    secrets = [*keys, *headers, headers[-1].removeprefix("Bearer ")]
+    return [secret for secret in secrets if isinstance(secret, str) and secret]
 
 
 _THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
-_TOO_LONG = ("prompt is too long", "context limit", "context window", "maximum context")
+_TOO_LONG = re.compile(r"(?i)prompt is too long|context limit|context window|maximum context")
 _SPENT = ("contract_spend_limit_reached", "enforced_spend_limit_reached")  # a 429 that waiting does not end
+_ADVICE = {
+    401: "set a valid one as ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
+    404: "check the name, for example anthropic/claude-sonnet-5-5, and ANTHROPIC_BASE_URL if you set it",
+}
 
 
 @dataclass(frozen=True)
@@ -356,16 +262,16 @@ class AnthropicModel:
     name: str
     wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float = 120.0  # without a byte; a server that thinks sends pings
-    platform: Platform = "anthropic"
+    platform: str = "anthropic"
     refused: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        refuse_unknown_effort(self.wishes.effort)
+        catalog.refuse_unknown_effort(self.wishes.effort)
 
     @property
     def takes(self) -> frozenset[str]:
         names = {"stop", "cache", "tools", *(["effort"] if catalog.effort_of(self.name, "low") else [])}
-        return frozenset(names if thinks(self.name) else names | {"temperature"}) - {*self.ignored()}
+        return frozenset(names if self._thinks else names | {"temperature"}) - {*self.ignored()}
 
     @property
     def spec(self) -> str:
@@ -374,6 +280,10 @@ class AnthropicModel:
     @property
     def context_tokens(self) -> int | None:
         return catalog.context_tokens(self.name)
+
+    @property
+    def _thinks(self) -> bool:
+        return catalog.thinks(self.name)
 
     def ignored(self) -> tuple[str, ...]:
         """The names of wishes that are set and that this model does not support."""
@@ -384,7 +294,7 @@ class AnthropicModel:
         return replace(
             self.wishes,
             effort=catalog.effort_of(self.name, self.wishes.effort),
-            temperature=None if thinks(self.name) else self.wishes.temperature,
+            temperature=None if self._thinks else self.wishes.temperature,
             stop=tuple(text for text in self.wishes.stop if text.strip()),  # the API rejects blank ones
         )
 
@@ -408,17 +318,18 @@ class AnthropicModel:
         import anthropic
 
         wishes = self._supported_wishes()
+        arguments: dict[str, Any] = {
+            "stream": True,
+            "max_tokens": request.max_output_tokens + (errors.THINKING_TOKENS if self._thinks else 0),
+            "output_config": {"effort": wishes.effort} if wishes.effort else anthropic.omit,
+            "stop_sequences": (*wishes.stop, *request.stop) or anthropic.omit,
+            # the SDK has no parameter for it, since current models take none
+            "extra_body": None if wishes.temperature is None else {"temperature": wishes.temperature},
+            **self._arguments(prompt),
+        }
         with (
             self._errors(api, client, request, received, prompt.sent_back),
-            client.messages.create(
-                stream=True,
-                max_tokens=request.max_output_tokens + (THINKING_TOKENS if thinks(self.name) else 0),
-                output_config={"effort": cast("Any", wishes.effort)} if wishes.effort else anthropic.omit,
-                stop_sequences=(*wishes.stop, *request.stop) or anthropic.omit,
-                # the SDK has no parameter for it, since current models take none
-                extra_body=None if wishes.temperature is None else {"temperature": wishes.temperature},
-                **self._arguments(prompt),
-            ) as events,
+            client.messages.create(**arguments) as events,
         ):
             kind = events.response.headers.get("content-type", _STREAMS[0])
             if not kind.startswith(_STREAMS):
@@ -432,7 +343,7 @@ class AnthropicModel:
                 except (AttributeError, TypeError) as error:
                     raise anthropic.AnthropicError(f"malformed event: {error}") from error
                 except clouds.stream_errors(api) as error:
-                    raise broken_stream(error, self.read_seconds, received.usage(request)) from error
+                    raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
 
     def count_tokens(self, request: Request) -> int | None:
         """The number of input tokens of `request` by the server's count; None where it does not count. Raises
@@ -463,8 +374,8 @@ class AnthropicModel:
             "system": prompt.system or anthropic.omit,
             "tools": prompt.tools or anthropic.omit,
             "messages": prompt.messages,
-            "thinking": {"type": "adaptive"} if thinks(self.name) else anthropic.omit,
-            "timeout": anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
+            "thinking": {"type": "adaptive"} if self._thinks else anthropic.omit,
+            "timeout": anthropic.Timeout(self.read_seconds, connect=errors.CONNECT_SECONDS),
         }
 
     @contextmanager
@@ -488,24 +399,21 @@ class AnthropicModel:
                 raise Retryable(
                     f"{self.spec} rejects its own thinking: continuing without it", retry_after=0
                 ) from error
-            usage, secrets = received.usage(request), secrets_of(client, error.request)
-            cloud_error = None
-            if api != "anthropic":
-                cloud_error = clouds.cloud_rejected(api, error, self.spec, usage, secrets)
-            raise with_attached(
-                cloud_error or _rejection(error, self.spec, usage, secrets).error(), request
-            ) from error
+            rejection = self._rejection(
+                api, error, received.usage(request), secrets_of(client, error.request)
+            )
+            raise errors.with_attached(rejection, request) from error
         except anthropic.APIConnectionError as error:
             host = error.request.url.host or str(error.request.url)
             secrets = secrets_of(client, error.request)
             settings = "ANTHROPIC_BASE_URL and the key"
-            raise unreachable(error, host, self.read_seconds, secrets, settings) from error
+            raise errors.unreachable(error, host, self.read_seconds, secrets, settings) from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise broken_stream(error, self.read_seconds, received.usage(request)) from error
+            raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
         except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
             raise _no_key(str(error)) from error
         except anthropic.AnthropicError as error:
-            message = brief(str(error), secrets_of(client))
+            message = errors.brief(str(error), secrets_of(client))
             raise ModelError(
                 f"the server for {self.spec} does not speak the Messages API ({message})"
             ) from error
@@ -514,30 +422,27 @@ class AnthropicModel:
         except ValueError as error:  # a name that does not fit into an address
             raise ModelError(f"cannot build a request for {self.spec} ({error})") from error
 
-
-def _rejection(error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]) -> Rejection:
-    """For a status of 400 and above, or an error event in a stream; `usage` is what the attempt has cost."""
-    in_stream = error.status_code < 400
-    status = STATUS_OF.get(error.type or "", 500) if in_stream else error.status_code
-    message = brief(error.api_message or error.message, secrets)
-    return Rejection(
-        status,
-        message,
-        error.request.url.host,
-        spec,
-        key_advice="set a valid one as ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
-        name_advice=(
-            "check the name, for example anthropic/claude-sonnet-5-5, and ANTHROPIC_BASE_URL if you set it"
-        ),
-        too_long=status == 400 and any(mark in message.lower() for mark in _TOO_LONG),
-        spent=error.error_code in _SPENT,
-        headers={} if in_stream else error.response.headers,
-        usage=usage,
-    )
+    def _rejection(self, api: Api, error: Any, usage: Any, secrets: list[str]) -> ModelError:
+        """For a status of 400 and above, or an error event in a stream; `usage` is what the attempt has cost."""
+        status, message, headers = clouds.status_and_message(api, error, secrets)
+        if status == 400 and _TOO_LONG.search(message):
+            status = 413
+        return errors.rejection(
+            402 if error.error_code in _SPENT else status,
+            message,
+            host=error.request.url.host,
+            spec=self.spec,
+            advice=clouds.ADVICE.get(self.platform, _ADVICE),
+            headers=headers,
+            usage=usage,
+        )
 
 
 _KEY_VARIABLES = (
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID"),
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_FEDERATION_RULE_ID",
 )
 _CHECK_SECONDS = 5.0
 
@@ -545,25 +450,21 @@ _CHECK_SECONDS = 5.0
 class AnthropicBackend(Backend):
     """Claude, of Anthropic's own API and of each cloud that has it."""
 
-    @property
-    def platform(self) -> Platform:
-        return cast("Platform", self.name)
-
     def open_model(self, model: str, options: ModelOptions) -> Model:
-        return AnthropicModel(model, options.wishes, options.seconds, self.platform)
+        return AnthropicModel(model, options.wishes, options.seconds, self.name)
 
     def preload(self, model: str) -> None:
-        api = api_of(self.platform, model)
-        in_background(lambda: connect(api), "anthropic-preload")
+        api = api_of(self.name, model)
+        errors.in_background(lambda: connect(api), "anthropic-preload")
 
     def has_credentials(self) -> bool:
-        return bool(self._key_origin()) or has_profile()
+        return may_have_credentials()
 
     def check(self, settings: Settings, model: str) -> Status:
         """A cloud is not contacted: that needs its libraries, and its credentials may need the user."""
         origin = self._key_origin()
-        if self.platform != "anthropic":
-            problem = "" if origin else clouds.missing(self.platform) or "no credentials in the environment"
+        if self.name != "anthropic":
+            problem = "" if origin else clouds.missing(self.name) or "no credentials in the environment"
             return Status(origin, problem, tried=False)
         key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
         if not (key or token):
@@ -577,16 +478,16 @@ class AnthropicBackend(Backend):
             return not_installed(PROVIDERS[self.name])
         if origin := self._key_origin():
             return Diagnosis(f"key in the environment variable {origin.removeprefix('environment ')}")
-        if self.platform == "anthropic" and not (Path.home() / _PROFILES).is_dir():
+        if self.name == "anthropic" and not may_have_credentials():
             return Diagnosis("no key", "set ANTHROPIC_API_KEY")
         return Diagnosis("credentials of its own tools, not checked")
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
-        return media_limits(self.platform, context)
+        return media_limits(self.name, context)
 
     def _key_origin(self) -> str:
         """Where the credentials most likely come from, "" where there is no evidence."""
-        names = clouds.CREDENTIAL_VARIABLES.get(self.platform, _KEY_VARIABLES)
+        names = clouds.CREDENTIAL_VARIABLES.get(self.name, _KEY_VARIABLES)
         variable = next((name for name in names if os.environ.get(name)), "")
         return f"environment {variable}" if variable else ""
 
@@ -597,14 +498,14 @@ def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
     headers = {"anthropic-version": "2023-06-01"}
     headers |= {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
     try:
-        with new_http_client() as http:
+        with errors.new_http_client() as http:
             url = f"{base_url.rstrip('/')}/v1/models?limit=1"
             response = http.get(url, headers=headers, timeout=_CHECK_SECONDS)
     except (ModelError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         host = base_url.partition("://")[2].partition("/")[0] or base_url
-        cause = list(causes(error))[-1]
+        cause = list(errors.causes(error))[-1]
         reason = getattr(cause, "strerror", None) or cause
-        return brief(f"cannot reach {host} ({reason})", [secret for secret in (key, token) if secret])
+        return errors.brief(f"cannot reach {host} ({reason})", [it for it in (key, token) if it])
     if response.status_code in {401, 403}:
         return f"{response.url.host} rejected the key"
     # Gateways need not list their models: any other response is enough.

@@ -1,5 +1,5 @@
-"""Claude on Amazon Bedrock and Google Vertex AI: clients with the credentials of AWS's and Google's own tools, and
-their errors. The text of an error is quoted only where it cannot contain credentials."""
+"""Claude on Amazon Bedrock and Google Vertex AI: clients with the credentials of AWS's and Google's own tools, and what
+differs in their errors. Texts of the clouds' libraries are quoted only where they cannot contain credentials."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from repoagent.errors import ModelError, install_extra
-from repoagent.llm.model import Retryable, Usage
-from repoagent.llm.providers.errors import brief, unusable_key
+from repoagent.llm.model import Retryable
+from repoagent.llm.providers.errors import STATUS_OF, brief, unusable_key
 from repoagent.llm.registry import PROVIDERS
 
 if TYPE_CHECKING:
     import anthropic
     import httpx2
     from anthropic import AnthropicBedrock, AnthropicBedrockMantle, AnthropicVertex
-    from anthropic.types.shared import ErrorType
 
     CloudClient = AnthropicBedrock | AnthropicBedrockMantle | AnthropicVertex
 
@@ -33,21 +32,44 @@ _AWS_ADVICE = (
 _GOOGLE_ADVICE = (
     "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of them"
 )
-# Errors of AWS in a stream, with Anthropic's names.
-_IN_STREAM: Mapping[str, ErrorType] = {
-    "throttlingException": "rate_limit_error",
-    "validationException": "invalid_request_error",
-    "modelTimeoutException": "timeout_error",
-    "serviceUnavailableException": "overloaded_error",
+# What to do about a rejection, by its HTTP status; see `errors.rejection`.
+ADVICE = {
+    "bedrock": {
+        401: f"check the AWS credentials and the clock, or {_AWS_ADVICE}",
+        403: "ask for the model in the Bedrock console, and for the right to invoke it",
+        404: "check the name, for example bedrock/us.anthropic.claude-sonnet-5-5, and the region",
+    },
+    "vertex": {
+        401: _GOOGLE_ADVICE,
+        403: "enable the Vertex AI API and the model for the project, and ask for the role Vertex AI User",
+        404: "check the name, for example vertex/claude-sonnet-5-5, and the region",
+    },
 }
-_EXPIRED = ("ExpiredToken", "RequestExpired")
-_UNSIGNED = ("UnrecognizedClient", "InvalidClientTokenId", "Signature", "MissingAuthenticationToken")
-_NO_MODEL = (
-    "model identifier is invalid",
-    "on-demand throughput",
-    "inference profile",
-    "not servable in region",
+# Error codes of AWS and Google as HTTP statuses, where the server sends another one.
+_STATUS_OF_CODE = {
+    "throttlingException": 429,
+    "validationException": 400,
+    "modelTimeoutException": 504,
+    "serviceUnavailableException": 529,
+}
+_BAD_CREDENTIALS = re.compile(
+    "ExpiredToken|RequestExpired|UnrecognizedClient|InvalidClientTokenId|Signature|MissingAuthenticationToken"
 )
+_NO_MODEL = re.compile(
+    "model identifier is invalid|on-demand throughput|inference profile|not servable in region"
+)
+# What the libraries raise for missing or wrong credentials, by the names of the classes, which move between versions.
+_CREDENTIAL_ERRORS = {
+    "ProfileNotFound": "no AWS profile {profile!r}: set AWS_PROFILE to one of yours",
+    "PartialCredentialsError": f"the AWS credentials are incomplete ({{error}}): {_AWS_ADVICE}",
+    "ConfigParseError": "cannot read the AWS configuration: fix {path}",
+    "ConfigNotFound": "cannot read the AWS configuration: fix {path}",
+    "SSOError": "the AWS login has expired: run `aws sso login` (or `aws login`) and try again",
+    "TokenRetrievalError": "the AWS login has expired: run `aws sso login` (or `aws login`) and try again",
+    "LoginError": "the AWS login has expired: run `aws sso login` (or `aws login`) and try again",
+    "RefreshError": f"Google no longer accepts the credentials ({{error}}): {_GOOGLE_ADVICE}",
+}
+_UNREACHABLE = {"HTTPClientError", "ConnectionError", "TransportError", "TimeoutError"}
 # Evidence of credentials, without importing a library.
 CREDENTIAL_VARIABLES = {
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
@@ -60,13 +82,14 @@ _ADDRESS_VARIABLES = {
 }
 
 
-def api_of(platform: Literal["anthropic", "bedrock", "vertex"], name: str) -> Api:
+def api_of(platform: str, name: str) -> Api:
     """Bedrock serves inference profiles (`us.anthropic.…`, an ARN) and models with a revision (`…-v1:0`) by its
     InvokeModel API, and models by their bare name (`anthropic.claude-opus-5`) by a Messages API of its own ("mantle").
     An address for the first selects it for all."""
-    if platform == "bedrock" and not os.environ.get("ANTHROPIC_BEDROCK_BASE_URL"):
-        return "mantle" if _BARE_NAME.fullmatch(name) else platform
-    return platform
+    if platform == "bedrock":
+        own_address = os.environ.get("ANTHROPIC_BEDROCK_BASE_URL")
+        return "mantle" if _BARE_NAME.fullmatch(name) and not own_address else "bedrock"
+    return "vertex" if platform == "vertex" else "anthropic"
 
 
 def missing(platform: str) -> str:
@@ -103,16 +126,13 @@ def _bedrock(api: Api, http: httpx2.Client) -> AnthropicBedrock | AnthropicBedro
     import boto3
 
     import_module("botocore.auth")  # not only at the first signature
-    region = (
-        os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or boto3.Session().region_name
-    )
-    if not region:
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not (region := region or boto3.Session().region_name):
         raise ModelError(
             "no AWS region is set: set AWS_REGION, for example to us-east-1, or one for your profile"
         )
-    if api == "mantle":
-        return anthropic.AnthropicBedrockMantle(aws_region=region, http_client=http, max_retries=0)
-    return anthropic.AnthropicBedrock(aws_region=region, http_client=http, max_retries=0)
+    client = anthropic.AnthropicBedrockMantle if api == "mantle" else anthropic.AnthropicBedrock
+    return client(aws_region=region, http_client=http, max_retries=0)
 
 
 def _vertex(http: httpx2.Client) -> AnthropicVertex:
@@ -158,86 +178,52 @@ def stream_errors(api: Api) -> tuple[type[Exception], ...]:
 
 
 def no_credentials(api: Api, error: Exception) -> ModelError:
-    """For `library_errors`, by the names of their classes, which differ from version to version."""
-    classes = {base.__name__ for base in type(error).__mro__}
-    if api == "vertex":
-        message = brief(str(error.args[0] if error.args else ""))
-        if classes & {"TransportError", "TimeoutError"} or getattr(error, "retryable", False):
-            return Retryable(f"cannot reach Google for credentials ({type(error).__name__})")
-        sentence = f"cannot use the Google Cloud credentials ({type(error).__name__})"
-        if "RefreshError" in classes:
-            sentence = f"Google no longer accepts the credentials ({message})"
-        elif "DefaultCredentialsError" in classes and message.startswith("File") and "not found" in message:
-            sentence = "GOOGLE_APPLICATION_CREDENTIALS names a missing file"
-        elif "DefaultCredentialsError" in classes and "were not found" in message:
-            sentence = "no Google Cloud credentials"
-        return ModelError(f"{sentence}: {_GOOGLE_ADVICE}")
-    values: Mapping[str, object] = getattr(error, "kwargs", {})
-    if "ProfileNotFound" in classes:
-        return ModelError(f"no AWS profile {values.get('profile')!r}: set AWS_PROFILE to one of yours")
-    if "PartialCredentialsError" in classes:
-        return ModelError(f"the AWS credentials are incomplete ({error}): {_AWS_ADVICE}")
-    if classes & {"ConfigParseError", "ConfigNotFound"}:
-        return ModelError(f"cannot read the AWS configuration: fix {values.get('path')}")
-    if classes & {"SSOError", "TokenRetrievalError", "LoginError"}:
-        return ModelError("the AWS login has expired: run `aws sso login` (or `aws login`) and try again")
-    if classes & {"HTTPClientError", "ConnectionError"}:
-        return Retryable(f"cannot reach AWS for credentials ({type(error).__name__})")
-    if "RuntimeError" in classes:
-        return ModelError(f"no AWS credentials: {_AWS_ADVICE}")
-    return ModelError(f"cannot load AWS credentials ({type(error).__name__}): {_AWS_ADVICE}")
+    """The sentence for one of `library_errors`."""
+    owner, advice = ("Google", _GOOGLE_ADVICE) if api == "vertex" else ("AWS", _AWS_ADVICE)
+    classes = [base.__name__ for base in type(error).__mro__]
+    if _UNREACHABLE & {*classes} or getattr(error, "retryable", False):
+        return Retryable(f"cannot reach {owner} for credentials ({type(error).__name__})")
+    values: dict[str, object] = {"profile": None, "path": None, **getattr(error, "kwargs", {})}
+    values["error"] = brief(str(error.args[0] if error.args else ""))
+    for name in classes:
+        if name in _CREDENTIAL_ERRORS:
+            return ModelError(_CREDENTIAL_ERRORS[name].format(**values))
+    absent = "RuntimeError" in classes or "were not found" in str(error)
+    cloud = "Google Cloud" if api == "vertex" else "AWS"
+    sentence = f"no {cloud} credentials" if absent else f"cannot load {cloud} credentials ({classes[0]})"
+    return ModelError(f"{sentence}: {advice}")
 
 
-def cloud_rejected(
-    api: Api, error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]
-) -> ModelError | None:
-    """The error for a rejection that AWS or Google words in its own way; None for one that is like Anthropic's, to
-    which `error` is changed."""
-    code = _normalize(error)
-    status, message = error.status_code, brief(error.api_message or error.message, secrets)
-    if status < 400:
-        error.type = _IN_STREAM.get(code, error.type)
-    elif api == "vertex":
-        if status == 401:
-            return ModelError(f"Google Cloud rejected the credentials: {_GOOGLE_ADVICE}")
-        if status == 403:
-            return ModelError(
-                f"these credentials may not use {spec} ({message}): enable the Vertex AI API and the model for the "
-                "project, and ask for the role Vertex AI User"
-            )
-    elif any(mark in code for mark in _EXPIRED):
-        return ModelError(f"the AWS credentials have expired: {_AWS_ADVICE}")
-    elif status == 401 or any(mark in code for mark in _UNSIGNED):
-        # AWS's message about a signature quotes the request, its token too
-        return ModelError(
-            f"AWS rejected the credentials ({code or status}): check them and the clock, or {_AWS_ADVICE}"
-        )
-    elif status == 403:
-        return ModelError(
-            f"these AWS credentials may not use {spec} ({message}): ask for the model in the Bedrock console, and "
-            "for the right to invoke it"
-        )
-    elif status == 424:
-        return Retryable(f"the model failed ({message})", usage=usage)
-    elif status == 429 and "per day" in message:
-        return ModelError(f"the account's tokens for today are used up ({message}): check its quotas")
-    if status == 404 or (status == 400 and any(mark in message for mark in _NO_MODEL)):
-        example = "vertex/claude-sonnet-5-5" if api == "vertex" else "bedrock/us.anthropic.claude-sonnet-5-5"
-        return ModelError(
-            f"{error.request.url.host} has no {spec} ({message}): check the name, for example {example}, and the region"
-        )
-    return None
-
-
-def _normalize(error: anthropic.APIStatusError) -> str:
-    """The error code of AWS or Google; their message is moved to Anthropic's field."""
+def status_and_message(
+    api: Api, error: anthropic.APIStatusError, secrets: list[str]
+) -> tuple[int, str, Mapping[str, str]]:
+    """The HTTP status that an error means, the server's words, and the headers of the response; of an error event in
+    a stream there are none."""
     body: Any = error.body
     if isinstance(body, list) and body:  # Google's response to a streamed request may be a list
         body = body[0]
-    inner = body.get("error") if isinstance(body, dict) else None
-    fields = inner if isinstance(inner, dict) else body if isinstance(body, dict) else {}
-    message = fields.get("message") or fields.get("Message")
-    if isinstance(message, str):
-        error.api_message = message
-    code = error.response.headers.get("x-amzn-errortype") or fields.get("status") or fields.get("__type")
-    return str(code or fields.get("type") or "").partition(":")[0].rpartition("#")[2]
+    fields: Any = body if isinstance(body, dict) else {}
+    fields = fields["error"] if isinstance(fields.get("error"), dict) else fields
+    words = fields.get("message") or fields.get("Message")
+    message = brief(words if isinstance(words, str) else error.api_message or error.message, secrets)
+    headers = error.response.headers
+    code = (
+        headers.get("x-amzn-errortype") or fields.get("status") or fields.get("__type") or fields.get("type")
+    )
+    code = str(code or "").partition(":")[0].rpartition("#")[2]
+    status = error.status_code
+    if status < 400:
+        return _STATUS_OF_CODE.get(code) or STATUS_OF.get(error.type or "", 500), message, {}
+    if api in {"bedrock", "mantle"} and (status == 401 or _BAD_CREDENTIALS.search(code)):
+        return (
+            401,
+            code or str(status),
+            headers,
+        )  # the message about a signature quotes the request, its token too
+    if api == "vertex" and status == 401:
+        return 401, code or str(status), headers
+    if status == 429 and "per day" in message:
+        return 402, message, headers
+    if api != "anthropic" and status == 400 and _NO_MODEL.search(message):
+        return 404, message, headers
+    return status, message, headers

@@ -27,6 +27,13 @@ _STOPS: dict[str, Stop] = {
     "pause_turn": "length",
     "refusal": "refusal",
 }
+# The field of a block that each kind of delta adds to.
+_FIELDS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
 
 
 class StreamedReply:
@@ -40,14 +47,11 @@ class StreamedReply:
         self.garbled = False
         self.last_event = time.monotonic()
         self._model = ""
-        self._stop = ""
-        self._stop_sequence = ""
+        self._end: Any = None  # the delta with the reason for the end
         self._tools = tools
         self._blocks: dict[int, dict[str, Any]] = {}  # as they will be sent back
         self._calls: list[tuple[str, str]] = []
-        self._explanation = ""
         self._pieces: list[str] = []
-        self._thoughts: list[str] = []  # not part of the reply, but paid for
         self._counts: dict[str, int] = {}
         self._final_output: int | None = None  # counted at the end: the count at the start is a guess
 
@@ -60,41 +64,33 @@ class StreamedReply:
             self._count(getattr(event.message, "usage", None))
         elif event.type == "content_block_start":
             self._blocks[event.index] = event.content_block.model_dump(mode="json", exclude_none=True)
-            if event.content_block.type == "text":
-                text = event.content_block.text
+            text = event.content_block.text if event.content_block.type == "text" else ""
         elif event.type == "content_block_delta":
-            text = self._take_delta(self._blocks.setdefault(event.index, {}), event.delta)
+            block = self._blocks.setdefault(event.index, {})
+            if name := _FIELDS.get(event.delta.type):
+                piece = getattr(event.delta, name) or ""
+                block[name] = block.get(name, "") + piece if name != "signature" else piece
+                text = piece if name == "text" else ""
+            else:
+                block["type"] = event.delta.type  # with unknown content: not sent back
         elif event.type == "content_block_stop":
             text = self._finish_call(self._blocks.get(event.index, {}))
         elif event.type == "message_delta":
-            self._take_end(event.delta)
+            self._end = event.delta
+            # not every gateway sends the message_stop that should follow
+            self.ended = self.ended or bool(event.delta.stop_reason)
             self._final_output = self._count(getattr(event, "usage", None))
         elif event.type == "message_stop":
             self.ended = True
         self._pieces.append(text or "")
         return text or ""
 
-    def _take_delta(self, block: dict[str, Any], delta: Any) -> str:
-        if delta.type == "text_delta":
-            block["text"] = block.get("text", "") + (delta.text or "")
-            return delta.text or ""
-        if delta.type == "thinking_delta":
-            block["thinking"] = block.get("thinking", "") + (delta.thinking or "")
-            self._thoughts.append(delta.thinking or "")
-        elif delta.type == "signature_delta":
-            block["signature"] = delta.signature
-        elif delta.type == "input_json_delta":
-            block["json"] = block.get("json", "") + (delta.partial_json or "")
-        else:
-            block["type"] = delta.type  # with unknown content: not sent back
-        return ""
-
     def _finish_call(self, block: dict[str, Any]) -> str:
         """A complete call of a tool, as a tag on a line of its own."""
         if block.get("type") != "tool_use":
             return ""
         try:
-            block["input"] = json.loads(block.pop("json", "") or "{}") or block.get("input") or {}
+            block["input"] = json.loads(block.pop("partial_json", "") or "{}") or block.get("input") or {}
         except json.JSONDecodeError:
             self.garbled = True
             return ""
@@ -102,22 +98,10 @@ class StreamedReply:
         self._calls.append((block["id"], tag))
         return text
 
-    def _take_end(self, delta: Any) -> None:
-        self._stop = delta.stop_reason or self._stop
-        self._stop_sequence = getattr(delta, "stop_sequence", None) or ""
-        self.ended = self.ended or bool(
-            self._stop
-        )  # not every gateway sends the message_stop that should follow
-        if delta.stop_details is not None:
-            category = getattr(delta.stop_details, "category", None)
-            default = f"its category of refusals: {category}" if category else ""
-            self._explanation = getattr(delta.stop_details, "explanation", None) or default
-
     def _count(self, usage: object) -> int | None:
         """The output tokens in `usage`. All counts are cumulative: a later zero is ignored."""
         for name in (*_INPUT, "output_tokens"):
-            count = getattr(usage, name, None)
-            if isinstance(count, int):
+            if isinstance(count := getattr(usage, name, None), int):
                 self._counts[name] = max(count, self._counts.get(name, 0))
         output = getattr(usage, "output_tokens", None)
         return output if isinstance(output, int) else None
@@ -125,7 +109,8 @@ class StreamedReply:
     def usage(self, request: Request) -> Usage:
         """The usage of the attempt, estimated where the server has not counted (yet)."""
         counts = self._counts
-        text = "".join([*self._pieces, *self._thoughts])
+        thoughts = (block.get("thinking", "") for block in self._blocks.values())
+        text = "".join([*self._pieces, *thoughts])
         if not counts and not text:
             return Usage()
         output = counts.get("output_tokens", 0)
@@ -141,32 +126,32 @@ class StreamedReply:
 
     def reply(self, request: Request, platform: str, spec: str, prefix: str = "") -> Reply:
         """The reply of the model `spec`; `prefix` is the hash of what it answers."""
-        text = "".join(self._pieces)
-        stop = _STOPS.get(self._stop, "end")
-        if stop == "refusal" and self._explanation:
-            text = self._explanation
+        text, reason = "".join(self._pieces), getattr(self._end, "stop_reason", None) or ""
+        stop = _STOPS.get(reason, "end")
+        details = getattr(self._end, "stop_details", None)
+        if stop == "refusal" and details is not None:
+            category = getattr(details, "category", None)
+            explanation = getattr(details, "explanation", None)
+            text = explanation or (f"its category of refusals: {category}" if category else text)
         blocks = self._blocks_to_return(spec, prefix) if stop == "end" else None
-        if self._stop == "stop_sequence" and self._stop_sequence in request.stop:
-            text, blocks = text + self._stop_sequence, None  # so that the reader sees an imitation begin
+        sequence = getattr(self._end, "stop_sequence", None) or ""
+        if reason == "stop_sequence" and sequence in request.stop:
+            text, blocks = text + sequence, None  # so that the reader sees an imitation begin
         model = f"{platform}/{self._model}" if self._model else spec
         return Reply(text, stop, self.usage(request), model, blocks)
 
     def _blocks_to_return(self, spec: str, prefix: str) -> Blocks | None:
         """The blocks, where they contain more than text and all of them may be sent back. Unsigned thinking, as some
         gateways send it, may not; the API rejects blank text."""
-        types = {block.get("type") for block in self._blocks.values()}
-        thought = {"thinking", "redacted_thinking"} & types
-        signed = all(
-            block.get("signature") for block in self._blocks.values() if block.get("type") == "thinking"
-        )
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        types = {block.get("type") for block in blocks}
+        signed = all(block.get("signature") for block in blocks if block.get("type") == "thinking")
         if not types <= _BLOCK_TYPES or types <= {"text"} or not signed:
             return None
-        items = tuple(
-            block
-            for _, block in sorted(self._blocks.items())
-            if block["type"] != "text" or block["text"].strip()
+        items = tuple(block for block in blocks if block["type"] != "text" or block["text"].strip())
+        return Blocks(
+            spec, items, prefix if types & {"thinking", "redacted_thinking"} else "", tuple(self._calls)
         )
-        return Blocks(spec, items, prefix if thought else "", tuple(self._calls))
 
 
 @contextmanager
@@ -174,19 +159,19 @@ def stop_when_silent(response: httpx2.Response, received: StreamedReply, seconds
     """Close the connection when only pings have come for `seconds`. The SDK hides those, so a server that does nothing
     else would be waited for without end."""
     finished = threading.Event()
+    received.last_event = time.monotonic()
 
     def watch() -> None:
-        while not finished.wait(max(0.0, received.last_event + seconds - time.monotonic())):
-            if time.monotonic() >= received.last_event + seconds:
-                # under the reader, which then sees a cut; past TLS, whose own end would wait for the server
-                stream = response.extensions.get("network_stream")
-                connection = stream.get_extra_info("socket") if stream is not None else None
-                if isinstance(connection, socket.socket):
-                    with suppress(OSError):
-                        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-                break
+        while (left := received.last_event + seconds - time.monotonic()) > 0:
+            if finished.wait(left):
+                return
+        # under the reader, which then sees a cut; past TLS, whose own end would wait for the server
+        stream = response.extensions.get("network_stream")
+        connection = stream.get_extra_info("socket") if stream is not None else None
+        if isinstance(connection, socket.socket):
+            with suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
-    received.last_event = time.monotonic()
     threading.Thread(target=watch, name="anthropic-silence", daemon=True).start()
     try:
         yield

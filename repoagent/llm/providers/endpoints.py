@@ -6,14 +6,14 @@ The known ones are rows of endpoints.toml; `[providers.NAME]` of the user's conf
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,33 +74,20 @@ class Key:
         return f"Key(***, {self.origin!r})"
 
 
-TRAITS = frozenset(
-    (
-        *(
-            "breakpoints",
-            "cost",
-            "grammar",
-            "key_optional",
-            "lmstudio_api",
-            "max_completion_tokens",
-            "no_gif",
-        ),
-        *(
-            "no_webp",
-            "ollama_api",
-            "pdf",
-            "pdf_as_text",
-            "props",
-            "reasoning_object",
-            "responses",
-            "truncates",
-        ),
-        "usage_unasked",
-    )
-)
+TRAITS = {"breakpoints", "cost", "grammar", "key_optional", "lmstudio_api", "max_completion_tokens", "no_gif"}
+TRAITS |= {
+    "no_webp",
+    "ollama_api",
+    "pdf",
+    "pdf_as_text",
+    "props",
+    "reasoning_object",
+    "responses",
+    "truncates",
+}
+TRAITS |= {"usage_unasked"}
 KEY_SECONDS = 30.0  # a password manager may ask for a fingerprint or a PIN
 _USER_KEYS = ("base_url", "api_key_env", "api_key_command", "traits")
-_LARGEST = 32_000_000  # bytes of a response; OpenRouter's list of models has about one million
 
 
 @cache
@@ -121,36 +108,33 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
     """The endpoint `name`; None when neither endpoints.toml nor the user has its address.
 
     `configured` is the `providers` table of the user's configuration, which overrides the known row and the
-    environment: {"mine": {"base_url": …, "api_key_env": a name or a list of names, "api_key_command": …, "traits":
-    […]}}. Raises UsageError for an invalid row or address.
+    environment. Raises UsageError for an invalid row or address.
     """
-    row = _known().get(name, {})
+    known = _known().get(name, {})
     user = _checked(name, configured.get(name, {}))
-    variable = str(row.get("address_variable", ""))
+    variable = str(known.get("address_variable", ""))
     if "base_url" in user:
         address, source = str(user["base_url"]), f"providers.{name}.base_url of the configuration"
-    elif os.environ.get(variable, "").strip():
-        address, source = os.environ[variable].strip(), variable
+    elif address := os.environ.get(variable, "").strip():
+        source = variable
         if variable == "OLLAMA_HOST":
             address = _of_ollama_host(address)
-    elif "base_url" in row:
-        address, source = str(row["base_url"]), "endpoints.toml"
+    elif "base_url" in known:
+        address, source = str(known["base_url"]), "endpoints.toml"
     else:
         return None
-    traits = frozenset(user.get("traits", row.get("traits", ())))
-    if "traits" not in user and address != row.get("base_url"):
+    row = {**known, **user}
+    traits = frozenset(row.get("traits", ()))
+    if "traits" not in user and address != known.get("base_url"):
         traits -= {"responses"}  # a gateway seldom has more than Chat Completions
     address = _checked_url(address, source)
     host = urlsplit(address).hostname or ""
-    variables = user.get("api_key_env", row.get("key_variables", ()))
-    return Endpoint(
-        name,
-        address,
-        (variables,) if isinstance(variables, str) else tuple(variables),
-        str(user.get("api_key_command", "")),
-        host == "localhost" or host.endswith(".localhost") or _is_loopback(host),
-        traits,
-    )
+    local = host == "localhost" or host.endswith(".localhost")
+    with suppress(ValueError):
+        local = local or ipaddress.ip_address(host).is_loopback
+    variables = user.get("api_key_env", known.get("key_variables", ()))
+    variables = (variables,) if isinstance(variables, str) else tuple(variables)
+    return Endpoint(name, address, variables, str(user.get("api_key_command", "")), local, traits)
 
 
 def _checked(name: str, row: object) -> Mapping[str, Any]:
@@ -187,31 +171,25 @@ def _checked_url(text: str, source: str) -> str:
 def _of_ollama_host(text: str) -> str:
     """The base URL for OLLAMA_HOST, read as Ollama reads it: scheme, host and port are each optional. A server that
     listens on every address is reached on loopback."""
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        scheme, rest = "http", text
+    scheme, separator, rest = text.rpartition("://")
     netloc, slash, path = rest.partition("/")
     if netloc.count(":") > 1 and "[" not in netloc:
         netloc = f"[{netloc}]"
-    colon = netloc.rfind(":")
-    host, port = (netloc[:colon], netloc[colon + 1 :]) if colon > netloc.rfind("]") else (netloc, "")
-    port = port or ({"http": "80", "https": "443"}.get(scheme, "") if separator else "11434")
+    match = re.fullmatch(r"(.*?)(?::([^\]:]*))?", netloc)
+    host, port = (match[1], match[2] or "") if match else (netloc, "")
+    default = {"http": "80", "https": "443"}.get(scheme, "") if separator else "11434"
     host = "127.0.0.1" if host in {"", "0.0.0.0", "[::]"} else host
-    base = f"{scheme}://{host}:{port}{slash}{path}".rstrip("/")
+    base = f"{scheme or 'http'}://{host}:{port or default}{slash}{path}".rstrip("/")
     return base if base.endswith("/v1") else f"{base}/v1"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def display_address(address: str) -> str:
     """A URL without its password and query."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+_command_lock = threading.Lock()
 
 
 def find_key(endpoint: Endpoint) -> Key | None:
@@ -222,20 +200,15 @@ def find_key(endpoint: Endpoint) -> Key | None:
             return Key(os.environ[variable], f"environment {variable}")
     if not endpoint.key_command:
         return None
-    with _commands:
-        if endpoint.key_command not in _printed:
-            _printed[endpoint.key_command] = _run_key_command(endpoint)
-        return Key(_printed[endpoint.key_command], f"command {endpoint.key_command}")
+    with _command_lock:
+        return Key(_printed_key(endpoint.key_command, endpoint.name), f"command {endpoint.key_command}")
 
 
-_commands = threading.Lock()
-_printed: dict[str, str] = {}  # by command: the user enters a PIN once, not for every call
-
-
-def _run_key_command(endpoint: Endpoint) -> str:
+@cache  # the user enters a PIN once, not for every call
+def _printed_key(command: str, provider: str) -> str:
     try:
         process = subprocess.run(
-            endpoint.key_command,
+            command,
             shell=True,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -251,13 +224,13 @@ def _run_key_command(endpoint: Endpoint) -> str:
         if process.returncode == 0 and key:
             return key
         reason = f"failed with exit code {process.returncode}" if process.returncode else "printed no key"
-    setting = f"providers.{endpoint.name}.api_key_command of the configuration"
+    setting = f"providers.{provider}.api_key_command of the configuration"
     raise ModelError(f"{setting} {reason}: run it yourself to see why") from None
 
 
 def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
     """The models that the server lists. `key` is looked up when it is None. Raises ModelError."""
-    body = _get(endpoint, "/models", key or find_key(endpoint), seconds)
+    body = _get(endpoint, f"{endpoint.base_url}/models", key or find_key(endpoint), seconds)
     rows = body.get("data") if isinstance(body, dict) else body  # a bare list: Together
     if not isinstance(rows, list):
         raise ModelError(f"{endpoint.address}/models is not a list of models: check the base URL")
@@ -266,7 +239,7 @@ def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 
 
 
 def why_unreachable(endpoint: Endpoint) -> str:
-    """Why the endpoint cannot be used, in a few words; "" when it can. Takes at most 5 seconds."""
+    """Why the endpoint cannot be used, in a few words; "" when it can. Takes about 5 seconds at most."""
     try:
         key = find_key(endpoint)
         if key is None and endpoint.needs_key:
@@ -280,100 +253,65 @@ def why_unreachable(endpoint: Endpoint) -> str:
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
     """The context window in tokens that a LOCAL server gives the model as it runs now; None where it does not say,
     and for any other server. Never raises."""
-    if not endpoint.local:
-        return None
-    until = time.monotonic() + seconds
-    queries = (
-        ("ollama_loaded", "ollama_file")
-        if "ollama_api" in endpoint.traits
-        else ("lmstudio",)
-        if "lmstudio_api" in endpoint.traits
-        else ("props",)
-        if "props" in endpoint.traits
-        else ("vllm", "props")
-    )
-    try:
-        key = find_key(endpoint)
-        for query in queries:
-            remaining = until - time.monotonic()
-            tokens = _query_context(query, endpoint, name, key, remaining) if remaining > 0 else None
-            if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
-                return tokens
-    except ModelError:
-        pass  # not running, or another kind of server: the first call reports it
+    if endpoint.local:
+        # not running, or another kind of server: the first call reports it
+        with suppress(ModelError, AttributeError, TypeError):
+            for tokens in _context_sizes(endpoint, name, find_key(endpoint), time.monotonic() + seconds):
+                if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
+                    return tokens
     return None
 
 
-def _query_context(query: str, endpoint: Endpoint, name: str, key: Key | None, seconds: float) -> object:
-    root = endpoint.base_url.removesuffix("/v1")
-    if query == "ollama_loaded":
-        rows = _rows(_get(endpoint, "/api/ps", key, seconds, root), "models")
+def _context_sizes(endpoint: Endpoint, name: str, key: Key | None, until: float) -> Iterator[Any]:
+    """What the server says in one way or another, by its traits."""
+
+    def get(url: str, body: Mapping[str, str] | None = None) -> Any:
+        return _get(endpoint, url, key, until - time.monotonic(), body)
+
+    def row(body: Any, rows: str, *fields: str) -> Any:
         names = {name, f"{name}:latest"}
-        loaded = (row for row in rows if names & {row.get("name"), row.get("model")})
-        return next(loaded, {}).get("context_length")
-    if query == "ollama_file":  # its `context_length` is what the model was trained with, not what it gets
-        body = _get(endpoint, "/api/show", key, seconds, root, body={"model": name})
-        text = body.get("parameters") if isinstance(body, dict) else None
-        match = re.search(r"^num_ctx\s+(\d+)", text, re.MULTILINE) if isinstance(text, str) else None
-        return int(match[1]) if match else None
-    if query == "props":
-        body = _get(endpoint, f"/props?model={quote(name)}", key, seconds, root)
-        settings = body.get("default_generation_settings") if isinstance(body, dict) else None
-        return settings.get("n_ctx") if isinstance(settings, dict) else None
-    if query == "lmstudio":
-        path, field = "/api/v0/models", "loaded_context_length"
+        return next((row for row in body[rows] if names & {row.get(field) for field in fields}), {})
+
+    root = endpoint.base_url.removesuffix("/v1")
+    if "ollama_api" in endpoint.traits:
+        yield row(get(f"{root}/api/ps"), "models", "name", "model").get("context_length")
+        # not its `context_length`, which is what the model was trained with
+        parameters = str(get(f"{root}/api/show", {"model": name}).get("parameters"))
+        match = re.search(r"^num_ctx\s+(\d+)", parameters, re.MULTILINE)
+        yield int(match[1]) if match else None
+    elif "lmstudio_api" in endpoint.traits:
+        yield row(get(f"{root}/api/v0/models"), "data", "id").get("loaded_context_length")
     else:
-        root, path, field = endpoint.base_url, "/models", "max_model_len"
-    rows = _rows(_get(endpoint, path, key, seconds, root), "data")
-    return next((row for row in rows if row.get("id") == name), {}).get(field)
-
-
-def _rows(body: object, name: str) -> list[dict[str, Any]]:
-    rows = body.get(name) if isinstance(body, dict) else None
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        if "props" not in endpoint.traits:
+            yield row(get(f"{endpoint.base_url}/models"), "data", "id").get("max_model_len")  # vLLM
+        yield get(f"{root}/props?model={quote(name)}")["default_generation_settings"].get("n_ctx")
 
 
 def _get(
-    endpoint: Endpoint,
-    path: str,
-    key: Key | None,
-    seconds: float,
-    base: str = "",
-    *,
-    body: Mapping[str, str] | None = None,
+    endpoint: Endpoint, url: str, key: Key | None, seconds: float, body: Mapping[str, str] | None = None
 ) -> Any:
-    """The JSON at `path` of `base`, or of the endpoint's base URL; POSTed with a `body`. Raises ModelError, in a few
-    words, after about `seconds` at most."""
+    """The JSON at `url`; POSTed with a `body`. Raises ModelError, in a few words, after about `seconds` at most."""
     import httpx2
 
     from repoagent.llm.providers.errors import new_http_client, unusable_key
 
-    base = base or endpoint.base_url
     if key is not None and unusable_key(key.secret):
         raise ModelError(f"the key ({key.origin}) contains an invalid character")
+    if seconds <= 0:
+        raise ModelError("too slow")
     headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
-    method = "POST" if body else "GET"
-    until = time.monotonic() + seconds
-    data = b""
     try:
-        with (
-            new_http_client(endpoint) as http,
-            http.stream(method, base + path, json=body, headers=headers, timeout=seconds / 2) as response,
-        ):
-            for piece in response.iter_bytes():
-                data += piece
-                if time.monotonic() > until or len(data) > _LARGEST:
-                    raise ModelError(f"too slow: no answer in {seconds:g} s")
-            status = response.status_code
+        with new_http_client(endpoint) as http:
+            method = "POST" if body else "GET"
+            response = http.request(method, url, json=body, headers=headers, timeout=seconds / 2)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise ModelError(_no_response(endpoint, error, seconds, [key.secret] if key else [])) from error
-    if status in {401, 403}:
+    if response.status_code in {401, 403}:
         raise ModelError(f"the server rejected the key ({key.origin})" if key else "the server needs a key")
-    if status >= 400:
-        url = f"{display_address(base)}{path.partition('?')[0]}"
-        raise ModelError(f"{url} returned {status}: check the base URL")
+    if response.status_code >= 400:
+        raise ModelError(f"{display_address(url)} returned {response.status_code}: check the base URL")
     try:
-        return json.loads(data)
+        return response.json()
     except ValueError as error:
         raise ModelError(
             f"the server at {endpoint.address} is not a model server: check the base URL"

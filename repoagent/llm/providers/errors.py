@@ -1,6 +1,7 @@
-"""What can go wrong between this program and a model's API, as sentences; and the HTTP client that all providers use.
+"""What all providers share: the HTTP client, and one sentence with a remedy for each failure between this program and a
+model's API.
 
-No sentence contains a key, not even one that a server or a library echoes: what they say goes through `brief`.
+No sentence contains a key, not even one that a server or a library echoes: their words go through `brief`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
-from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.model import Request, Retryable, Usage
 
@@ -36,14 +35,22 @@ To keep a choice: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
 CONNECT_SECONDS = 15.0
-_SHORTEST_KEY = (
-    6  # characters; shorter ones are dummies for servers that want any key, and parts of many words
-)
+THINKING_TOKENS = 32_000  # thinking counts against the limit on a reply and must not use it up
+BREAKPOINTS = 4  # of the prompt cache, in one request
+_SHORTEST_KEY = 6  # characters; shorter ones are dummies for servers that want any key
 _IMPORT_SECONDS = 10.0  # that the end of the program waits for an import
 _ABOUT_MEDIA = (
     r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
 )
-_PASSING = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
+_TRANSIENT = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
+# By HTTP status: what happened, and what to do unless the provider knows better.
+_REJECTIONS = {
+    401: ("{host} rejected the key ({message})", "set a valid one"),
+    402: ("the account cannot pay for this call ({message})", "check its limits and billing"),
+    403: ("the key may not use {spec} ({message})", "use another key or another --model"),
+    404: ("{host} has no {spec} ({message})", "check the name"),
+    413: ("the prompt is too long for {spec} ({message})", "name fewer files, or a part of the file"),
+}
 # Errors in a stream have no HTTP status but a word.
 STATUS_OF = {
     "invalid_request_error": 400,
@@ -62,59 +69,33 @@ STATUS_OF = {
 }
 
 
-@dataclass(frozen=True)
-class Rejection:
-    """An HTTP status of 400 and above, or an error in a stream that means one.
+def rejection(
+    status: int,
+    message: str,
+    *,
+    host: str,
+    spec: str,
+    advice: Mapping[int, str],
+    headers: Mapping[str, str],
+    wait: float | None = None,
+    usage: Usage,
+) -> ModelError:
+    """The error for an HTTP status of 400 and above: a Retryable where the same request may succeed later.
 
-    message: the server's, `brief`. key_advice and name_advice: what to do about a wrong key and an unknown model.
-    too_long, spent: what the status alone does not tell. headers: of the response. wait: seconds to wait, where the
-    headers do not say.
+    `status` is 402 for an account that has run out and 413 for a prompt that is too long, whatever the server uses.
+    `advice` is the provider's, by status. `wait` is in seconds, where the headers do not say.
     """
-
-    status: int
-    message: str
-    host: str
-    spec: str
-    key_advice: str
-    name_advice: str = ""
-    too_long: bool = False
-    spent: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
-    wait: float | None = None
-    usage: Usage = field(default_factory=Usage)
-
-    @property
-    def is_transient(self) -> bool:
-        """Whether the same request may succeed later: as the server says, else by the status."""
-        hint = self.headers.get("x-should-retry", "")
-        if hint in {"true", "false"}:
-            return hint == "true"
-        return not (self.too_long or self.spent) and (self.status in {408, 409, 429} or self.status >= 500)
-
-    def error(self) -> ModelError:
-        """A Retryable where it is transient, else a ModelError with the remedy."""
-        status, message = self.status, self.message
-        if self.is_transient:
-            sentence = _PASSING.get(status, f"the server failed ({status}: {message})")
-            wait = retry_after(self.headers)
-            return Retryable(sentence, retry_after=self.wait if wait is None else wait, usage=self.usage)
-        if status == 401:
-            return ModelError(f"{self.host} rejected the key ({message}): {self.key_advice}")
-        if status == 403:
-            return ModelError(
-                f"the key may not use {self.spec} ({message}): use another key or another --model"
-            )
-        if status == 404:
-            return ModelError(f"{self.host} has no {self.spec} ({message}): {self.name_advice}")
-        if status == 413 or self.too_long:
-            return ModelError(
-                f"the prompt is too long for {self.spec} ({message}): name fewer files, or a part of the file"
-            )
-        if self.spent or status in {402, 429}:
-            return ModelError(
-                f"the account cannot pay for this call ({message}): check its limits and billing"
-            )
-        return ModelError(f"{self.spec} does not accept the request ({status}: {message})")
+    hint = headers.get("x-should-retry")
+    if hint == "true" or (hint != "false" and (status in {408, 409, 424, 429} or status >= 500)):
+        sentence = _TRANSIENT.get(status, f"the server failed ({status}: {message})")
+        asked = retry_after(headers)
+        return Retryable(sentence, retry_after=wait if asked is None else asked, usage=usage)
+    status = 402 if status == 429 else status
+    if status not in _REJECTIONS:
+        return ModelError(f"{spec} does not accept the request ({status}: {message})")
+    sentence, remedy = _REJECTIONS[status]
+    sentence = sentence.format(host=host, spec=spec, message=message)
+    return ModelError(f"{sentence}: {advice.get(status, remedy)}")
 
 
 def with_attached(error: ModelError, request: Request) -> ModelError:
@@ -122,10 +103,9 @@ def with_attached(error: ModelError, request: Request) -> ModelError:
     media = request.media
     if not media or isinstance(error, Retryable) or not re.search(_ABOUT_MEDIA, str(error)):
         return error
-    first = media[0]
     more = f" and {len(media) - 1} more" if len(media) > 1 else ""
     return ModelError(
-        f"{error}. The attachment was {first.name or 'a file'} ({first.described()}){more}: make it smaller, "
+        f"{error}. The attachment was {media[0].name or 'a file'} ({media[0].described()}){more}: make it smaller, "
         "convert it, or leave it out"
     )
 
@@ -141,18 +121,18 @@ def unreachable(
     chain = list(causes(error))
     message = brief(str(chain[-1]), secrets) or type(chain[-1]).__name__
 
-    def is_any(*types: type[BaseException]) -> bool:
+    def has(*types: type[BaseException]) -> bool:
         return any(isinstance(cause, types) for cause in chain)
 
-    if is_any(httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL):
+    if has(httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL):
         return ModelError(f"cannot build a request to {host} ({message}): check {settings}")
-    if is_any(ssl.SSLCertVerificationError):
+    if has(ssl.SSLCertVerificationError):
         return ModelError(
             f"the certificate of {host} is not trusted ({message}): set SSL_CERT_FILE to your own authority's"
         )
-    if is_any(httpx2.ReadTimeout):
+    if has(httpx2.ReadTimeout):
         return Retryable(f"no answer from {host} for {read_seconds:g} s")
-    if is_any(httpx2.TimeoutException):
+    if has(httpx2.TimeoutException):
         return Retryable(f"connecting to {host} timed out")
     return Retryable(f"cannot reach {host} ({message})")
 
@@ -161,51 +141,22 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
     """The error for a reply that broke off; `usage` is what it cost so far."""
     import httpx2
 
-    if isinstance(error, httpx2.TimeoutException):
-        return Retryable(f"the reply broke off: no data for {read_seconds:g} s", usage=usage)
-    return Retryable(f"the reply broke off ({type(error).__name__})", usage=usage)
+    late = isinstance(error, httpx2.TimeoutException)
+    reason = f": no data for {read_seconds:g} s" if late else f" ({type(error).__name__})"
+    return Retryable(f"the reply broke off{reason}", usage=usage)
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that the server asks to wait, by `retry-after-ms`, `retry-after` (seconds or a date), or the latest
-    reset of an exhausted Anthropic rate limit; None when it does not say."""
-    now = time.time() if now is None else now
-    milliseconds = _seconds(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    if (value := headers.get("retry-after")) is not None:
-        seconds = _seconds(value)
-        return seconds if seconds is not None else _until(value, now)
-    waits = [
-        _until(headers.get(name.replace("-remaining", "-reset"), ""), now)
-        for name, remaining in headers.items()
-        if name.startswith("anthropic-ratelimit-") and name.endswith("-remaining") and remaining == "0"
-    ]
-    return max((wait for wait in waits if wait is not None), default=None)
-
-
-def _seconds(text: str) -> float | None:
+    """Seconds that the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date; else None."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        with suppress(ValueError):
+            if 0 <= (value := float(headers.get(name, ""))) < float("inf"):
+                return value / unit
     try:
-        value = float(text)
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
         return None
-    return value if 0 <= value < float("inf") else None
-
-
-def _until(text: str, now: float) -> float | None:
-    """Seconds from `now` to a date as in HTTP or ISO 8601; None for any other text."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        date = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not read a "Z"
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(text)
-        except ValueError:
-            return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=timezone.utc)
-    return max(0.0, date.timestamp() - now)
+    return max(0.0, date.timestamp() - (time.time() if now is None else now))
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -17,26 +17,9 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes, wire_text
+from repoagent.llm.providers import errors, openai_errors
 from repoagent.llm.providers.endpoints import Endpoint, context_of, find_key
-from repoagent.llm.providers.errors import (
-    CONNECT_SECONDS,
-    broken_stream,
-    in_background,
-    new_http_client,
-    open_early,
-    unusable_key,
-    with_attached,
-)
-from repoagent.llm.providers.openai_errors import (
-    NO_MODEL,
-    ApiError,
-    no_response,
-    not_chat_completions,
-    parse_error,
-    rejected,
-    small_context,
-    truncated_prompt,
-)
+from repoagent.llm.providers.openai_errors import parse_error
 from repoagent.llm.providers.openai_request import (
     THINKS,
     Learned,
@@ -60,7 +43,7 @@ _clients: dict[tuple[str, str], httpx2.Client] = {}
 
 def preload(endpoint: Endpoint) -> None:
     """Import the HTTP library and open a connection in a thread."""
-    in_background(lambda: connect(endpoint), "openai-preload")
+    errors.in_background(lambda: connect(endpoint), "openai-preload")
 
 
 def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str]]:
@@ -74,7 +57,7 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
             + (f"with a key of {page}" if page else "with your key")
             + f", or set api_key_command in [providers.{endpoint.name}] of your configuration"
         )
-    if key is not None and unusable_key(key.secret):
+    if key is not None and errors.unusable_key(key.secret):
         raise ModelError(
             f"the key for {endpoint.name} ({key.origin}) contains a line break or another invalid character: "
             "set it again"
@@ -86,10 +69,10 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
     with _lock:  # held by the thread of `preload` until it has imported
         client_key = endpoint.socket or endpoint.base_url, os.environ.get("SSL_CERT_FILE", "")
         if client_key not in _clients:
-            _clients[client_key] = new_http_client(endpoint)
+            _clients[client_key] = errors.new_http_client(endpoint)
             atexit.register(_clients[client_key].close)
             if not endpoint.socket:
-                open_early(_clients[client_key], endpoint.base_url)
+                errors.open_early(_clients[client_key], endpoint.base_url)
         client = _clients[client_key]
     password = urlsplit(endpoint.base_url).password
     return client, headers, [secret for secret in (key.secret if key else "", password) if secret]
@@ -135,7 +118,9 @@ class OpenAIModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
         refuse_over(request, media_limits(self.endpoint), self.spec)
-        self._refuse_what_will_be_cut(request)
+        truncates, least = "truncates" in self.endpoint.traits, _min_tokens(request)
+        if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
+            raise openai_errors.cut_prompt(self.endpoint, self.name, least, context=window)
         http, headers, secrets = connect(self.endpoint)
         import ssl
 
@@ -148,26 +133,35 @@ class OpenAIModel:
         else:
             path, received = "/chat/completions", StreamedChat(request.tools, self.on_event)
             body = chat_body(self.endpoint, self.name, request, self.wishes, self.learned) | {**self.extra}
-        timeout = httpx2.Timeout(self.read_seconds, connect=CONNECT_SECONDS)
+        timeout = httpx2.Timeout(self.read_seconds, connect=errors.CONNECT_SECONDS)
         connected = False
         try:
             url = self.endpoint.base_url + path
             with http.stream("POST", url, json=body, headers=headers, timeout=timeout) as response:
                 connected = True
                 if response.status_code >= 400:
-                    error = parse_error(response.status_code, _json_or_text(response.read()))
-                    usage = received.usage(request)
-                    rejection = self._rejected(error, response.headers, body, usage, secrets)
-                    raise with_attached(rejection, request)
+                    text = response.read().decode("utf-8", "replace")
+                    try:
+                        content = json.loads(text)
+                    except ValueError:
+                        content = text
+                    raise self._rejection(
+                        response.status_code,
+                        content,
+                        response.headers,
+                        body=body,
+                        request=request,
+                        usage=Usage(),
+                        secrets=secrets,
+                    )
                 received.take(response.iter_bytes(), on_text)
-        except json.JSONDecodeError as error:
-            if not received.ended:
-                raise broken_stream(error, self.read_seconds, received.usage(request)) from error
-        except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError) as error:
+        except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError, ValueError) as error:
             if not connected:
-                raise no_response(error, self.endpoint, self.read_seconds, secrets) from error
+                if isinstance(error, ValueError):
+                    raise
+                raise openai_errors.no_response(error, self.endpoint, self.read_seconds, secrets) from error
             if not received.ended:
-                raise broken_stream(error, self.read_seconds, received.usage(request)) from error
+                raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
         return self._reply(request, received, body, secrets)
 
     def _reply(
@@ -175,54 +169,47 @@ class OpenAIModel:
     ) -> Reply:
         usage = received.usage(request, in_dollars="cost" in self.endpoint.traits)
         if received.error is not None:
-            error = parse_error(200, received.error)
-            raise with_attached(self._rejected(error, {}, body, usage, secrets), request)
+            raise self._rejection(
+                200, received.error, {}, body=body, request=request, usage=usage, secrets=secrets
+            )
         if received.failed:
             raise Retryable(f"the server failed during the reply ({received.finish})", usage=usage)
         if not received.ended or received.garbled:
             if received.other and not received.began:
-                raise not_chat_completions(self.endpoint, received.other, secrets)
+                raise openai_errors.not_chat_completions(self.endpoint, received.other, secrets)
             raise Retryable("the reply broke off: the server ended it early", usage=usage)
         read, least = received.prompt_tokens, _min_tokens(request)
         if "truncates" in self.endpoint.traits and read and read * 2 < least:
-            raise truncated_prompt(self.endpoint, self.name, read, least)
+            raise openai_errors.cut_prompt(self.endpoint, self.name, least, read=read)
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
         blocks = received.blocks(self.spec) if received.stop == "end" else None
         return Reply(received.refusal or received.text, received.stop, usage, model, blocks)
 
-    def _rejected(
+    def _rejection(
         self,
-        error: ApiError,
+        status: int,
+        content: object,
         headers: Mapping[str, str],
+        *,
         body: Mapping[str, Any],
+        request: Request,
         usage: Usage,
         secrets: list[str],
     ) -> ModelError:
+        """The error for a response; a Retryable, where the next attempt leaves out what the server rejects."""
+        error = parse_error(status, content)
         change: str | None
-        if "input" in body and error.status in {404, 405} and not NO_MODEL.search(error.all):
+        if "input" in body and error.status in {404, 405} and not openai_errors.NO_MODEL.search(error.all):
             self.learned.without.add(RESPONSES)
             change = "has no Responses API: continuing with Chat Completions"
         else:
             change = learn(error, body, self.learned)
         if change is not None:
             return Retryable(f"{self.spec} {change}", retry_after=0, usage=usage)
-        return rejected(error, self.endpoint, self.name, headers=headers, usage=usage, secrets=secrets)
-
-    def _refuse_what_will_be_cut(self, request: Request) -> None:
-        least = _min_tokens(request)
-        if "truncates" not in self.endpoint.traits or least < _SHORT_PROMPT:
-            return
-        context = self.context_tokens
-        if context is not None and context < least:
-            raise small_context(self.endpoint, self.name, context, least)
-
-
-def _json_or_text(data: bytes) -> object:
-    text = data.decode("utf-8", "replace")
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        rejection = openai_errors.rejected(
+            error, self.endpoint, self.name, headers=headers, usage=usage, secrets=secrets
+        )
+        return errors.with_attached(rejection, request)
 
 
 def _min_tokens(request: Request) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.model import Usage
+from repoagent.llm.providers import errors
 from repoagent.llm.providers.endpoints import Endpoint, list_models
-from repoagent.llm.providers.errors import STATUS_OF, Rejection, brief, causes, unreachable
 
 _TOO_LONG = re.compile(
     r"maximum context|context length|context size|context window|prompt is too long|input is too long"
@@ -28,7 +28,6 @@ NO_MODEL = re.compile(
     r"\bmodels?\b.*(not found|not exist|no such|unknown|not a valid|not available|not supported for"
     r"|no longer|decommissioned|deprecated)|(no such|unknown|invalid|no|not a valid) model\b|no endpoints found"
 )
-_NO_MEMORY = "more system memory"  # Ollama, with a 500
 _WAIT = re.compile(
     r"(?:(?:retry|try again) in |\"retrydelay\": ?\")(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)(ms|s)\b", re.IGNORECASE
 )
@@ -62,7 +61,7 @@ def parse_error(status: int, body: object) -> ApiError:
     if status < 400:
         code = str(error.get("code") or "")
         number = int(code) if re.fullmatch(r"[45]\d\d", code) else 0
-        status = number or STATUS_OF.get(code) or STATUS_OF.get(str(error.get("type"))) or 500
+        status = number or errors.STATUS_OF.get(code) or errors.STATUS_OF.get(str(error.get("type"))) or 500
     return ApiError(
         status,
         message if isinstance(message, str) else json.dumps(message),
@@ -82,105 +81,95 @@ def rejected(
 ) -> ModelError:
     """For a status of 400 and above, or an error in a stream; `usage` is what the attempt has cost."""
     status, spec, text = error.status, f"{endpoint.name}/{name}", error.all
-    message = brief(error.message, secrets) or "no reason given"
-    too_long = status < 500 and status != 429 and _TOO_LONG.search(text) is not None
-    if status in {400, 404, 410, 422} and NO_MODEL.search(text) and not too_long:
+    message = errors.brief(error.message, secrets) or "no reason given"
+    if status < 500 and status != 429 and _TOO_LONG.search(text):
+        status = 413
+    elif status in {400, 404, 410, 422} and NO_MODEL.search(text):
         return _no_model(endpoint, name, message)
-    if status in {404, 405}:
+    elif status in {404, 405}:
         return ModelError(
             f"{endpoint.address} has no Chat Completions ({status}: {message}): {_check_address(endpoint)}"
         )
-    if _NO_MEMORY in text:
+    elif "more system memory" in text:  # Ollama, with a 500
         return ModelError(f"the server cannot load {spec} ({message}): use a smaller model")
-    if status in {400, 403} and _BAD_KEY.search(text):
+    elif status in {400, 402, 403, 429} and _SPENT.search(text):
+        status = 402
+    elif status in {400, 403} and _BAD_KEY.search(text):
         status = 401
     variables = " or ".join(endpoint.key_variables)
-    setting = f"api_key_env in [providers.{endpoint.name}] of your configuration"
+    setting = (
+        f"set api_key_env in [providers.{endpoint.name}] of your configuration to the name of its variable"
+    )
     wait = None
     if match := _WAIT.search(text):  # "try again in 1m2.5s", "retry in 300ms"
         wait = int(match[1] or 0) * 60 + float(match[2]) / (1000 if match[3] == "ms" else 1)
-    return Rejection(
+    return errors.rejection(
         status,
         message,
-        endpoint.address,
-        spec,
-        f"set a valid one as {variables}" if variables else f"set {setting} to the name of its variable",
-        too_long=too_long,
-        spent=status in {400, 402, 403, 429} and _SPENT.search(text) is not None,
+        host=endpoint.address,
+        spec=spec,
+        advice={401: f"set a valid one as {variables}" if variables else setting},
         headers=headers,
         wait=wait,
         usage=usage,
-    ).error()
+    )
 
 
 def _no_model(endpoint: Endpoint, name: str, message: str) -> ModelError:
-    """For a model that the server does not have: how to get it, or similar ones."""
+    """For a model that the server does not have: how to get it, or up to five similar ones."""
     command = endpoint.hint("get").format(name=name)
     advice = f"`{command}` gets it" if command else "check the name"
     try:
         available = list_models(endpoint, seconds=3.0)
     except ModelError:
         available = []
-    near = available if len(available) <= 6 else similar_models(name, available)
+    near = available
+    if len(available) > 6:
+        short = name.lower().removeprefix("models/")
+        parts = [it for it in available if short in it.lower() or it.lower().rpartition("/")[2] in short]
+        near = [*sorted(parts, key=len), *get_close_matches(name, available, 5, 0.6)]
+        near = list(dict.fromkeys(near))[:5]
     if near:
         specs = ", ".join(f"{endpoint.name}/{model}" for model in near)
         advice += f"{', or use' if command else ': there is'} {specs}"
     return ModelError(f"{endpoint.address} has no model {name} ({message}): {advice}")
 
 
-def similar_models(name: str, available: Collection[str]) -> list[str]:
-    """Up to five of the `available` models that the user may have meant."""
-    wanted_name = name.lower().removeprefix("models/")
-    parts = [
-        model
-        for model in available
-        if wanted_name in model.lower() or model.lower().rpartition("/")[2] in wanted_name
-    ]
-    return list(dict.fromkeys([*sorted(parts, key=len), *get_close_matches(name, available, 5, 0.6)]))[:5]
-
-
 def no_response(
     error: Exception, endpoint: Endpoint, read_seconds: float | None, secrets: Collection[str]
 ) -> ModelError:
     """For a request without a response. A local server that does not run will not start by itself."""
-    if endpoint.local and any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):
+    if endpoint.local and any(isinstance(cause, ConnectionRefusedError) for cause in errors.causes(error)):
         start = endpoint.hint("start")
         advice = f"start it with `{start}`, or check" if start else "start it, or check"
         return ModelError(f"no server at {endpoint.address}: {advice} {_address_setting(endpoint)}")
-    return unreachable(error, endpoint.address, read_seconds, secrets, "its base URL and the key")
+    return errors.unreachable(error, endpoint.address, read_seconds, secrets, "its base URL and the key")
 
 
 def not_chat_completions(endpoint: Endpoint, body: str, secrets: Collection[str]) -> ModelError:
     """For a response that is not of Chat Completions."""
-    text = brief(_page_title(body), secrets)[:100] or "an empty answer"
+    text = errors.brief(_page_title(body), secrets)[:100] or "an empty answer"
     return ModelError(
         f"the server at {endpoint.address} does not speak Chat Completions ({text}): {_check_address(endpoint)}"
     )
 
 
-def truncated_prompt(endpoint: Endpoint, name: str, read: int, sent: int) -> ModelError:
-    """For a prompt of which the server dropped a part: an edit made on the rest is worse than none."""
-    return ModelError(
-        f"{endpoint.name} read only {read:,} of about {sent:,} tokens of the prompt for {name}, so the reply was "
-        f"discarded: {_longer_context(endpoint, sent)}, or name fewer files"
-    )
-
-
-def small_context(endpoint: Endpoint, name: str, context: int, sent: int) -> ModelError:
-    """For a server that would drop a part of the prompt."""
-    return ModelError(
-        f"{endpoint.name} gives {name} a context of {context:,} tokens, and the prompt has about {sent:,}: "
-        f"{_longer_context(endpoint, sent)}, or name fewer files"
-    )
-
-
-def _longer_context(endpoint: Endpoint, sent: int) -> str:
+def cut_prompt(endpoint: Endpoint, name: str, sent: int, *, read: int = 0, context: int = 0) -> ModelError:
+    """For a prompt of about `sent` tokens, of which the server drops a part: an edit made on the rest is worse than
+    none. It has `read` only so many, or has a window of `context`."""
     size = 8192
     while size < sent * 1.5:  # the prompt and a reply
         size *= 2
     if "ollama_api" in endpoint.traits:
-        return f"restart it with OLLAMA_CONTEXT_LENGTH={size} ollama serve"
-    return f"load the model with a context of {size} tokens or more"
+        remedy = f"restart it with OLLAMA_CONTEXT_LENGTH={size} ollama serve"
+    else:
+        remedy = f"load the model with a context of {size} tokens or more"
+    what = (
+        f"read only {read:,} of about {sent:,} tokens of the prompt for {name}, so the reply was discarded"
+        if read
+        else f"gives {name} a context of {context:,} tokens, and the prompt has about {sent:,}"
+    )
+    return ModelError(f"{endpoint.name} {what}: {remedy}, or name fewer files")
 
 
 def _check_address(endpoint: Endpoint) -> str:

@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits
-from repoagent.llm.model import Blocks, Message, Part, Request, Schema, Wishes, wire_text
+from repoagent.llm.model import Message, Part, Request, Schema, Wishes, non_blank, wire_text, with_results
+from repoagent.llm.providers.errors import BREAKPOINTS, THINKING_TOKENS
 from repoagent.llm.providers.openai_errors import ApiError
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
     from repoagent.llm.providers.endpoints import Endpoint
 
-BREAKPOINTS = 4  # of the prompt cache, in one request
-THINKING_TOKENS = 32_000  # thinking counts against the limit on a reply and must not use it up
 # Models that think, whose replies get THINKING_TOKENS more.
 THINKS = re.compile(
     r"(^|/)(o\d|gpt-([5-9]|oss)|gemini-([3-9]|2\.5)|grok-[4-9]|deepseek-r|qwq|magistral)|thinking|reason",
@@ -60,32 +59,29 @@ def chat_body(
     endpoint: Endpoint, name: str, request: Request, wishes: Wishes, learned: Learned
 ) -> dict[str, Any]:
     """The body for Chat Completions, without the fields in `learned`."""
+    traits = endpoint.traits
     thinking = THINKING_TOKENS if wishes.effort or THINKS.search(name) else 0
-    limits = _LIMITS if "max_completion_tokens" in endpoint.traits else _LIMITS[::-1]
+    limits = _LIMITS if "max_completion_tokens" in traits else _LIMITS[::-1]
     limit = next((limit for limit in limits if limit not in learned.without), "")
     effort = learned.highest_effort or wishes.effort
-    as_object = "reasoning_object" in endpoint.traits
-    caches = (
-        "breakpoints" in endpoint.traits and name.startswith("anthropic/") and _CACHE not in learned.without
-    )
+    as_object = "reasoning_object" in traits
+    caches = "breakpoints" in traits and name.startswith("anthropic/") and _CACHE not in learned.without
     ttl = wishes.cache if caches and wishes.cache != "off" else ""
+    optional = {
+        limit: request.max_output_tokens + thinking if limit else None,
+        "stream_options": None if "usage_unasked" in traits else {"include_usage": True},
+        "reasoning_effort": None if as_object else effort,
+        "reasoning": {"effort": effort} if effort and as_object else None,
+        "temperature": wishes.temperature if request.temperature is None else request.temperature,
+        "stop": list(wishes.stop) or None,
+        "grammar": request.grammar if "grammar" in traits and request.grammar else None,
+        "tools": [{"type": "function", "function": _tool(tool)} for tool in request.tools] or None,
+    }
     return {
         "model": name,
         "messages": _messages(request, f"{endpoint.name}/{name}", ttl, _SYSTEM in learned.without),
         "stream": True,
-        **_optional(
-            learned,
-            {
-                limit: request.max_output_tokens + thinking if limit else None,
-                "stream_options": None if "usage_unasked" in endpoint.traits else {"include_usage": True},
-                "reasoning_effort": None if as_object else effort,
-                "reasoning": {"effort": effort} if effort and as_object else None,
-                "temperature": wishes.temperature if request.temperature is None else request.temperature,
-                "stop": list(wishes.stop) or None,
-                "grammar": request.grammar if "grammar" in endpoint.traits and request.grammar else None,
-                "tools": [{"type": "function", "function": _tool(tool)} for tool in request.tools] or None,
-            },
-        ),
+        **_without(learned, optional),
     }
 
 
@@ -95,27 +91,19 @@ def responses_body(
     """The body for the Responses API, without the fields in `learned`. Nothing is stored at the provider: reasoning
     comes back encrypted, and is sent with each later request."""
     effort = learned.highest_effort or wishes.effort
-    return {
-        "model": name,
-        "input": _input(request, spec),
-        "stream": True,
-        **_optional(
-            learned,
-            {
-                "store": False,
-                "include": ["reasoning.encrypted_content"],
-                "instructions": wire_text("".join(part.text for part in request.system)) or None,
-                "max_output_tokens": request.max_output_tokens + THINKING_TOKENS,
-                "reasoning": {"effort": effort} if effort else None,
-                "temperature": wishes.temperature if request.temperature is None else request.temperature,
-                "tools": [{"type": "function", **_tool(tool), "strict": False} for tool in request.tools]
-                or None,
-            },
-        ),
+    optional = {
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "instructions": wire_text("".join(part.text for part in request.system)) or None,
+        "max_output_tokens": request.max_output_tokens + THINKING_TOKENS,
+        "reasoning": {"effort": effort} if effort else None,
+        "temperature": wishes.temperature if request.temperature is None else request.temperature,
+        "tools": [{"type": "function", **_tool(tool), "strict": False} for tool in request.tools] or None,
     }
+    return {"model": name, "input": _input(request, spec), "stream": True, **_without(learned, optional)}
 
 
-def _optional(learned: Learned, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without(learned: Learned, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None and key not in learned.without}
 
 
@@ -123,32 +111,9 @@ def _tool(tool: Schema) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
-def _with_calls(request: Request, spec: str) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
-    """Each message: with its blocks where these are sent, or with the parts that are results of the calls before it.
-    A call is sent with its result or not at all."""
-    calls: list[str] = []
-    for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
-        blocks = message.blocks
-        results = [part for part in message.parts if part.answers in calls]
-        calls = sorted(call for call, _ in blocks.calls) if blocks else []
-        answers = sorted(part.answers for part in following.parts if part.answers) if following else []
-        if blocks is None or blocks.spec != spec or (calls and (calls != answers or not request.tools)):
-            yield message, None, results
-            calls = []
-        else:
-            yield message, blocks, []
-
-
-def _result_text(part: Part) -> str:
-    """The result of a call; these APIs have no field for its failure."""
-    return wire_text(observation_text(part.text))
-
-
-def _without_results(message: Message, results: Collection[Part]) -> tuple[Part, ...]:
+def _after_results(message: Message, results: list[Part]) -> tuple[Part, ...]:
     """The parts that are not `results`, and the images and PDFs of those: these APIs take only text as a result, so
     they follow the results."""
-    if not results:
-        return message.parts
     parts = (Part("", part.name, media=part.media) if part in results else part for part in message.parts)
     return tuple(part for part in parts if part.text or part.media)
 
@@ -159,14 +124,14 @@ def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> li
     if system and not without_system:
         messages.append({"role": "system", "content": _content(system, ttl)})
         system = ()
-    for message, blocks, results in _with_calls(request, spec):
+    for message, blocks, results in with_results(request, lambda it: it.spec == spec):
         if blocks is not None:
             messages += [{**item} for item in blocks.items]
             continue
-        messages += [
-            {"role": "tool", "tool_call_id": part.answers, "content": _result_text(part)} for part in results
-        ]
-        parts = _without_results(message, results)
+        for part in results:
+            text = wire_text(observation_text(part.text))  # there is no field for a failure
+            messages.append({"role": "tool", "tool_call_id": part.answers, "content": text})
+        parts = _after_results(message, results)
         if system:
             parts, system = (*system, Part("\n\n"), *parts), ()
         if not results or any(part.text.strip() or part.media for part in parts):
@@ -178,27 +143,17 @@ def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> li
 
 
 def _content(parts: tuple[Part, ...], ttl: str) -> str | list[dict[str, Any]]:
-    """One text, which every server takes; or text blocks that end at cache breakpoints and media. Servers reject blank
-    blocks, so these join their neighbour."""
+    """One text, which every server takes; or blocks of text, with cache breakpoints, and of media."""
     if not ttl and not any(part.media for part in parts):
         return wire_text("".join(part.text for part in parts))
-    blocks: list[dict[str, Any]] = []
-    text = ""
-    for part in parts:
-        text += part.text
-        if part.media is not None:
-            if text.strip():
-                blocks.append({"type": "text", "text": wire_text(text)})
-            blocks.append(_media_block(part.media))
-            text = ""
-        elif part.cache and ttl and text.strip():
-            control = {"type": "ephemeral"} | ({"ttl": ttl} if ttl != "5m" else {})
-            blocks.append({"type": "text", "text": wire_text(text), _CACHE: control})
-            text = ""
-    if text.strip() or not blocks:
-        blocks.append({"type": "text", "text": wire_text(text)})
-    elif text and "text" in blocks[-1]:
-        blocks[-1]["text"] += text
+    blocks = []
+    for part in non_blank(parts):
+        block: dict[str, Any] = {"type": "text", "text": part.text}
+        if part.media:
+            block = _media_block(part.media)
+        if part.cache and ttl and not part.media:
+            block[_CACHE] = {"type": "ephemeral"} | ({"ttl": ttl} if ttl != "5m" else {})
+        blocks.append(block)
     return blocks
 
 
@@ -212,28 +167,26 @@ def _media_block(media: Media) -> dict[str, Any]:
 def _input(request: Request, spec: str) -> list[dict[str, Any]]:
     """The messages as items of the Responses API."""
     items: list[dict[str, Any]] = []
-    for message, blocks, results in _with_calls(request, spec):
+    for message, blocks, results in with_results(request, lambda it: it.spec == spec):
         if blocks is not None:
             items += [{**item} for item in blocks.items]
             continue
         if message.role == "assistant":
             items.append({"role": "assistant", "content": wire_text(message.text)})
             continue
-        items += [
-            {"type": "function_call_output", "call_id": part.answers, "output": _result_text(part)}
-            for part in results
-        ]
-        content = _content((*_without_results(message, results), Part("")), "")
-        blocks_of_chat = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        converted = [_input_block(block) for block in blocks_of_chat if block.get("text", "-").strip()]
-        items += [{"role": "user", "content": converted}] if converted else []
+        for part in results:
+            text = wire_text(observation_text(part.text))
+            items.append({"type": "function_call_output", "call_id": part.answers, "output": text})
+        content = [_input_block(part) for part in non_blank(_after_results(message, results))]
+        items += [{"role": "user", "content": content}] if content else []
     return items
 
 
-def _input_block(block: Mapping[str, Any]) -> dict[str, Any]:
-    if block["type"] == "text":
-        return {"type": "input_text", "text": block["text"]}
-    if block["type"] == "image_url":
+def _input_block(part: Part) -> dict[str, Any]:
+    if part.media is None:
+        return {"type": "input_text", "text": part.text}
+    block = _media_block(part.media)
+    if part.media.is_image:
         return {"type": "input_image", "image_url": block["image_url"]["url"], "detail": "auto"}
     return {"type": "input_file", **block["file"]}
 
@@ -259,23 +212,19 @@ def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | N
     model's name; None when it rejects none of them."""
     if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.all)):
         return None
-    fields = [key for key in body if key not in _REQUIRED and _is_about(error, key)]
-    if error.status >= 500:
-        fields = []  # a server that failed may repeat the whole request
+    # a server that failed may repeat the whole request
+    fields = [key for key in body if key not in _REQUIRED and error.status < 500 and _is_about(error, key)]
     messages = body.get("messages", ())
     if any(message["role"] == "system" for message in messages) and _NO_SYSTEM.search(error.all):
         fields = [_SYSTEM]
     elif _CACHE in error.all and _CACHE in str(messages):
         fields.append(_CACHE)
-    effort_fields = {"reasoning_effort", "reasoning"} & set(fields)
-    effort = str(body.get("reasoning_effort") or body.get("reasoning", {}).get("effort"))
-    if effort_fields and effort in {"xhigh", "max"} and not learned.highest_effort:
-        learned.highest_effort = "high"
-        fields = [key for key in fields if key not in effort_fields]
-        if not fields:
-            return f"does not support effort {effort}: continuing with high"
     if not fields:
         return None
+    effort = str(body.get("reasoning_effort") or body.get("reasoning", {}).get("effort"))
+    if {"reasoning_effort", "reasoning"} & {*fields} and effort in {"xhigh", "max"}:
+        learned.highest_effort = "high"
+        return f"does not support effort {effort}: continuing with high"
     learned.without.update(fields)
     limit = next((key for key in fields if key in _LIMITS), None)
     if limit and _TOO_MUCH.search(error.all):
@@ -283,15 +232,13 @@ def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | N
     elif limit and not learned.without.issuperset(_LIMITS):
         other = next(name for name in _LIMITS if name != limit)
         return f"wants {other} instead of {limit}: continuing with it"
-    return (
-        f"does not support {' and '.join(_FIELD_NAMES.get(key, key) for key in fields)}: continuing without"
-    )
+    names = " and ".join(_FIELD_NAMES.get(key, key) for key in fields)
+    return f"does not support {names}: continuing without"
 
 
 def _is_about(error: ApiError, key: str) -> bool:
     """Whether an error names the field `key`. `stop` is an ordinary word: only in quotes."""
     if error.param and error.param.split(".")[0] == key:
         return True
-    if key == "stop":
-        return bool(re.search(r"['\"`]stop['\"`]|: stop\b", error.all))
-    return bool(re.search(rf"(?<![a-z_]){key}(?![a-z_])", error.all))
+    pattern = r"['\"`]stop['\"`]|: stop\b" if key == "stop" else rf"(?<![a-z_]){key}(?![a-z_])"
+    return re.search(pattern, error.all) is not None

@@ -27,40 +27,28 @@ class ThoughtSplitter:
 
     def __init__(self) -> None:
         self._rest = ""
-        self._state = "start"
+        self._in_text = False
 
-    def feed(self, piece: str) -> tuple[str, str]:
+    def feed(self, piece: str, *, final: bool = False) -> tuple[str, str]:
         """The thought and the text that are certain by now."""
         self._rest += piece
         thought = ""
-        if self._state == "start":
+        if not self._in_text:
             body = self._rest.lstrip()
-            if len(body) < len(_THINK) and _THINK.startswith(body):
+            if body.startswith(_THINK):
+                if _THINK_END not in body and not final:
+                    return "", ""
+                thought, _, rest = body.removeprefix(_THINK).partition(_THINK_END)
+                if not (rest := rest.lstrip("\r\n")) and not final:
+                    return "", ""
+                self._rest = rest
+            elif _THINK.startswith(body) and not final:
                 return "", ""
-            self._state = "thought" if body.startswith(_THINK) else "text"
-            if self._state == "thought":
-                self._rest = body[len(_THINK) :]
-        if self._state == "thought":
-            thought, end, after = self._rest.partition(_THINK_END)
-            if not end:
-                certain = max(0, len(self._rest) - len(_THINK_END) + 1)
-                thought, self._rest = self._rest[:certain], self._rest[certain:]
-                return thought, ""
-            self._rest, self._state = after, "after"
-        if self._state == "after":
-            self._rest = self._rest.lstrip("\r\n")
-            if not self._rest:
-                return thought, ""
-            self._state = "text"
+            self._in_text = True
         # the halves of JSON's \ud83d\ude00 may arrive in two pieces
-        certain = len(self._rest) - ("\ud800" <= self._rest[-1:] <= "\udbff")
+        certain = len(self._rest) - (not final and "\ud800" <= self._rest[-1:] <= "\udbff")
         text, self._rest = self._rest[:certain], self._rest[certain:]
         return thought, wire_text(text)
-
-    def finish(self) -> tuple[str, str]:
-        """The thought and the text that are left at the end."""
-        rest, self._rest = wire_text(self._rest), ""
-        return (rest, "") if self._state == "thought" else ("", rest)
 
 
 class StreamedChat:
@@ -110,7 +98,7 @@ class StreamedChat:
                     break
             self._take_body(b"\n".join(other), on_text)
         finally:
-            self._add(*self._splitter.finish(), on_text)
+            self._add(*self._splitter.feed("", final=True), on_text)
         if self.stop == "end" and self.ended:
             self._text_before_calls = self.text
             for _, call in sorted(self._call_pieces.items()):
@@ -174,12 +162,10 @@ class StreamedChat:
 
     def _take_choice(self, choice: Mapping[str, Any], on_text: OnText) -> None:
         delta = _mapping(choice.get("delta") or choice.get("message"))
-        for name in ("reasoning_content", "reasoning", "thinking"):
-            if isinstance(delta.get(name), str):
-                self._thoughts.append(delta[name])
-                break  # some servers send one text under two names
-        thought, text = _content(delta.get("content"))
-        self._add(thought, "", on_text)
+        names = ("reasoning_content", "reasoning", "thinking")  # some servers send one text under two names
+        thought = next((delta[name] for name in names if isinstance(delta.get(name), str)), "")
+        more, text = _content(delta.get("content"))
+        self._add(thought + more, "", on_text)
         self._add(*self._splitter.feed(text), on_text)
         for number, piece in enumerate(map(_mapping, _list(delta.get("tool_calls")))):
             # most servers number calls, and send the name once
@@ -232,15 +218,16 @@ class StreamedChat:
 
     def _count(self, usage: Mapping[str, Any]) -> None:
         """Take the latest plausible numbers; later nonsense does not undo an earlier count."""
-        prompt, output = _tokens(usage.get("prompt_tokens")), _tokens(usage.get("completion_tokens"))
-        total = _tokens(usage.get("total_tokens"))
+        prompt, output, total = (
+            _tokens(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+        )
         details = _mapping(usage.get("prompt_tokens_details"))
         if prompt:
             self._counts["prompt"] = prompt
             cached = _tokens(details.get("cached_tokens")) or _tokens(usage.get("prompt_cache_hit_tokens"))
             written = _tokens(details.get("cache_write_tokens"))
             if cached + written <= prompt:
-                self._counts["cached"], self._counts["written"] = cached, written
+                self._counts |= {"cached": cached, "written": written}
         if prompt and total > prompt + output:
             output = total - prompt  # xAI and Google leave thinking out of completion_tokens
         if output:
@@ -299,26 +286,23 @@ class StreamedResponse(StreamedChat):
             if item.get("type") == "function_call":
                 arguments = str(item.get("arguments") or "")
                 self._add_call(str(item.get("call_id")), str(item.get("name")), arguments, on_text)
-        if isinstance(event.get("response"), dict):
-            self._take_response(kind, event["response"])
-
-    def _take_response(self, kind: str, response: Mapping[str, Any]) -> None:
-        self.model = response["model"] if isinstance(response.get("model"), str) else self.model
-        usage = _mapping(response.get("usage"))
-        self._count(
-            {
-                "prompt_tokens": usage.get("input_tokens"),
-                "completion_tokens": usage.get("output_tokens"),
-                "prompt_tokens_details": usage.get("input_tokens_details"),
-            }
-        )
-        if kind == "completed":
-            self.finish = "stop"
-        elif kind == "incomplete":
-            reason = str(_mapping(response.get("incomplete_details")).get("reason"))
-            self.finish = "content_filter" if reason == "content_filter" else "length"
-        elif kind == "failed":
-            self.error = response.get("error") or {"message": "the response failed"}
+        if isinstance(response := event.get("response"), dict):
+            self.model = response["model"] if isinstance(response.get("model"), str) else self.model
+            usage = _mapping(response.get("usage"))
+            self._count(
+                {
+                    "prompt_tokens": usage.get("input_tokens"),
+                    "completion_tokens": usage.get("output_tokens"),
+                    "prompt_tokens_details": usage.get("input_tokens_details"),
+                }
+            )
+            if kind == "completed":
+                self.finish = "stop"
+            elif kind == "incomplete":
+                reason = str(_mapping(response.get("incomplete_details")).get("reason"))
+                self.finish = "content_filter" if reason == "content_filter" else "length"
+            elif kind == "failed":
+                self.error = response.get("error") or {"message": "the response failed"}
 
     def blocks(self, spec: str) -> Blocks | None:
         """The items to send back; None where they are only text, or the reasoning came unencrypted."""
@@ -332,15 +316,12 @@ class StreamedResponse(StreamedChat):
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Lines, which end at a line feed only: JSON may contain U+2028 and the like unescaped."""
-    parts: list[bytes] = []
+    rest = b""
     for chunk in chunks:
-        first, *more = chunk.split(b"\n")
-        parts.append(first)
-        for line in more:
-            yield b"".join(parts).rstrip(b"\r")
-            parts = [line]
-    if last := b"".join(parts):
-        yield last
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (line.rstrip(b"\r") for line in lines)
+    if rest:
+        yield rest
 
 
 def _content(content: object) -> tuple[str, str]:
@@ -348,10 +329,10 @@ def _content(content: object) -> tuple[str, str]:
     if isinstance(content, str):
         return "", content
     thought, text = "", ""
-    for part in _list(content):
-        if isinstance(part, dict) and part.get("type") == "thinking":
+    for part in map(_mapping, _list(content)):
+        if part.get("type") == "thinking":
             thought += "".join(_content(part.get("thinking")))
-        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+        elif isinstance(part.get("text"), str):
             text += part["text"]
     return thought, text
 

@@ -173,11 +173,11 @@ def test_what_may_pass_by_itself(vertex: Start, script: Script, words: str) -> N
     [
         (
             google_status(401, "UNAUTHENTICATED", f"bad {TOKEN}"),
-            "Google Cloud rejected the credentials: run `gcloud",
+            "rejected the key (UNAUTHENTICATED): run `gcloud",
         ),
         (
             google_status(403, "PERMISSION_DENIED", f"no predict for {TOKEN}"),
-            f"these credentials may not use vertex/{NAME} (no predict for [key]): enable the Vertex AI API",
+            f"the key may not use vertex/{NAME} (no predict for [key]): enable the Vertex AI API",
         ),
         (
             google_status(404, "NOT_FOUND", "Publisher Model was not found"),
@@ -238,9 +238,9 @@ def test_no_credentials(nowhere: None) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "names a missing file"),
-        ("no json", "cannot use the Google Cloud credentials"),
-        (json.dumps({"type": "odd"}), "cannot use the Google Cloud credentials"),
+        (None, "cannot load Google Cloud credentials (DefaultCredentialsError): run `gcloud"),
+        ("no json", "cannot load Google Cloud credentials"),
+        (json.dumps({"type": "odd"}), "cannot load Google Cloud credentials"),
         (
             json.dumps(
                 {
@@ -250,7 +250,7 @@ def test_no_credentials(nowhere: None) -> None:
                     "private_key": "PRIVATE KEY",
                 }
             ),
-            "cannot use the Google Cloud credentials",
+            "cannot load Google Cloud credentials",
         ),
     ],
 )
