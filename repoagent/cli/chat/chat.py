@@ -26,8 +26,8 @@ from repoagent.cli.commands.run_output import (
 )
 from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.echo import collect
-from repoagent.cli.ui.progress import Fold, Words, Working
-from repoagent.cli.ui.terminal_text import clean, display_width, one_line
+from repoagent.cli.ui.progress import Words, Working
+from repoagent.cli.ui.terminal_text import clean, display_width, fold, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, RepoagentError
 from repoagent.git.facts import current_branch
@@ -136,8 +136,7 @@ def words_of(reply: str) -> str:
 
 def folded(text: str, width: int) -> list[str]:
     """`text` in lines of at most `width` columns."""
-    fold = Fold(max(20, width))
-    return (fold.feed(text) + fold.rest()).split("\n")
+    return fold(text, max(20, width)).split("\n")
 
 
 def _cut(line: str, width: int) -> str:

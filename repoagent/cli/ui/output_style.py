@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.table import Cell, Column, ago, columns, folded, front, shorten, table
+from repoagent.cli.ui.table import Cell, Column, ago, columns, cut_end, shorten, table
 from repoagent.cli.ui.terminal_text import fold, paint
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class Page(NamedTuple):
     def cut(self, text: str, room: int | None = None) -> str:
         """The beginning of a line, in at most `room` columns, by default the page's."""
         room = self.width if room is None else room
-        if room is None or columns(text) <= room:
-            return text
-        return front(text, max(0, room - len(self.dots))).rstrip() + self.dots
+        return text if room is None else cut_end(text, room, self.dots)
 
     def ago(self, moment: float, wide: int = 76) -> str:
         """How long ago a Unix time is; short on a page of less than `wide` columns."""
@@ -55,18 +53,15 @@ class Page(NamedTuple):
 
     def wrap(self, text: str, indent: str = "", hang: str = "", *styles: str) -> list[str]:
         """Lines of whole words that begin with `indent`, all but the first also with `hang`."""
-        if self.width is None or columns(indent + text) <= self.width:
-            return [indent + self.paint(text, *styles)]
-        first, *rest = fold(text, self.width - len(indent) - len(hang)).split("\n")
-        return [
-            indent + self.paint(first, *styles),
-            *(indent + hang + self.paint(line, *styles) for line in rest),
-        ]
+        lines = [text]
+        if self.width is not None and columns(indent + text) > self.width:
+            lines = fold(text, self.width - len(indent) - len(hang)).split("\n")
+        return [indent + hang * bool(at) + self.paint(line, *styles) for at, line in enumerate(lines)]
 
     def sentence(self, text: str, *styles: str) -> Iterator[str]:
         """Lines of words that all fit: a longer word is cut in its middle."""
-        for line in folded(text, self.width, self.dots):
-            yield self.paint(line, *styles)
+        for line in text.split("\n") if self.width is None else fold(text, self.width).split("\n"):
+            yield self.paint(self.shorten(line, self.width), *styles)
 
     def table(
         self,

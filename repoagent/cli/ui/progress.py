@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repoagent import tracing
-from repoagent.cli.ui.terminal_text import clean, display_width, one_line, paint
+from repoagent.cli.ui.terminal_text import clean, one_line, paint
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 
@@ -73,9 +73,8 @@ class Working:
     def progress(self, label: str, part: float) -> None:
         """Show that a share of 0 to 1 is complete, if a line can be overwritten."""
         if self._status is not None:
-            self._status.update(
-                _Since(f"{clean(label)}: {part:.0%}", time.monotonic(), width=self._terminal.width)
-            )
+            text = f"{clean(label)}: {part:.0%}"
+            self._status.update(_Since(text, time.monotonic(), width=self._terminal.width))
 
     def text(self, piece: str) -> None:
         """Show a piece of the output of a model or a program, unrendered."""
@@ -107,7 +106,7 @@ class Working:
         """Stop the spinner, and end the line that the model has begun."""
         rest = "" if self._markdown is None else self._markdown.rest()
         self._show(rest)
-        if self._inside_line if not rest else not rest.endswith("\n"):
+        if not rest.endswith("\n") if rest else self._inside_line:
             self._show("\n")
         self._inside_line = False
 
@@ -127,9 +126,8 @@ class Working:
 
         console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
         spinner = "dots" if console.encoding.startswith("utf") else "line"
-        self._status = console.status(
-            _Since(clean(label), time.monotonic(), output, self._terminal.width), spinner=spinner
-        )
+        since = _Since(clean(label), time.monotonic(), output, self._terminal.width)
+        self._status = console.status(since, spinner=spinner)
         self._status.start()
 
     def _show(self, text: str) -> None:
@@ -187,14 +185,14 @@ def tail(output: Path) -> list[str]:
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _TAG = re.compile(r"<([a-z_]+)\b")
-_DATA = {"commit", "note", "think"}  # not addressed to the user, or shown elsewhere
 _LAST = {"finish", "reject"}  # shown once they are accepted
-# shown by a line of their own when they are done
-_ACTIONS = {
-    "browse", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read",
-    "recall", "restore", "run", "search", "skill", "task", "uses", "wait", "write",
+# not addressed to the user, or shown by a line of their own when they are done
+_HIDDEN = {
+    "browse", "commit", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "note", "outline",
+    "python", "read", "recall", "restore", "run", "search", "skill", "task", "think", "uses", "wait", "write",
 }  # fmt: skip
 _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
+_UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # may still open a hidden part
 
 
 @dataclass
@@ -222,7 +220,7 @@ class Words:
                     self._closing, self.hides = None, False
             elif self._passing:
                 shown += part
-            elif ended or not _undecided(self._line):
+            elif ended or not _UNDECIDED.fullmatch(self._line):
                 shown += self._begun()
                 self._passing = not ended
             if ended:
@@ -231,10 +229,9 @@ class Words:
 
     def rest(self) -> str:
         """The rest of the prose, at the end of the reply."""
-        line, passing, hidden = self._line, self._passing, self._closing
+        is_shown = self._passing or self._closing is not None or self._opens(self._line)
+        text = "" if is_shown else self._prose(self._line)
         self._line, self._passing, self._closing, self.hides = "", False, None, False
-        complete = passing or hidden is not None or self._opens(line)
-        text = "" if complete else self._with_blank(_without_ends(line))
         self._blank = self._most = 0
         return text
 
@@ -242,7 +239,7 @@ class Words:
         """The text of the line so far, or nothing if it opens a hidden part."""
         closing = self._opens(self._line)
         if closing is None:
-            return self._with_blank(_without_ends(self._line))
+            return self._prose(self._line)
         self._most = min(self._most, 1)
         if not closing.search(self._line[1:]):
             self._closing, self.hides = closing, _FENCE.match(self._line) is not None
@@ -256,12 +253,14 @@ class Words:
                 return re.compile(rf"^\s*{fence[1][0]}{{{len(fence[1])},}}\s*$")
             return None
         tag = _TAG.match(line)
-        if tag is None or tag[1] not in _DATA | _ACTIONS | (set() if self.ends else _LAST):
-            return None
-        return re.compile(rf"/>\s*$|</{tag[1]}\b")
+        if tag and (tag[1] in _HIDDEN or (tag[1] in _LAST and not self.ends)):
+            return re.compile(rf"/>\s*$|</{tag[1]}\b")
+        return None
 
-    def _with_blank(self, line: str) -> str:
-        """A line of prose, after the blank lines before it."""
+    def _prose(self, line: str) -> str:
+        """A line of prose without the tags that end a task, after the blank lines before it."""
+        if line.lstrip().startswith("<"):
+            line = _ENDS.sub("", line)
         if not line.strip():
             self._blank += line.endswith("\n")
             return ""
@@ -270,73 +269,16 @@ class Words:
         return "\n" * blank + line
 
 
-@dataclass
-class Fold:
-    """Folds text that comes in pieces at `width` columns, between words."""
-
-    width: int
-    _column: int = 0
-    _gap: str = ""
-    _word: str = ""
-
-    def feed(self, text: str) -> str:
-        """The folded text up to the last complete word."""
-        done = ""
-        for token in re.findall(r"\n|[^\S\n]+|\S+", text):
-            if token == "\n":
-                done += self.rest() + "\n"
-                self._column = 0
-            elif token.isspace():
-                done += self._put()
-                self._gap += token
-            else:
-                self._word += token
-        return done
-
-    def rest(self) -> str:
-        """The last word."""
-        word = self._put()
-        self._gap = ""
-        return word
-
-    def _put(self) -> str:
-        word, self._word = self._word, ""
-        if not word:
-            return ""
-        gap, self._gap = self._gap, ""
-        shown = clean(word)
-        size = display_width(clean(gap), self._column)
-        if self._column and self._column + size + display_width(shown) > self.width:
-            gap, self._column, size = "\n", 0, 0
-        self._column += size + display_width(shown)
-        return gap + word
-
-
-class Plain(Fold):
-    """Sanitized and folded text, for a terminal without styles."""
+class Plain:
+    """In place of `Markdown`: sanitized text, for a terminal without styles."""
 
     holds_table = False
 
-    def feed(self, text: str) -> str:
-        return clean(super().feed(text.replace("\r\n", "\n")))
+    def feed(self, piece: str) -> str:
+        return clean(piece.replace("\r\n", "\n"))
 
     def rest(self) -> str:
-        return clean(super().rest())
-
-
-def _without_ends(line: str) -> str:
-    """A line that begins with a tag, without the tags that end a task."""
-    return _ENDS.sub("", line) if line.lstrip().startswith("<") else line
-
-
-def _undecided(line: str) -> bool:
-    """Whether the line may still open a hidden part."""
-    text = line.lstrip()
-    return (
-        not text
-        or text.startswith("<")
-        or any(text.startswith(mark) or mark.startswith(text) for mark in ("```", "~~~"))
-    )
+        return ""
 
 
 def ready_for(
@@ -386,8 +328,8 @@ def report(terminal: Terminal, ready: ModelSetup) -> None:
     usage, cost = ready.meter.usage, ready.meter.cost
     if terminal.tells and usage.total:
         price = "price unknown" if cost is None else cost_text(cost)
-        about = "~" if usage.estimated else ""
-        terminal.note(f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens · {price}", "dim")
+        tokens = f"{'~' if usage.estimated else ''}{usage.total - usage.output:,} + {usage.output:,} tokens"
+        terminal.note(f"{tokens} · {price}", "dim")
 
 
 def as_object(ready: ModelSetup) -> dict[str, object]:

@@ -54,21 +54,20 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
     ) -> Terminal:
         """The terminal of the standard streams and the environment; `color` is auto, always or never."""
         env = os.environ if env is None else env
-        reads, shows, tells = (_is_terminal(stream) for stream in (sys.stdin, sys.stdout, sys.stderr))
+        reads, shows, tells = (
+            stream is not None and not stream.closed and stream.isatty()
+            for stream in (sys.stdin, sys.stdout, sys.stderr)
+        )
         paging = not shows and _in_pager(env)
         dumb = env.get("TERM", "dumb") == "dumb"
         ci = env.get("CI", "").lower() not in {"", "0", "false"}
-        plain = dumb or bool(env.get("NO_COLOR"))
-
-        def colored(terminal: bool) -> bool:
-            return color == "always" or (color == "auto" and terminal and not plain)
-
+        colored = color == "auto" and not dumb and not env.get("NO_COLOR")
         return cls(
             reads=reads and not ci,
             shows=shows or paging,
             tells=tells,
-            color=colored(shows or paging),
-            color_err=colored(tells),
+            color=color == "always" or (colored and (shows or paging)),
+            color_err=color == "always" or (colored and tells),
             moves=tells and not dumb and not ci,
             width=_width(env),
             verbose=verbose,
@@ -98,7 +97,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         if os.environ.get("TERM", "dumb") == "dumb":
             from repoagent.cli.ui.progress import Plain
 
-            return Plain(self.width)
+            return Plain()
         from repoagent.cli.ui.markdown import Markdown
 
         def width() -> int:
@@ -142,17 +141,15 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
         if not aside:
             self._page()
-        if not terminal and not color:
-            _write(sys.stderr if aside else sys.stdout, diff, exact=True)
-            return
-        from repoagent.cli.ui.diff import render
+        if terminal or color:
+            from repoagent.cli.ui.diff import render
 
-        shown = render(diff, color=color, columns=self.width if terminal else None)
-        _write(sys.stderr if aside else sys.stdout, shown)
+            diff = render(diff, color=color, columns=self.width if terminal else None)
+        _write(sys.stderr if aside else sys.stdout, diff, exact=not terminal and not color)
 
     def note(self, text: str, *styles: str) -> None:
         """Write a line for the user to standard error, folded to the width of a terminal."""
-        shown = self.folded(text)
+        shown = self._folded(text)
         _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
 
     def warn(self, text: str) -> None:
@@ -161,19 +158,18 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             if text in self.warned:
                 return
             self.warned.add(text)
-        shown = self.folded(f"warning: {text}")
+        shown = self._folded(f"warning: {text}")
         if self.color_err:
             shown = paint("warning:", "yellow") + shown.removeprefix("warning:")
         _write(sys.stderr, f"{shown}\n")
-
-    def folded(self, text: str) -> str:
-        """`text` sanitized, on a terminal folded to its width."""
-        return fold(clean(text), self.width) if self.tells else clean(text)
 
     def detail(self, text: str) -> None:
         """A note for --verbose."""
         if self.verbose:
             self.note(text)
+
+    def _folded(self, text: str) -> str:
+        return fold(clean(text), self.width) if self.tells else clean(text)
 
     def working(self, label: str) -> Working:
         """A context that shows progress; see `Working`."""
@@ -189,6 +185,26 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         Input that was typed before the question appeared does not answer it, unless `typed_ahead`. `?` and any other
         input print the meanings. Raises UsageError without a terminal, NothingDone at the end of input.
         """
+        letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
+        prompt = f"{question} [{','.join(letters)}]?"
+        while True:
+            line = self._read(prompt, question, typed_ahead=typed_ahead)
+            if not line:
+                _write(sys.stderr, "\n")
+                raise NothingDone("no answer; nothing was changed")
+            typed_ahead = True
+            answer = line.strip().lower() or default
+            letter = answer[:1] if answer in {"yes", "no"} else answer
+            if letter in choices:
+                return letter
+            for letter, meaning in {**choices, "?": "show this help"}.items():
+                self.note(f"{letter} - {meaning}", "bold", "red")
+
+    def ask_line(self, question: str) -> str:
+        """Ask for a line of text. Raises UsageError without a terminal."""
+        return self._read(f"{question}:", question, typed_ahead=True).strip()
+
+    def _read(self, prompt: str, question: str, *, typed_ahead: bool) -> str:
         if not self.can_ask:
             raise UsageError(f"no terminal to ask: {question}")
         from repoagent.cli.ui.echo import heard
@@ -197,32 +213,9 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         with heard(typed_ahead=typed_ahead):
             if not typed_ahead:
                 forget_input()
-            letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
-            prompt = self.folded(f"{question} [{','.join(letters)}]?") + " "
-            while True:
-                _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
-                line = sys.stdin.readline()
-                if not line:
-                    _write(sys.stderr, "\n")
-                    raise NothingDone("no answer; nothing was changed")
-                answer = line.strip().lower() or default
-                letter = answer[:1] if answer in {"yes", "no"} else answer
-                if letter in choices:
-                    return letter
-                for letter, meaning in {**choices, "?": "show this help"}.items():
-                    self.note(f"{letter} - {meaning}", "bold", "red")
-
-    def ask_line(self, question: str) -> str:
-        """Ask for a line of text. Raises UsageError without a terminal."""
-        if not self.can_ask:
-            raise UsageError(f"no terminal to ask: {question}")
-        from repoagent.cli.ui.echo import heard
-
-        _leave_pager()
-        prompt = self.folded(f"{question}:") + " "
-        with heard(typed_ahead=True):
-            _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
-            return sys.stdin.readline().strip()
+            shown = f"{self._folded(prompt)} "
+            _write(sys.stderr, paint(shown, "bold", "blue") if self.color_err else shown)
+            return sys.stdin.readline()
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
         """Open the user's editor on a text; None if the editor failed or the text is empty. See `pager.edit_text`."""
@@ -242,11 +235,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
 def in_own_pager() -> bool:
     """Whether standard output goes into a pager that we have started."""
-    if "repoagent.cli.ui.pager" not in sys.modules:
-        return False
-    from repoagent.cli.ui import pager
-
-    return pager.is_running()
+    pager = sys.modules.get("repoagent.cli.ui.pager")
+    return pager is not None and pager.is_running()
 
 
 def _in_pager(env: Mapping[str, str]) -> bool:
@@ -266,10 +256,6 @@ def _leave_pager() -> None:
         from repoagent.cli.ui import pager
 
         pager.finish()
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and not stream.closed and stream.isatty()
 
 
 def has_utf8(env: Mapping[str, str]) -> bool:
@@ -342,7 +328,8 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
         raise UsageError(f"{path} is a folder; {option} takes a file")
     try:
         if path.exists() and (not path.is_file() or os.path.normpath(path).startswith(_SYSTEM)):
-            with open(path, "wb", buffering=0, opener=_existing) as file:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY)
+            with os.fdopen(descriptor, "wb", buffering=0) as file:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[file.write(rest) or 0 :]
@@ -354,10 +341,6 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
     if not path.parent.is_dir():
         raise UsageError(f"no such folder: {path.parent}; create it, or use another file for {option}")
     write_whole(path, data, private=private)
-
-
-def _existing(path: str, flags: int) -> int:
-    return os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NOCTTY)
 
 
 def show_page(terminal: Terminal, text: str, name: str) -> None:

@@ -13,20 +13,8 @@ _UNSAFE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-_STYLES = {
-    "bold": "1",
-    "dim": "2",
-    "italic": "3",
-    "underline": "4",
-    "reverse": "7",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "blue": "34",
-    "magenta": "35",
-    "cyan": "36",
-    "on-red": "41",
-}
+_STYLES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "on-red": "41"}
+_STYLES |= {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36"}
 _TAB = 8
 
 
@@ -38,14 +26,14 @@ def clean(text: str) -> str:
     return _unsafe().sub(lambda match: display_text.visible(match[0]), text)
 
 
+@lru_cache(maxsize=1)
+def _unsafe() -> re.Pattern[str]:
+    return re.compile(_UNSAFE)
+
+
 def one_line(text: str) -> str:
     """`text` sanitized, on one line: newlines and tabs as ^J and ^I."""
     return clean(text).replace("\n", "^J").replace("\t", "^I")
-
-
-def fold(text: str, width: int) -> str:
-    """Sanitized `text`, its long lines broken before a ` · `, else between words, with the same indent."""
-    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
 
 
 def paint(text: str, *styles: str) -> str:
@@ -57,6 +45,8 @@ def paint(text: str, *styles: str) -> str:
 
 def display_width(text: str, start: int = 0) -> int:
     """The columns of `text`, one sanitized line, that begins in column `start`."""
+    if text.isascii() and "\t" not in text:
+        return len(text)
     column = start
     for character in text:
         column += width(character, column)
@@ -65,9 +55,12 @@ def display_width(text: str, start: int = 0) -> int:
 
 def width(character: str, column: int = 0) -> int:
     """The columns of a character in `column`."""
-    if character == "\t":
-        return _TAB - column % _TAB
-    return display_text.width(character)
+    return _TAB - column % _TAB if character == "\t" else display_text.width(character)
+
+
+def fold(text: str, width: int) -> str:
+    """Sanitized `text`, its long lines broken before a ` · `, else between words, with the same indent."""
+    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
 
 
 def _folded(line: str, width: int) -> list[str]:
@@ -75,19 +68,12 @@ def _folded(line: str, width: int) -> list[str]:
         return [line]
     words = line.lstrip(" ")
     indent = line[: len(line) - len(words)]
-    parts = words.split(" · ")
-    units = [parts[0], *(f"· {part}" for part in parts[1:])]
     lines: list[str] = []
-    for unit in units:
-        available = width - display_width(indent)
-        for piece in [unit] if display_width(unit) <= available else unit.split(" "):
+    for number, part in enumerate(words.split(" · ")):
+        unit = f"· {part}" if number else part
+        for piece in [unit] if display_width(indent + unit) <= width else unit.split(" "):
             if lines and display_width(f"{lines[-1]} {piece}") <= width:
                 lines[-1] += f" {piece}"
             else:
                 lines.append(indent + piece)
     return lines
-
-
-@lru_cache(maxsize=1)
-def _unsafe() -> re.Pattern[str]:
-    return re.compile(_UNSAFE)

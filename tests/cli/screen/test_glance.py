@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.table import Column, folded, table
+from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.table import Column, table
 from repoagent.cli.ui.terminal_text import display_width
 
 HEADS = (
@@ -65,6 +66,6 @@ def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> Non
 
 @pytest.mark.parametrize("width", [20, 60, 120])
 def test_a_sentence_is_folded_between_words(width: int) -> None:
-    lines = list(folded("a sentence of words " * 9 + "src/" + "x" * 200, width))
+    lines = list(Page(width).sentence("a sentence of words " * 9 + "src/" + "x" * 200))
     assert all(display_width(line) <= width for line in lines)
     assert [line for line in lines if "…" in line] == lines[-1:]

@@ -1,4 +1,4 @@
-"""A reply as it is shown while it comes: the same words however it is cut into pieces, and folded between words."""
+"""A reply as it is shown while it comes: the same words however it is cut into pieces."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.progress import Fold, Words
-from repoagent.cli.ui.terminal_text import display_width
+from repoagent.cli.ui.progress import Words
 
 PARTS = st.sampled_from(
     [
@@ -81,19 +80,3 @@ def test_it_says_when_an_edit_is_being_written() -> None:
     assert words.hides
     words.feed("```\n")
     assert not words.hides
-
-
-@given(
-    text=st.text(st.sampled_from("ab é漢\t\n\x1b"), max_size=120),
-    sizes=st.lists(st.integers(1, 9), max_size=40),
-    width=st.integers(6, 20),
-)
-def test_a_fold_keeps_all_words_within_the_width(text: str, sizes: list[int], width: int) -> None:
-    fold, at, out = Fold(width), 0, ""
-    for size in [*sizes, len(text)]:
-        out += fold.feed(text[at : at + size])
-        at += size
-    out += fold.rest()
-    assert out.split() == text.split()
-    for line in out.replace("\x1b", "^[").split("\n"):
-        assert display_width(line) <= width or len(line.split()) <= 1
