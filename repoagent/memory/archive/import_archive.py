@@ -35,7 +35,7 @@ from repoagent.memory.archive.format import (
     turns_of,
 )
 from repoagent.memory.edit_records import group_turns
-from repoagent.memory.identity import resolve
+from repoagent.memory.identity import git_renames
 from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, save
 from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at
@@ -217,13 +217,13 @@ class _TargetFinder:
         """Whether the memory has seen the file, or its version in HEAD, or git kept it as one file since."""
         if file.blob in identity.blobs:
             return True
-        head = resolve.in_head(self.worktree, file.path)
+        head = git_renames.blob_at(self.worktree, f"HEAD:{file.path}")
         if head is None or not head.strip():
             return False
         if blob_hash(head, self.worktree.object_format) in identity.blobs:
             return True
         commit = identity.commit
-        return bool(commit and resolve.same_through_history(self.worktree, file.path, head, commit))
+        return bool(commit and git_renames.same_through_history(self.worktree, file.path, head, commit))
 
 
 def _other_name(parcel: ArchivedMemory) -> str:

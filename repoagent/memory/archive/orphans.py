@@ -13,7 +13,7 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity import resolve
+from repoagent.memory.identity import git_renames
 from repoagent.memory.identity.hints import IdentityIndex
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.similarity import RENAME, is_sample, last_contents, likeness, worked_over
@@ -69,7 +69,7 @@ class Orphans:
 
     def _by_content(self, memories: Sequence[Memory]) -> dict[str, str]:
         """Files that are new or changed in any work tree: git does not have them at a tip yet."""
-        files = [(tree, path) for tree in self._trees for path in resolve.changed_files(tree)]
+        files = [(tree, path) for tree in self._trees for path in git_renames.changed_files(tree)]
         if len(files) * len(memories) > _PAIRS:
             return {
                 memory.folder.name: f"too many new files to compare ({len(files):,})" for memory in memories

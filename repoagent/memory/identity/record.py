@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ _KEYS = 8  # inodes remembered, and work trees
 _BLOBS = 30  # versions remembered by their hash
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
-LINKED, LINKED_ANEW, LINKED_BACK = (  # by hand, the path from before follows
+LINKED, LINKED_ANEW, LINKED_BACK = (  # by hand; the former path follows
     "linked by hand, before that ",
     "linked by hand to another text, before that ",
     "linked by hand to the text from before, not ",
@@ -49,10 +49,10 @@ class Seen:
 class Identity:
     """The file of a memory. Paths are relative to the top of the work tree.
 
-    `path` is where it was last seen, in whatever work tree; `places` has for each work tree (its top) what was last
-    seen in that one: on another branch a file may have another name and text. `keys` maps "<device>:<inode>" to the
-    work tree it was seen in, oldest first. `blobs` are the versions seen, the last one last. `commit` is HEAD when it
-    was last edited.
+    `path` is where it was last seen in any work tree; `places` has what was last seen in each one (by its top): on
+    another branch a file may have another name and text. `keys` maps "<device>:<inode>" to the work tree it was seen
+    in, oldest first. `blobs` are the versions seen, the last one last. `commit` is HEAD when it was last edited.
+    `strangers` are paths of which a user has said that they are other files.
     """
 
     path: str
@@ -62,11 +62,11 @@ class Identity:
     commit: str | None = None
     rekeyings: tuple[Rekeying, ...] = ()
     places: Mapping[str, Seen] = field(default_factory=dict)
-    strangers: tuple[str, ...] = ()  # paths that a person has said are not this file's
+    strangers: tuple[str, ...] = ()
 
-    def path_in(self, place: str) -> str:
-        """Where the file is in the work tree `place`."""
-        seen = self.places.get(place)
+    def path_in(self, top: str) -> str:
+        """Where the file is in the work tree `top`."""
+        seen = self.places.get(top)
         return self.path if seen is None else seen.path
 
     @property
@@ -75,66 +75,63 @@ class Identity:
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether what was noted on `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a text
-        that has been replaced as a whole since, or that the memory was tied to by mistake."""
-        breaks, mistaken = [], set()
-        for one in self.rekeyings:
-            if one.reason == REWRITTEN or one.reason.startswith(LINKED_ANEW):
-                breaks.append(one)
-            elif one.reason.startswith(LINKED_BACK) and breaks:
-                mistaken.add(breaks.pop().blob)
-        if blob and any(one.startswith(blob) for one in mistaken - {""}):
+        """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a text that has been
+        replaced as a whole since, or that the memory was tied to by mistake."""
+        breaks: list[Rekeying] = []
+        mistakes: list[str] = []
+        for step in self.rekeyings:
+            if step.reason == REWRITTEN or step.reason.startswith(LINKED_ANEW):
+                breaks.append(step)
+            elif step.reason.startswith(LINKED_BACK) and breaks:
+                mistakes.append(breaks.pop().blob)
+        if blob and any(mistake.startswith(blob) for mistake in mistakes):
             return True
         if not breaks or day > breaks[-1].time[:10]:
             return False
         newest = breaks[-1]
         if day < newest.time[:10] or not blob or newest.blob not in self.blobs:
             return True
-        newer = self.blobs[self.blobs.index(newest.blob) :]
-        return not any(one.startswith(blob) for one in newer)
+        return not any(version.startswith(blob) for version in self.blobs[self.blobs.index(newest.blob) :])
 
-    def seen(self, blob: str, place: str) -> Identity:
-        """With `blob` as the last seen one, in the work tree `place`; its path there is now `path_in(place)`."""
-        here = Seen(self.path_in(place), blob)
-        if self.places.get(place) == here:
+    def seen(self, blob: str, top: str) -> Identity:
+        """With `blob` as the last seen version, at `path_in(top)` in the work tree `top`."""
+        last = Seen(self.path_in(top), blob)
+        if self.places.get(top) == last:
             return self
-        others = [(name, seen) for name, seen in self.places.items() if name != place]
-        blobs = (*(b for b in self.blobs if b != blob), blob)[-_BLOBS:]
-        return replace(self, blobs=blobs, places=dict([*others, (place, here)][-_KEYS:]))
+        places = {name: seen for name, seen in self.places.items() if name != top} | {top: last}
+        blobs = (*(version for version in self.blobs if version != blob), blob)
+        return replace(self, blobs=blobs[-_BLOBS:], places=dict([*places.items()][-_KEYS:]))
 
-    def keyed(self, key: str, place: str) -> Identity:
-        """With `key` for the work tree `place`; another key it had there on the same device is dropped."""
+    def keyed(self, key: str, top: str) -> Identity:
+        """With `key` for the work tree `top`; another key it had there on the same device is dropped."""
         device = key.partition(":")[0]
-        kept = {
-            k: p
-            for k, p in self.keys.items()
-            if not (p == place and k.partition(":")[0] == device) and k != key
+        keys = {
+            old: place
+            for old, place in self.keys.items()
+            if not (place == top and old.partition(":")[0] == device) and old != key
         }
-        return replace(self, keys=dict([*kept.items(), (key, place)][-_KEYS:]))
+        return replace(self, keys=dict([*keys.items(), (key, top)][-_KEYS:]))
 
     def without_key(self, key: str) -> Identity:
         """Without `key`: that inode has proved to be another file."""
-        return replace(self, keys={k: place for k, place in self.keys.items() if k != key})
+        return replace(self, keys={old: top for old, top in self.keys.items() if old != key})
 
-    def at(self, path: str, place: str) -> Identity:
-        """With `path` as its path, in the work tree `place` above all; the former ones become earlier paths."""
-        former = dict.fromkeys(old for old in (self.path, self.path_in(place)) if old != path)
+    def at(self, path: str, top: str) -> Identity:
+        """With `path` as its path in the work tree `top`; the former ones become earlier paths."""
+        former = dict.fromkeys(old for old in (self.path, self.path_in(top)) if old != path)
         earlier = (*(old for old in self.earlier_paths if old != path and old not in former), *former)
-        places = (
-            {**self.places, place: Seen(path, self.places[place].blob)}
-            if place in self.places
-            else self.places
-        )
+        places = dict(self.places)
+        if top in places:
+            places[top] = Seen(path, places[top].blob)
         return replace(self, path=path, earlier_paths=earlier, places=places)
 
-    def noted(self, rekeying: Rekeying) -> Identity:
-        return replace(self, rekeyings=(*self.rekeyings, rekeying)[-_REKEYINGS:])
+    def noted(self, step: Rekeying) -> Identity:
+        return replace(self, rekeyings=(*self.rekeyings, step)[-_REKEYINGS:])
 
 
 @dataclass(frozen=True)
 class Memory:
-    """One remembered file. `reason` says how it was found, when that was not simply by its path and
-    content."""
+    """One remembered file. `reason` says how it was recognized, if not simply by its path and content."""
 
     folder: Path
     identity: Identity
@@ -167,17 +164,14 @@ def identity_file(folder: Path) -> Path:
 
 
 def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
-    """The identity in `folder`, or None when there is none or it is broken (it is set aside then).
+    """The identity in `folder`, or None if there is none or it is broken (then it is set aside).
 
-    Raises Refused for one of a newer format, or one that is no regular file.
+    Raises Refused for one of a newer format, or one that is not a regular file.
     """
-    path = identity_file(folder)
-    value = json_files.read_document(path, version=VERSION, warn=warn)
-    if value is None:
-        return None
-    identity = from_dict(value)
-    if identity is None:
-        json_files.set_aside_broken(path, "has invalid content", warn)
+    value = json_files.read_document(identity_file(folder), version=VERSION, warn=warn)
+    identity = None if value is None else from_dict(value)
+    if value is not None and identity is None:
+        json_files.set_aside_broken(identity_file(folder), "has invalid content", warn)
     return identity
 
 
@@ -187,66 +181,41 @@ def save(folder: Path, identity: Identity) -> None:
 
 def to_dict(identity: Identity) -> dict[str, Any]:
     return {
-        "path": identity.path,
+        **vars(identity),
         "earlier_paths": list(identity.earlier_paths),
         "keys": dict(identity.keys),
         "blobs": list(identity.blobs),
-        "commit": identity.commit,
-        "places": {place: vars(seen) for place, seen in identity.places.items()},
+        "places": {top: vars(seen) for top, seen in identity.places.items()},
         "strangers": list(identity.strangers),
-        "rekeyings": [vars(rekeying) for rekeying in identity.rekeyings],
+        "rekeyings": [vars(step) for step in identity.rekeyings],
     }
 
 
 def from_dict(value: Mapping[str, Any]) -> Identity | None:
-    """The identity in a parsed `identity.json`; None when a part of it has not the type it must have."""
-    path, keys = value.get("path"), value.get("keys", {})
-    earlier, blobs = _texts(value.get("earlier_paths", [])), _texts(value.get("blobs", []))
-    commit, rekeyings = value.get("commit"), value.get("rekeyings", [])
-    if (
-        not isinstance(path, str)
-        or not path
-        or not isinstance(keys, dict)
-        or earlier is None
-        or blobs is None
-    ):
+    """The identity in a parsed `identity.json`; None if a part of it has the wrong type."""
+    lists = {name: value.get(name, []) for name in ("earlier_paths", "blobs", "strangers", "rekeyings")}
+    maps = {name: value.get(name, {}) for name in ("keys", "places")}
+    if not all(isinstance(each, list) for each in lists.values()):
         return None
-    if not all(isinstance(item, str | None) for item in (commit, *keys.values())):
+    if not all(isinstance(each, dict) for each in maps.values()):
         return None
-    if not isinstance(rekeyings, list) or not all(_has(item, _REKEYING) for item in rekeyings):
-        return None
-    places = value.get("places", {})
-    if not isinstance(places, dict) or not all(_has(item, _SEEN) for item in places.values()):
-        return None
-    strangers = _texts(value.get("strangers", []))
-    if strangers is None:
-        return None
-    paths = [path, *earlier, *strangers, *(item["path"] for item in places.values())]
-    if not all(map(_is_name, (*paths, *places))):
-        return None
-    noted = tuple(Rekeying(**item) for item in rekeyings)
-    seen = {top: Seen(**item) for top, item in places.items()}
-    return Identity(path, earlier, keys, blobs, commit, noted, seen, strangers)
-
-
-def _is_name(path: str) -> bool:
-    """Whether the system can be asked about such a path at all."""
     try:
-        return b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:  # half of a UTF-16 pair
-        return False
-
-
-def _texts(value: object) -> tuple[str, ...] | None:
-    return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
-
-
-def _has(value: object, names: set[str]) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == names
-        and all(isinstance(item, str) for item in value.values())
-    )
-
-
-_REKEYING, _SEEN = ({each.name for each in fields(kind)} for kind in (Rekeying, Seen))
+        identity = Identity(
+            path=value["path"],
+            earlier_paths=tuple(lists["earlier_paths"]),
+            keys=maps["keys"],
+            blobs=tuple(lists["blobs"]),
+            commit=value.get("commit"),
+            rekeyings=tuple(Rekeying(**step) for step in lists["rekeyings"]),
+            places={top: Seen(**seen) for top, seen in maps["places"].items()},
+            strangers=tuple(lists["strangers"]),
+        )
+        seen_paths = [seen.path for seen in identity.places.values()]
+        paths = [identity.path, *identity.earlier_paths, *identity.strangers, *seen_paths, *identity.places]
+        details = [vars(each) for each in (*identity.rekeyings, *identity.places.values())]
+        texts = [text for each in details for text in each.values()]
+        texts += [*identity.blobs, *identity.keys.values(), identity.commit or ""]
+        is_valid = all(isinstance(text, str) for text in texts) and b"\0" not in os.fsencode("".join(paths))
+    except (KeyError, TypeError, UnicodeEncodeError):  # half of a UTF-16 pair is no part of a file name
+        return None
+    return identity if identity.path and is_valid else None

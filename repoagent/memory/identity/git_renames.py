@@ -1,0 +1,121 @@
+"""What git knows of a file: its versions, whether it is one file through history, and its other names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+
+from repoagent.git.process import GitError, git
+from repoagent.git.worktree import WorkTree
+
+_DEPTH = 500  # commits
+_RENAMES = ("-M", "--diff-filter=R", "--raw", "--no-abbrev", "-z")
+
+
+def _ask(worktree: WorkTree, *arguments: str, stdin: bytes | None = None) -> bytes | None:
+    """git's answer; None where it has none: HEAD is unborn, an object is gone."""
+    try:
+        return git(worktree.top, *arguments, stdin=stdin)
+    except GitError:
+        return None
+
+
+def blob_at(worktree: WorkTree, name: str) -> bytes | None:
+    """The blob that git calls `name`: HEAD:PATH, or :0:PATH of the index; None for nothing."""
+    return _ask(worktree, "cat-file", "blob", name)
+
+
+def as_in_work_tree(worktree: WorkTree, blob: str, path: str) -> bytes | None:
+    """The content of `blob` as a checkout would write it to `path`; None for one that is gone."""
+    return _ask(worktree, "cat-file", "--filters", f"--path={path}", blob)
+
+
+def renamed_from(
+    worktree: WorkTree, path: str, is_gone: Callable[[str, str], bool], commits: Collection[str | None]
+) -> str | None:
+    """The path that became `path` by renames, in the index or in a commit, and that `is_gone` (given the path and the
+    blob that git had there); None for none.
+
+    `commits` are those that the gone files were last seen at, None for an unknown one. History is read, at most _DEPTH
+    commits of it, only if one of these does not have `path`.
+    """
+    staged = _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--")
+    if found := _follow(path, is_gone, staged):
+        return found
+    limit = _limit(worktree) if None in commits else ""
+    since = {commit or limit for commit in commits}
+    if "" not in since and not _is_lacking(worktree, path, since):
+        return None
+    bounds = {limit or _limit(worktree), *(since if len(since) == 1 else ())} - {""}
+    return _follow(
+        path,
+        is_gone,
+        _ask(worktree, "log", *_RENAMES, "--format=", "HEAD", *(f"^{one}" for one in bounds), "--"),
+    )
+
+
+def _limit(worktree: WorkTree) -> str:
+    """The commit at which reading history ends; "" where there are fewer."""
+    return (_ask(worktree, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--") or b"").decode().strip()
+
+
+def _follow(path: str, is_gone: Callable[[str, str], bool], raw: bytes | None) -> str | None:
+    """From `path` back through renames, newest first, to the first name that `is_gone`. `raw` has for each
+    `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
+    fields = [os.fsdecode(part) for part in (raw or b"").split(b"\0") if part]
+    before: dict[str, tuple[str, str]] = {}
+    for head, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
+        before.setdefault(new, (old, head.split()[2]))
+    name, blob = before.pop(path, ("", ""))
+    while name and not is_gone(name, blob):  # renamed more than once
+        name, blob = before.pop(name, ("", ""))
+    return name or None
+
+
+def _is_lacking(worktree: WorkTree, path: str, commits: Collection[str]) -> bool:
+    """Whether one of `commits` does not have `path` (or is gone): only then can it be the new name of a rename."""
+    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in commits)
+    answers = git(worktree.top, "cat-file", "--batch-check", stdin=names).splitlines()
+    return len(answers) != len(commits) or any(answer.endswith(b" missing") for answer in answers)
+
+
+def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
+    """Whether `path` is one file in git's eyes from commit `since` to HEAD: there in both, never removed
+    nor added on the way between them, its text not gone to another name, and `data` is what HEAD has."""
+    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in (since, "HEAD"))
+    versions = (_ask(worktree, "cat-file", "--batch-check", stdin=names) or b"").splitlines()
+    blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
+    if len(versions) != 2 or blob is None:  # a path with a line break
+        return False
+    if b" blob " not in versions[0] or not versions[1].startswith(blob.strip() + b" "):
+        return False
+    log = ("log", "-1", "--format=%H", "--no-renames", "--diff-filter=AD", f"{since}...HEAD", "--", path)
+    if _ask(worktree, *log) != b"":
+        return False
+    return all(old != path for old, _ in renames_since(worktree, since))
+
+
+def changed_files(worktree: WorkTree) -> Iterator[str]:
+    """The files that are not as HEAD has them, or that it does not have (ignored ones left out)."""
+    yield from _names(_ask(worktree, "ls-files", "-o", "--exclude-standard", "-z"))
+    changed = _ask(worktree, "diff-index", "--no-renames", "--name-only", "-z", "HEAD", "--")
+    if changed is None:  # an unborn HEAD: all of the index is new
+        changed = _ask(worktree, "ls-files", "-z")
+    yield from _names(changed)
+
+
+def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
+    """(old, new) of what has another name in the work tree than in `commit`, also where another text has the old name
+    by now: to git that is a change of the old name, marked as a rewriting, and a copy. Untracked files are not seen."""
+    fields = _names(_ask(worktree, "diff-index", "-B", "-M", "--name-status", "-z", commit, "--"))
+    changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]
+    rewritten = {old for letter, old, _ in changed if letter.startswith("M") and letter != "M"}
+    return [
+        (old, new)
+        for letter, old, new in changed
+        if letter[0] == "R" or (letter[0] == "C" and old in rewritten)
+    ]
+
+
+def _names(listed: bytes | None) -> Iterator[str]:
+    return (os.fsdecode(name) for name in (listed or b"").split(b"\0") if name)
