@@ -67,14 +67,20 @@ _SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
 no_parse_check = click.option(
     "--no-parse-check", is_flag=True, help="Accept a change that leaves a file unparsable."
 )
+no_commit_option = click.option("--no-commit", is_flag=True, help="Write the files without committing them.")
+allow_sensitive_option = click.option(
+    "--allow-sensitive", is_flag=True, help="Also change hooks, CI and other files that get executed."
+)
+no_verify_option = click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks.")
+include_dirty_option = click.option(
+    "--include-dirty", is_flag=True, help="Also commit your other changes in these files."
+)
 _ASKING = (
     click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
     click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
     click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
-    click.option("--no-commit", is_flag=True, help="Write the files without committing them."),
-    click.option(
-        "--allow-sensitive", is_flag=True, help="Also change hooks, CI and other files that get executed."
-    ),
+    no_commit_option,
+    allow_sensitive_option,
     no_parse_check,
 )
 check_unconfined_option = click.option(
@@ -89,8 +95,8 @@ _COMMITTING = (
         "-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit."
     ),
     click.option("--fixup", metavar="REV", help="Make a fixup! commit for REV."),
-    click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks."),
-    click.option("--include-dirty", is_flag=True, help="Also commit your other changes in these files."),
+    no_verify_option,
+    include_dirty_option,
 )
 
 

@@ -104,7 +104,7 @@ def test_an_interrupt_keeps_what_was_mined(repo: GitRepo) -> None:
 def test_a_person_sees_how_far_it_is(repo: GitRepo) -> None:
     with Screen([*PROGRAM, "mine"], repo.top) as screen:
         assert screen.end() == 0
-    assert "mining " in screen.seen
+    assert "mining" in screen.seen
     assert "1 commit indexed, complete" in screen.seen
 
 

@@ -17,16 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.options import (
-    effort_option,
-    file_path,
-    max_cost_option,
-    max_tokens_option,
-    model_option,
-    record_option,
-    reply_option,
-    show_prompt_option,
-)
+from repoagent.cli import options as shared
+from repoagent.cli.click_commands import words_in
+from repoagent.cli.commands import summaries
 from repoagent.cli.repository import find_worktree
 from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.dataclass import dataclass
@@ -36,10 +29,8 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.markdown import Markdown
     from repoagent.cli.ui.progress import Plain, Working
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
-    from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
-    from repoagent.tasks.ask import Answer, AttachedFile, Question
+    from repoagent.tasks.ask import AttachedFile, Question
 
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
 EPILOG = """\b
@@ -52,24 +43,21 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.argument("arguments", nargs=-1, metavar="[PROMPT] [FILE]...")
-@model_option
+@shared.model_option
 @click.option(
-    "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
+    "-F", "--file", "prompt_file", type=shared.file_path, metavar="FILE", help="Read the prompt from FILE."
 )
 @click.option("--system", metavar="TEXT", help="The system prompt; @FILE reads it from FILE.")
 @click.option(
-    "-o",
-    "--output",
-    type=file_path,
-    metavar="FILE",
+    "-o", "--output", type=shared.file_path, metavar="FILE",
     help="Write the reply to FILE instead of standard output.",
-)
-@max_tokens_option
-@max_cost_option
-@effort_option
-@record_option
-@reply_option
-@show_prompt_option
+)  # fmt: skip
+@shared.max_tokens_option
+@shared.max_cost_option
+@shared.effort_option
+@shared.record_option
+@shared.reply_option
+@shared.show_prompt_option
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> None:
@@ -82,92 +70,71 @@ def command(session: Session, /, **values: Any) -> None:
     from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
-    if str(options.output) == "-":
-        options.output = None
+    output = None if str(options.output) == "-" else options.output
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
     place = None if worktree is None else layout(worktree)
     settings, terminal = session.open(place, {key: getattr(options, key) for key in SETTINGS})
-    if options.output is not None:
-        _refuse_unwritable(options.output)
-    question = question_of(options, worktree, terminal)
+    if output is not None:
+        _refuse_unwritable(output)
+    question = _question(options, worktree, terminal)
     for file in question.files:
         if file.note:
             terminal.warn(file.note)
+    from repoagent.cli.ui.progress import as_object, ready_for, report
+    from repoagent.llm.model import display_name
+    from repoagent.tasks.ask import AnswerCallbacks, ask, build_request
+
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
         from repoagent.llm.client import masked
-        from repoagent.tasks.ask import build_request
 
         request = masked(build_request(question, max_output_tokens=0))
         show_request(request, settings, terminal, as_json=options.as_json)
         return
-    _ask(question, options, settings, terminal, worktree)
-
-
-def _ask(
-    question: Question,
-    options: SimpleNamespace,
-    settings: Settings,
-    terminal: Terminal,
-    worktree: WorkTree | None,
-) -> None:
-    from repoagent.cli.ui.progress import ready_for, report
-    from repoagent.git.worktree import layout
-    from repoagent.tasks.ask import AnswerCallbacks, ask, build_request
-
     waiting = terminal.working("asking the model")
     ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
-    if ready.meter.book is not None:
-        where = str(Path.cwd() if worktree is None else worktree.top)
-        names = tuple(file.name for file in question.files)
-        ready.meter.book = ready.meter.book.about("ask", where, names)
+    top = Path.cwd() if worktree is None else worktree.top
+    summaries.charge(ready, "ask", top, tuple(file.name for file in question.files))
     request = build_request(question, max_output_tokens=ready.max_output_tokens)
     with waiting as working:
-        stream = Stream(terminal, working, live=terminal.shows and not (options.as_json or options.output))
+        stream = Stream(terminal, working, live=terminal.shows and not (options.as_json or output))
         hearing = AnswerCallbacks(stream.text, stream.void, stream.waiting, stream.warn)
-        answer = ask(request, ready, None if worktree is None else layout(worktree), hearing)
+        answer = ask(request, ready, place, hearing)
         stream.end(answer.reply.text)
-    _deliver(answer, options, terminal)
+    reply = answer.reply
+    _deliver(reply.text, output, terminal, as_json=options.as_json)
     if options.as_json:
-        write_json(terminal, _as_object(answer, question, ready))
+        content = {
+            "text": reply.text,
+            "model": display_name(reply.model or ready.model.spec),
+            "stop": reply.stop,
+            **as_object(ready),
+            "seconds": round(answer.seconds, 3),
+            "files": [_file_object(file) for file in question.files],
+            "saved_request": answer.sent or None,
+        }
+        write_json(terminal, content)
     report(terminal, ready)
 
 
-def _deliver(answer: Answer, options: SimpleNamespace, terminal: Terminal) -> None:
+def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: bool) -> None:
     """Write the reply to its destination. It is paid for, so print it if it cannot be written."""
     from repoagent.cli.ui.terminal import write_to
     from repoagent.llm.model import wire_text
 
-    text = answer.reply.text
-    if options.output is None:
-        if not (terminal.shows or options.as_json):
+    if output is None:
+        if not (terminal.shows or as_json):
             terminal.result(text)
         return
     try:
-        write_to(options.output, wire_text(text).encode(), "-o")
+        write_to(output, wire_text(text).encode(), "-o")
     except (RepoagentError, OSError):
-        if not options.as_json:
+        if not as_json:
             terminal.result(text)
         raise
     if terminal.tells:
-        terminal.note(f"written to {options.output}", "dim")
-
-
-def _as_object(answer: Answer, question: Question, ready: ModelSetup) -> dict[str, object]:
-    from repoagent.cli.ui.progress import as_object
-    from repoagent.llm.model import display_name
-
-    reply = answer.reply
-    return {
-        "text": reply.text,
-        "model": display_name(reply.model or ready.model.spec),
-        "stop": reply.stop,
-        **as_object(ready),
-        "seconds": round(answer.seconds, 3),
-        "files": [_file_object(file) for file in question.files],
-        "saved_request": answer.sent or None,
-    }
+        terminal.note(f"written to {output}", "dim")
 
 
 def _file_object(file: AttachedFile) -> dict[str, object]:
@@ -194,47 +161,44 @@ USE = 'repoagent ask "PROMPT" [FILE]...'
 PATIENCE = 2.0  # seconds without input before a note says what ask is waiting for
 
 
-def question_of(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
+def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
     """The prompt and the files. Standard input is read at most once: as the prompt, the file `-`, the reply or, if it
     is not a terminal, another file. Raises UsageError for no prompt, and what reading a file raises."""
     from repoagent.tasks.ask import Question, read_files, read_stream
 
-    words, names = _split(options)
-    answer_format = (words is None) + names.count("-") + (str(options.reply) == "-")
-    if answer_format > 1:
+    names = list(options.arguments)
+    source = options.prompt_file
+    prompt = ""
+    if source is None and not names and not _is_piped():
+        raise UsageError(f"no prompt: use {USE}")
+    if source is None and (not names or names[0] == "-"):
+        source, names = Path("-"), names[1:]
+    elif source is None:
+        prompt, *names = names
+        if _looks_like_a_file(prompt):
+            use = f"use {USE}, or - to read the prompt from standard input"
+            raise UsageError(f"the prompt comes before the file {prompt}: {use}")
+    uses_of_input = (str(source) == "-") + names.count("-") + (str(options.reply) == "-")
+    if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
-    if words is None:
-        words = _decoded(_standard_input(terminal), "standard input")
-    if not words.strip():
+    if source is not None:
+        if str(source) == "-":
+            _say_if_late(terminal)
+        prompt = words_in(source, "prompt")
+    if not prompt.strip():
         raise UsageError(f"the prompt is empty: use {USE}")
     files = read_files([Path(name) for name in names if name != "-"], worktree, Path.cwd())
-    if "-" in names or (not answer_format and _is_piped()):
+    if "-" in names or (not uses_of_input and _is_piped()):
         _say_if_late(terminal)
         stream = read_stream(sys.stdin.buffer)
         if stream is not None:
             files.insert(names.index("-") if "-" in names else len(files), stream)
         elif "-" in names or _is_piped(stat.S_ISFIFO):
             terminal.warn("standard input is empty")
-    return Question(words.strip("\n"), tuple(files), _system(options.system))
-
-
-def _split(options: SimpleNamespace) -> tuple[str | None, list[str]]:
-    """The prompt (None: on standard input) and the names of the files."""
-    arguments = list(options.arguments)
-    if options.prompt_file is not None:
-        file = str(options.prompt_file)
-        return (None if file == "-" else _decoded(_file(options.prompt_file), file)), arguments
-    if not arguments:
-        if not _is_piped():
-            raise UsageError(f"no prompt: use {USE}")
-        return None, []
-    if arguments[0] == "-":
-        return None, arguments[1:]
-    if _looks_like_a_file(arguments[0]):
-        raise UsageError(
-            f"the prompt comes before the file {arguments[0]}: use {USE}, or - to read the prompt from standard input"
-        )
-    return arguments[0], arguments[1:]
+    system = options.system or ""
+    if system.startswith("@"):
+        system = system[1:] if system.startswith("@@") else words_in(Path(system[1:]), "prompt")
+    return Question(prompt.strip("\n"), tuple(files), system)
 
 
 def _looks_like_a_file(word: str) -> bool:
@@ -250,38 +214,13 @@ def _is_piped(*kinds: Callable[[int], bool]) -> bool:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
         return False
-    return any(is_one(mode) for is_one in kinds or (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISREG))
+    return any(is_kind(mode) for is_kind in kinds or (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISREG))
 
 
 def _say_if_late(terminal: Terminal) -> None:
     """Say what ask waits for when a pipe stays silent."""
     if _is_piped() and not select.select([sys.stdin.fileno()], [], [], PATIENCE)[0]:
         terminal.note("waiting for standard input; use </dev/null if there is none", "dim")
-
-
-def _system(text: str | None) -> str:
-    if text is None or not text.startswith("@"):
-        return text or ""
-    return text[1:] if text.startswith("@@") else _decoded(_file(Path(text[1:])), text[1:])
-
-
-def _standard_input(terminal: Terminal) -> bytes:
-    _say_if_late(terminal)
-    return sys.stdin.buffer.read()
-
-
-def _file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _decoded(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the prompt in {name} is not UTF-8; save it as UTF-8") from error
 
 
 @dataclass
@@ -313,17 +252,14 @@ class Stream:
             self._started = False
 
     def waiting(self, seconds: float, why: str) -> None:
-        self.warn_line(f"{why}; retrying in {seconds:.0f} s")
+        self.working.quiet()
+        self._break()
+        self.terminal.note(f"{why}; retrying in {seconds:.0f} s")
 
     def warn(self, sentence: str) -> None:
         self.working.quiet()
         self._break()
         self.terminal.warn(sentence)
-
-    def warn_line(self, sentence: str) -> None:
-        self.working.quiet()
-        self._break()
-        self.terminal.note(sentence)
 
     def end(self, whole: str) -> None:
         """Finish the reply; show all of it if it came at once."""

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli import Ended
+from repoagent.cli import options as shared
 from repoagent.cli.click_commands import words_in
-from repoagent.cli.options import (
-    COMMIT_CONFLICTS,
-    Committing,
-    asking,
-    check_unconfined_option,
-    commit_options,
-    committing,
-    effort_option,
-    file_path,
-    max_cost_option,
-    max_tokens_option,
-    model_option,
-    parse_check,
-    record_option,
-    refuse_conflicts,
-    reply_option,
-    show_prompt_option,
-)
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
     from repoagent.edit.request import EditRequest, Target
     from repoagent.edit.undo import LastRequest
     from repoagent.git.worktree import WorkTree
@@ -46,21 +27,13 @@ Examples:
   repoagent edit src/app.py::load tests/test_app.py "..." --check "pytest -q"
   git log -1 --format=%B | repoagent edit --yes CHANGES.md -
 """
-
 SETTINGS = {  # option of the command line: key of the configuration
-    "model": "model",
-    "check": "check",
+    **{name: name for name in ("model", "check", "max_turns", "max_tokens", "max_cost", "effort")},
     "check_unconfined": "check.unconfined",
-    "max_turns": "max_turns",
-    "max_tokens": "max_tokens",
-    "max_cost": "max_cost",
     "scope": "edit.scope",
     "edit_format": "edit.format",
-    "effort": "effort",
 }
 CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
-
-
 OPTION_GROUPS = {  # by their parameters
     "Options": (
         "model", "yes", "by_hunk", "dry_run", "no_commit", "check", "create", "read", "scope", "branch", "again",
@@ -73,33 +46,25 @@ OPTION_GROUPS = {  # by their parameters
 }  # fmt: skip
 
 
-class Files(NamedTuple):
-    """The files to edit and to read, and the instruction where it is among the arguments."""
-
-    targets: tuple[Target, ...]
-    read: tuple[str, ...]
-    text: str | None
-
-
-@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
+@click.command(cls=shared.Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
-@model_option
-@click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
-@asking
+@shared.model_option
+@click.option(
+    "-F", "--message-file", type=shared.file_path, metavar="FILE", help="Read the instruction from FILE."
+)
+@shared.asking
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; the model sees its failure.")
-@check_unconfined_option
+@shared.check_unconfined_option
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Make at most N model calls.")
-@max_tokens_option
-@max_cost_option
+@shared.max_tokens_option
+@shared.max_cost_option
 @click.option("--create", is_flag=True, help="Create files that do not exist.")
 @click.option(
-    "--scope",
-    type=click.Choice(["files", "neighbors", "repo"]),
-    metavar="SCOPE",
+    "--scope", type=click.Choice(["files", "neighbors", "repo"]), metavar="SCOPE",
     help="Change only these files, also their neighbors, or any: files, neighbors or repo.",
-)
+)  # fmt: skip
 @click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
-@committing
+@shared.committing
 @click.option(
     "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", metavar="HOW",
     help="Use earlier exchanges about the files (continue, the default) or start over (fresh).",
@@ -109,11 +74,11 @@ class Files(NamedTuple):
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
     metavar="FORM", help="Ask the model to answer in this format: auto, diff, search, whole or function.",
 )  # fmt: skip
-@effort_option
-@reply_option
+@shared.effort_option
+@shared.reply_option
 @click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
-@record_option
-@show_prompt_option
+@shared.record_option
+@shared.show_prompt_option
 @click.option("--count", is_flag=True, help="With --show-prompt: count the tokens with the provider.")
 @json_option
 @pass_session
@@ -127,18 +92,17 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
-    _refuse_conflicts(options)
-    early = options.model or os.environ.get("REPOAGENT_MODEL")
-    preload(early)  # a slow import, which runs while git works
+    if not options.arguments and not options.again:
+        raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
+    shared.refuse_conflicts(options, shared.COMMIT_CONFLICTS, CONFLICTS)
+    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import, which runs while git works
     worktree = open_worktree(Path.cwd())
-    settings, terminal = session.open(
-        layout(worktree),
-        {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **parse_check(options)},
-    )
+    flags = {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
+    settings, terminal = session.open(layout(worktree), flags)
     from repoagent.cli.app import settle
 
     settle(worktree, terminal)
-    files = _files(options, worktree)
+    targets, read, text = _files(options, worktree)
     from repoagent.cli.ui.echo import hush
 
     if not options.show_prompt:
@@ -149,23 +113,34 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.edit.edit import edit
     from repoagent.edit.model_setup import model_setup
 
-    ask = partial(_request, options, worktree, terminal, settings, files)
+    def ask() -> EditRequest:
+        fields: dict[str, object] = {"targets": targets}
+        if options.again:
+            instruction, before = _ask_again(worktree, terminal, options.arguments)
+            undone = before.edit.undone
+            fields = {"targets": before.targets, "instead_of": None if undone else before.edit.id}
+        else:
+            instruction = _instruction(text, options, terminal, targets)
+        return shared.edit_request(
+            options, settings, instruction, **fields,
+            read=read,
+            create=options.create or options.again,
+            scope=settings.text("edit.scope"),
+            fresh=options.conversation == "fresh",
+        )  # fmt: skip
+
     if options.show_prompt:
         shown = prompt_of(worktree, ask(), settings, count=options.count)
         show_texts(shown, terminal, as_json=options.as_json, count=options.count)
         return Exit.DONE
-    if not (options.yes or options.dry_run or terminal.can_ask):
-        raise UsageError(
-            "cannot ask for confirmation without a terminal; use --yes to apply, or --dry-run to preview"
-        )
+    shared.require_answers(terminal, options)
     waiting = terminal.working("reading the repository")
     # fails before an instruction is written
     ready = model_setup(settings, options.record, options.reply, terminal.warn, waiting.progress)
     request = ask()
     with waiting as working:
-        ui = TerminalInterface(
-            terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=not options.no_commit
-        )
+        commits = not options.no_commit
+        ui = TerminalInterface(terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=commits)
         try:
             outcome = edit(worktree, request, settings, ui, ready)
         except RepoagentError as error:
@@ -179,21 +154,15 @@ def command(session: Session, /, **values: Any) -> Exit:
                 raise
             return Exit.INTERRUPTED
     show_outcome(
-        outcome, terminal,
-        as_json=options.as_json, said=ui.said, answered=ui.answered, ending=ui.ending,
-    )  # fmt: skip
+        outcome, terminal, as_json=options.as_json, said=ui.said, answered=ui.answered, ending=ui.ending
+    )
     return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
 
 
-def _refuse_conflicts(options: SimpleNamespace) -> None:
-    """Raise UsageError for options that cannot be combined, or without arguments."""
-    if not options.arguments and not options.again:
-        raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
-    refuse_conflicts(options, COMMIT_CONFLICTS, CONFLICTS)
-
-
-def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
-    """The files and the instruction of the command line.
+def _files(
+    options: SimpleNamespace, worktree: WorkTree
+) -> tuple[tuple[Target, ...], tuple[str, ...], str | None]:
+    """The files to change and to read, and the instruction if it is among the arguments.
 
     Raises what `prepare` would raise for the files, before a model is opened or an instruction is written.
     """
@@ -206,9 +175,10 @@ def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
     cwd = Path.cwd()
     read = tuple(relative(worktree, path, cwd) for path in options.read)
     if options.again:
-        return Files((), read, None)
+        return (), read, None
+    elsewhere = bool(options.message_file)
     files, text = split_arguments(
-        options.arguments, instruction_elsewhere=bool(options.message_file), cwd=cwd, create=options.create
+        options.arguments, instruction_elsewhere=elsewhere, cwd=cwd, create=options.create
     )
     if not files and text and text != "-":
         raise Task("edit needs a file", text, "edit")
@@ -222,39 +192,7 @@ def _files(options: SimpleNamespace, worktree: WorkTree) -> Files:
     from repoagent.edit.prompt.gather import read_sources
 
     read_sources(worktree, targets, read, create=options.create)
-    return Files(targets, read, text)
-
-
-def _request(
-    options: SimpleNamespace, worktree: WorkTree, terminal: Terminal, settings: Settings, files: Files
-) -> EditRequest:
-    """The request of the command line. Raises UsageError for invalid options."""
-    from repoagent.edit.request import EditRequest
-    from repoagent.tasks.check import check_of
-
-    targets, read, text = files
-    instead_of = None
-    if options.again:
-        instruction, before = ask_again(worktree, terminal, options.arguments)
-        instead_of, targets = None if before.edit.undone else before.edit.id, before.targets
-    else:
-        instruction = _instruction(text, options, terminal, targets)
-    return EditRequest(
-        instruction=instruction,
-        targets=targets,
-        instead_of=instead_of,
-        read=read,
-        create=options.create or options.again,
-        scope=settings.text("edit.scope"),
-        check=check_of(settings),
-        strict=options.strict,
-        parse_check=settings.switch("edit.parse_check"),
-        fresh=options.conversation == "fresh",
-        dry_run=options.dry_run,
-        allow_sensitive=options.allow_sensitive,
-        sensitive=settings.texts("edit.sensitive"),
-        commit=commit_options(options),
-    )
+    return targets, read, text
 
 
 def _instruction(
@@ -265,24 +203,18 @@ def _instruction(
         text = words_in(options.message_file, "instruction")
     elif text == "-":
         text = words_in(Path("-"), "instruction")
-    elif text is None:
-        text = _from_editor(terminal, targets)
-    if not text.strip():
-        raise UsageError("the instruction is empty")
-    return text.strip()
-
-
-def _from_editor(terminal: Terminal, targets: tuple[Target, ...]) -> str:
-    """The instruction from the editor."""
+    if text is not None:
+        if not text.strip():
+            raise UsageError("the instruction is empty")
+        return text.strip()
     names = ", ".join(target.path for target in targets)
     if not terminal.can_ask:
-        raise UsageError(
-            f'no instruction for {names}: use repoagent edit FILE "INSTRUCTION", or - to read it from standard input'
-        )
+        use = 'use repoagent edit FILE "INSTRUCTION", or - to read it from standard input'
+        raise UsageError(f"no instruction for {names}: {use}")
     head = f"\n# Describe what to change in {names}. Lines starting with # are ignored.\n"
-    text = terminal.edit_text(head, ".md") or ""
-    text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
-    if not text.strip():
+    lines = (terminal.edit_text(head, ".md") or "").split("\n")
+    text = "\n".join(line for line in lines if not line.startswith("#")).strip()
+    if not text:
         raise NothingDone("no instruction; nothing was changed")
     return text
 
@@ -295,7 +227,7 @@ HEAD = (
 )
 
 
-def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
+def _ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
     """The new request, from `words` or the editor, and the last edit, which it replaces; nothing is undone yet.
 
     Raises NothingDone for an empty request, UsageError without a terminal or for more than one argument.
@@ -303,21 +235,19 @@ def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) ->
     from repoagent.edit.undo import last_request
 
     if len(words) > 1:
-        raise UsageError(
-            '--again edits the files of the last edit; name no files: repoagent edit --again "INSTRUCTION"'
-        )
+        use = 'repoagent edit --again "INSTRUCTION"'
+        raise UsageError(f"--again edits the files of the last edit; name no files: {use}")
     before = last_request(worktree)
-    request = words[0].strip() if words else _edited_request(before, terminal)
+    if words:
+        request = words[0].strip()
+    elif not terminal.can_ask:
+        raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
+    else:
+        what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")
+        turns = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)
+        head = HEAD.format(request=before.request, what=what)
+        text = terminal.edit_text(f"{head}{turns}\n", ".md") or ""
+        request = text.partition(SCISSORS)[0].strip()
     if not request:
         raise NothingDone("the request is empty; the edit was not changed")
     return request, before
-
-
-def _edited_request(before: LastRequest, terminal: Terminal) -> str:
-    if not terminal.can_ask:
-        raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
-    what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")
-    head = HEAD.format(request=before.request, what=what)
-    said = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)
-    text = terminal.edit_text(head + said + "\n", ".md") or ""
-    return text.partition(SCISSORS)[0].strip()

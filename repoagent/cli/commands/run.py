@@ -1,12 +1,12 @@
 """`repoagent run`: a whole task, in this work tree or in a linked one.
 
-The options become a `RunRequest`; `run_in_worktree` runs it and removes a linked work tree that
-ends up without changes.
+The options become a `RunRequest`; `run_in_worktree` runs it, and removes a linked work tree without changes.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,11 @@ import click
 from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import run_options
-from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
@@ -36,12 +33,10 @@ Examples:
   repoagent run --mode auto-edit --check "pytest -q" -F task.md
   git log -1 --format=%B | repoagent run "add the test it lacks" -
 """
-
 CONFLICTS = {  # of options: by their parameters
-    "show_prompt": ("continues", "resume", "conversation", "branch", "worktree", "json_stream")
+    "show_prompt": ("continues", "resume", "conversation", "branch", "worktree", "json_stream"),
+    "commit_per_edit": ("no_commit",),
 }
-
-
 OPTION_GROUPS = {  # by their parameters
     "Options": (
         "model", "mode", "continues", "resume", "plan_only", "check", "branch", "worktree", "allow", "network",
@@ -84,6 +79,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     PROMPT describes the task; a second argument `-` adds standard input. Every run is recorded; resume an interrupted
     one with --resume.
     """
+    from repoagent.cli.app import settle
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.open_model import preload
 
@@ -91,14 +87,11 @@ def command(session: Session, /, **values: Any) -> Exit:
     refuse_conflicts(options, CONFLICTS)
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
-    flags = run_options.flags_of(options)
-    settings, terminal = session.open(layout(worktree), flags)
+    settings, terminal = session.open(layout(worktree), run_options.flags_of(options))
     if not (options.show_prompt or options.json_stream):
         from repoagent.cli.ui.echo import hush
 
         hush(terminal)
-    from repoagent.cli.app import settle
-
     settle(worktree, terminal)
     if options.show_prompt:
         return _show_prompt(options, worktree, settings, terminal)
@@ -107,7 +100,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.cli.commands.run_output import emit_error
 
     try:
-        return _run_for_program(options, worktree, settings, terminal)
+        return _run_for_program(options, worktree, settings)
     except RepoagentError as error:
         emit_error(error)
         return error.exit_code
@@ -125,8 +118,9 @@ def _show_prompt(
     spec = spec_of(settings)
     ui = NonInteractiveRun()
     blocks = blocks_of(first_request(worktree, request, settings, ui, spec))
-    found = ShownPrompt(display_name(spec), None, blocks, tuple(ui.said))
-    show_texts(found, terminal, as_json=options.as_json, count=False)
+    show_texts(
+        ShownPrompt(display_name(spec), None, blocks, tuple(ui.said)), terminal, as_json=options.as_json
+    )
     return Exit.DONE
 
 
@@ -137,18 +131,18 @@ def _run_for_user(
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.worktree import run_in_worktree
 
-    request, held = request_of(options, worktree, settings)
+    request, inherited = request_of(options, worktree, settings)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
         raise UsageError(
             "cannot ask for approval without a terminal; use --mode auto-edit, auto or read-only, or answer the "
             "questions of --json-stream"
         )
     waiting = terminal.working("reading the repository")
-    ready = open_setup(options, settings, terminal.warn, waiting.progress)
+    ready = _open_model(options, settings, terminal.warn, waiting.progress)
     with waiting as working:
         ui = RunTerminal.of(terminal, working, request.mode)
-        if held:
-            ui.say(held)
+        if inherited:
+            ui.say(inherited)
         try:
             outcome = run_in_worktree(worktree, request, settings, ui, ready)
         except (RepoagentError, KeyboardInterrupt) as error:
@@ -156,32 +150,29 @@ def _run_for_user(
                 working.interrupted()
             working.quiet()
             ui.last_words(error)
-            said = show_interrupted(worktree, request.name, terminal, error)
-            if not said or options.as_json or isinstance(error, Ended):
+            explained = show_interrupted(worktree, request.name, terminal, error)
+            if not explained or options.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
     show_run(worktree, outcome, terminal, as_json=options.as_json, answered=ui.answered)
     return exit_code(outcome)
 
 
-def _run_for_program(
-    options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
-) -> Exit:
+def _run_for_program(options: SimpleNamespace, worktree: WorkTree, settings: Settings) -> Exit:
     from repoagent.cli.commands.run_output import EventStream, emit, emit_error, exit_code
+    from repoagent.llm.model import display_name
     from repoagent.tasks.worktree import run_in_worktree
 
-    request, held = (
-        (subagent_request(options, worktree), "")
-        if options.child
-        else request_of(options, worktree, settings)
-    )
+    if options.child:
+        request, inherited = _subagent_request(options, worktree), ""
+    else:
+        request, inherited = request_of(options, worktree, settings)
     ui = EventStream(yes=request.mode in {"auto", "auto-edit"})
-    ready = open_setup(options, settings, ui.say)
-    emit(
-        "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": model_name(ready)}
-    )
-    if held:
-        ui.say(held)
+    ready = _open_model(options, settings, ui.say)
+    model = display_name(ready.model.spec)
+    emit("start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": model})
+    if inherited:
+        ui.say(inherited)
     try:
         outcome = run_in_worktree(worktree, request, settings, ui, ready)
     except RepoagentError as error:
@@ -202,17 +193,21 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
 
     prompt = _prompt(options)
     name, fresh = run_options.chosen_name(options, worktree, "run")
-    if not prompt.strip() and fresh:
+    if not prompt and fresh:
         raise UsageError('no prompt: use repoagent run "PROMPT"')
-    if options.commit_per_edit and options.no_commit:
-        raise UsageError("--commit-per-edit and --no-commit cannot be combined")
-    _refuse_swallowed(options)
-    held = "" if fresh else inherit_options(options, settings, RunDirectory(layout(worktree), name))
-    mode = next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode")))
+    for option, value, what in (
+        ("--worktree", options.worktree, "DIR"),
+        ("--branch", options.branch, "NAME"),
+    ):
+        if str(value or "").startswith("-"):  # it took the next option as its value
+            raise UsageError(f"{option} needs a {what}, but is followed by {value}: use {option} {what}")
+    inherited = ""
+    if not fresh:
+        inherited = run_options.inherit_options(options, settings, RunDirectory(layout(worktree), name))
     request = RunRequest(
-        prompt.strip(),
+        prompt,
         name,
-        mode=mode,
+        mode=next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode"))),
         plan_only=options.plan_only,
         commit=run_options.commit_options(options),
         commit_per_edit=options.commit_per_edit,
@@ -224,12 +219,12 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
         agent=options.agent,
         worktree=str(options.worktree or ""),
         branch=options.branch or "",
-        options=explicit_options(options),
+        options=run_options.explicit_options(options),
     )
-    return request, held
+    return request, inherited
 
 
-def subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
+def _subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
     """The request of a subagent; its limits are what its parent has left."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.worktree import layout
@@ -239,66 +234,32 @@ def subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest
     from repoagent.tasks.subagents.process import die_with_parent, read_spec
 
     die_with_parent()
-    order = read_spec(RunDirectory(layout(worktree), options.child))
-    budget = order.budget
+    spec = read_spec(RunDirectory(layout(worktree), options.child))
+    budget = spec.budget
     options.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
-    return RunRequest(
-        order.prompt,
-        options.child,
-        kind=order.kind,
-        parent=order.parent,
-        mode=order.mode,
-        commit=Options(no_commit=True),
-        tools=order.tools,
-        instructions=order.instructions,
-        allow=order.allow,
-        network=order.network,
-        confine=order.confine,
-    )
+    names = ("prompt", "kind", "parent", "mode", "tools", "instructions", "allow", "network", "confine")
+    values = {name: getattr(spec, name) for name in names}
+    return RunRequest(name=options.child, commit=Options(no_commit=True), **values)
 
 
-def open_setup(
-    options: SimpleNamespace,
-    settings: Settings,
-    say: Callable[[str], None],
+def _open_model(
+    options: SimpleNamespace, settings: Settings, say: Callable[[str], None],
     on_progress: Callable[[str, float], None] = lambda doing, part: None,
-) -> ModelSetup:
+) -> ModelSetup:  # fmt: skip
     from repoagent.edit.model_setup import model_setup
 
     limits = getattr(options, "limits", None) or run_options.limits(options, settings)
+    needed = options.agent == "model"
     return model_setup(
-        settings,
-        options.record,
-        options.reply,
-        say,
-        on_progress,
-        limits=limits,
-        needed=options.agent == "model",
+        settings, options.record, options.reply, say, on_progress, limits=limits, needed=needed
     )
 
 
-def model_name(ready: ModelSetup) -> str:
-    """The display name of the model."""
-    from repoagent.llm.model import display_name
-
-    return display_name(ready.model.spec)
-
-
-def _refuse_swallowed(options: SimpleNamespace) -> None:
-    """Raise UsageError if --worktree or --branch took the next option as its value."""
-    for option, value in (("--worktree DIR", options.worktree), ("--branch NAME", options.branch)):
-        if str(value or "").startswith("-"):
-            name, what = option.split()
-            raise UsageError(f"{name} needs a {what}, but is followed by {value}: use {option}")
-
-
 def _prompt(options: SimpleNamespace) -> str:
-    if options.prompt_file is not None and options.words:
-        raise UsageError("--file cannot be combined with a PROMPT")
     if options.prompt_file is not None:
-        return words_in(options.prompt_file, "prompt")
-    words = [word for word in options.words if word != "-"]
-    texts = [" ".join(words)] if words else []
-    if "-" in options.words:
-        texts.append(words_in(Path("-"), "prompt"))
-    return "\n\n".join(texts)
+        if options.words:
+            raise UsageError("--file cannot be combined with a PROMPT")
+        return words_in(options.prompt_file, "prompt").strip()
+    words = " ".join(word for word in options.words if word != "-")
+    piped = words_in(Path("-"), "prompt") if "-" in options.words else ""
+    return "\n\n".join(filter(None, (words, piped))).strip()

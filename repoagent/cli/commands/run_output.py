@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.cli.ui.outcome import ModelOutput, show_check, spending
+from repoagent.cli.ui.output_style import plural
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
     from repoagent.llm.model import Usage
     from repoagent.llm.usage import Meter
-    from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.session import RunOutcome
 
 VERSION = 1
@@ -40,18 +40,15 @@ NOBODY = "no answer on standard input"
 
 def emit(event: str, data: Mapping[str, object]) -> None:
     """Write one event as a line of JSON."""
-    line = json.dumps({"version": VERSION, "event": event, **data}, ensure_ascii=True)
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(json.dumps({"version": VERSION, "event": event, **data}) + "\n")
     sys.stdout.flush()
 
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
     """The last event of a failed run, with what it used."""
     spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
-    emit(
-        "error",
-        {"error": str(error), "exit": int(error.exit_code), **spent, **error.details(), **error.told()},
-    )
+    end = {"error": str(error), "exit": int(error.exit_code)}
+    emit("error", {**end, **spent, **error.details(), **error.told()})
 
 
 @dataclass
@@ -73,14 +70,12 @@ class EventStream:
 
     def event(self, event: LoopEvent) -> None:
         self.model_output.event(event)
-        data: dict[str, object] = {}
+        data: dict[str, object] = {"text": event.text}
         if event.action is not None:
             data = {"kind": event.action.kind, "args": dict(event.action.args), "body": event.action.body}
         elif event.observation is not None:
             seen = event.observation
             data = {"kind": seen.kind, "ok": seen.ok, "text": seen.text, "data": dict(seen.data)}
-        else:
-            data = {"text": event.text}
         emit(event.kind, data)
 
     def note(self, sentence: str) -> None:
@@ -102,11 +97,8 @@ class EventStream:
         emit("output", {"text": data.decode("utf-8", "replace")})
 
     def decide(self, proposal: Proposal) -> Decision:
-        data: dict[str, object] = {
-            "diff": proposal.diff,
-            "remarks": list(proposal.remarks),
-            "files": [change.name for change in proposal.changes],
-        }
+        files = [change.name for change in proposal.changes]
+        data = {"diff": proposal.diff, "remarks": list(proposal.remarks), "files": files}
         if proposal.message:  # the commit of edits that were already written
             emit("commit-proposed", {**data, "message": proposal.message})
             return Decision("yes")
@@ -114,14 +106,12 @@ class EventStream:
             emit("edit", data)
             return Decision("yes")
         verdict = self._ask("edit", data)
-        return (
-            Decision("yes", by_person=True)
-            if verdict.allowed
-            else Decision("no", reason=verdict.reason or "no reason was given")
-        )
+        if verdict.allowed:
+            return Decision("yes", by_person=True)
+        return Decision("no", reason=verdict.reason or "no reason was given")
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        verdict = self._ask("sensitive", {"files": {one.path: one.why for one in concerns}})
+        verdict = self._ask("sensitive", {"files": {concern.path: concern.why for concern in concerns}})
         return None if verdict.by == "nobody" else verdict.allowed
 
     def permits(self, paths: Sequence[str]) -> bool | None:
@@ -131,16 +121,7 @@ class EventStream:
         emit("explained", {"text": text})
 
     def approve(self, asked: ApprovalRequest) -> Verdict:
-        return self._ask(
-            asked.kind,
-            {
-                "what": asked.what,
-                "patterns": list(asked.patterns),
-                "why": asked.why,
-                "sandbox": asked.sandbox,
-                "cwd": asked.cwd,
-            },
-        )
+        return self._ask(asked.kind, {name: value for name, value in vars(asked).items() if name != "kind"})
 
     def progress(self, what: str, data: dict[str, object]) -> None:
         emit(what, data)
@@ -153,33 +134,25 @@ class EventStream:
 
         self.asked += 1
         emit("ask", {"id": self.asked, "of": of, **data})
-        while True:
-            line = sys.stdin.readline(LONGEST)
-            if not line:
-                return Verdict(False, reason=NOBODY, by="nobody")
+        while line := sys.stdin.readline(LONGEST):
             try:
-                answer = json.loads(line)
+                reply = json.loads(line)
             except ValueError:
-                answer = None
-            if isinstance(answer, dict) and answer.get("stop"):
+                reply = None
+            if isinstance(reply, dict) and reply.get("stop"):
                 self.stopped = True
-                raise Stopped(
-                    "stopped by the calling program; the changes so far are kept",
-                    f'stopped at the question "{of}"',
-                )
-            if not isinstance(answer, dict) or answer.get("id") != self.asked:
-                emit("say", {"text": f"not an answer to question {self.asked}; ignored"})
+                what = "stopped by the calling program; the changes so far are kept"
+                raise Stopped(what, f'stopped at the question "{of}"')
+            if not isinstance(reply, dict) or reply.get("id") != self.asked:
+                self.say(f"not an answer to question {self.asked}; ignored")
                 continue
-            said = answer.get("answer")
-            return Verdict(
-                said in {"yes", "run", "always"},
-                always=said in {"run", "always"},
-                keep=said == "always",
-                reason=str(answer.get("reason") or ""),
-            )
+            answer = reply.get("answer")
+            allowed, always = answer in {"yes", "run", "always"}, answer in {"run", "always"}
+            reason = str(reply.get("reason") or "")
+            return Verdict(allowed, always=always, keep=answer == "always", reason=reason)
+        return Verdict(False, reason=NOBODY, by="nobody")
 
 
-OUTCOME_VERSION = 1
 SHOWN = 8  # files
 STAT_FILES = 20  # of a diffstat
 
@@ -197,12 +170,18 @@ def show_run(
         terminal.reply(outcome.text.strip() + "\n", done=True)
     show_commits(worktree, outcome, terminal)
     if outcome.left:
-        names = ", ".join(map(clean, outcome.left[:SHOWN])) + (" …" if len(outcome.left) > SHOWN else "")
-        terminal.note(f"written, not committed: {names}")
+        dots = " …" if len(outcome.left) > SHOWN else ""
+        terminal.note(f"written, not committed: {', '.join(map(clean, outcome.left[:SHOWN]))}{dots}")
     if outcome.kind == "unfinished":
         answer = f'repoagent run --resume {outcome.name} "MESSAGE"'
         terminal.note(f"not finished: the model stopped with a message. Reply with `{answer}`")
     terminal.note(f"{outcome.name} · {spent(outcome)}", "dim")
+
+
+def _some(paths: Sequence[str]) -> str:
+    """Paths for a sentence; of many, the first."""
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return ", ".join(map(clean, paths[:SHOWN])) + more
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
@@ -210,13 +189,16 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
     if outcome.check is not None and outcome.commits:
         show_check(outcome.check, terminal)
     for commit in outcome.commits:
-        show_commit(worktree, commit, terminal)
+        branch, subject, stat = commit_summary(worktree, commit)
+        terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
+        for line in _diffstat(worktree, commit, terminal) if terminal.tells else ():
+            terminal.note(line)
     if outcome.left_out:
-        names = ", ".join(map(clean, outcome.left_out[:SHOWN]))
-        more = f" and {len(outcome.left_out) - SHOWN} more" if len(outcome.left_out) > SHOWN else ""
         add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])
         add += " && git commit --amend --no-edit" if outcome.commits else ""
-        terminal.note(f"new files not in the commit: {names}{more}\n  add them with: {clean(add)}")
+        terminal.note(
+            f"new files not in the commit: {_some(outcome.left_out)}\n  add them with: {clean(add)}"
+        )
 
 
 def exit_code(outcome: RunOutcome) -> Exit:
@@ -224,16 +206,7 @@ def exit_code(outcome: RunOutcome) -> Exit:
     return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
 
 
-def show_commit(worktree: WorkTree, commit: str, terminal: Terminal) -> None:
-    """Print a commit: its branch, subject and diffstat."""
-    branch, subject, stat = commit_summary(worktree, commit)
-    terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
-    if terminal.tells:
-        for line in diffstat(worktree, commit, terminal):
-            terminal.note(line)
-
-
-def diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
+def _diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
     """The lines of `git show --stat`, without the last, which counts them all."""
     from repoagent.git.process import git
 
@@ -250,34 +223,28 @@ def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, st
     subject, _, rows = out.decode("utf-8", "replace").partition("\n")
     counts = [row.split("\t") for row in rows.split("\n") if row.count("\t") >= 2]
     added, removed = (sum(int(row[at]) for row in counts if row[at].isdecimal()) for at in (0, 1))
-    files = f"{len(counts)} file{'s' * (len(counts) != 1)}"
-    wanted = ("--count=1", "--format=%(refname:short)", f"--points-at={commit}", "refs/heads")
-    tips = git(worktree.top, "for-each-ref", *wanted)
-    branch = tips.decode("utf-8", "replace").strip()
-    return branch or None, subject, f"{files} +{added} -{removed}"
+    of_commit = ("--count=1", "--format=%(refname:short)", f"--points-at={commit}", "refs/heads")
+    branch = git(worktree.top, "for-each-ref", *of_commit).decode("utf-8", "replace").strip()
+    return branch or None, subject, f"{plural(len(counts), 'file')} +{added} -{removed}"
 
 
 def spent(outcome: RunOutcome) -> str:
     """Calls, tokens, cost and seconds, in one line."""
-    calls = f"{outcome.turns} call{'s' * (outcome.turns != 1)}"
-    return f"{calls} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
+    return f"{plural(outcome.turns, 'call')} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
 
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:
     """The outcome as JSON data; its format has a version."""
+    check = outcome.check
+    lists = {name: list(getattr(outcome, name)) for name in ("messages", "commits", "left", "left_out")}
     return {
-        "version": OUTCOME_VERSION,
+        "version": VERSION,
         "outcome": outcome.kind,
         "run": outcome.name,
         "text": outcome.text,
         "words": outcome.words,
-        "messages": list(outcome.messages),
-        "commits": list(outcome.commits),
-        "left": list(outcome.left),
-        "left_out": list(outcome.left_out),
-        "check": {"command": outcome.check.command, "seconds": round(outcome.check.seconds, 3)}
-        if outcome.check
-        else None,
+        **lists,
+        "check": {"command": check.command, "seconds": round(check.seconds, 3)} if check else None,
         "model": outcome.model,
         "usage": usage_object(outcome.usage, outcome.turns),
         "cost": outcome.cost,
@@ -287,45 +254,31 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
 
 def usage_object(usage: Usage, calls: int) -> dict[str, object]:
     """What was used, as JSON data."""
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "estimated": usage.estimated,
-        "calls": calls,
-    }
+    names = ("input", "output", "cache_read", "cache_write", "estimated")
+    return {**{name: getattr(usage, name) for name in names}, "calls": calls}
 
 
 def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
     """Tell how to resume an interrupted or failed run, and what it left uncommitted. Returns whether the error needs no
     further message."""
     from repoagent.git.worktree import layout
-    from repoagent.tasks.runs.directory import RunDirectory
+    from repoagent.llm.conversation import read
+    from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
     from repoagent.tasks.runs.live_run import Stopped
     from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     run_dir = RunDirectory(layout(worktree), name)
-    if isinstance(error, (Busy, NothingDone)) or not _can_resume(run_dir):
+    try:
+        refuse_foreign(run_dir)  # a conversation that came with the repository
+        can_resume = not isinstance(error, (Busy, NothingDone)) and read(run_dir.conversation) is not None
+    except RepoagentError:
+        can_resume = False
+    if not can_resume:
         return False
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
-    changed = uncommitted_files(worktree, run_dir)
-    if changed:
-        more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-        names = ", ".join(map(clean, changed[:SHOWN])) + more
-        terminal.note(f"not committed: {names}; undo these changes with `repoagent runs restore {name}`")
+    if changed := uncommitted_files(worktree, run_dir):
+        undo = f"undo these changes with `repoagent runs restore {name}`"
+        terminal.note(f"not committed: {_some(changed)}; {undo}")
     terminal.note(f"resume with `repoagent run --resume {name}`")
     return isinstance(error, (KeyboardInterrupt, Stopped))
-
-
-def _can_resume(run_dir: RunDirectory) -> bool:
-    """Whether there is a readable conversation that did not come with the repository."""
-    from repoagent.llm.conversation import read
-    from repoagent.tasks.runs.directory import refuse_foreign
-
-    try:
-        refuse_foreign(run_dir)
-        return read(run_dir.conversation) is not None
-    except RepoagentError:
-        return False

@@ -70,10 +70,10 @@ class Working:
         elif self._terminal.tells or self._terminal.verbose:
             self._terminal.note(label)
 
-    def progress(self, label: str, part: float) -> None:
-        """Show that a share of 0 to 1 is complete, if a line can be overwritten."""
+    def progress(self, label: str, part: float | None = None) -> None:
+        """Show another label, and the share of 0 to 1 that is complete, if a line can be overwritten."""
         if self._status is not None:
-            text = f"{clean(label)}: {part:.0%}"
+            text = clean(label) if part is None else f"{clean(label)}: {part:.0%}"
             self._status.update(_Since(text, time.monotonic(), width=self._terminal.width))
 
     def text(self, piece: str) -> None:
