@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import groupby
 
 from repoagent.cli.ui.terminal_text import clean, paint, width
 from repoagent.edit.hunk_selection import HUNK, hunk_end
@@ -30,8 +31,7 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
         line = lines[at]
         at += 1
         if match := HUNK.fullmatch(line):
-            head, section = line[: match.start(5)], match[5]
-            yield [(head, ("cyan",)), (clean(section), ())]
+            yield [(line[: match.start(5)], ("cyan",)), (clean(match[5]), ())]
             end = hunk_end(lines, at, int(match[2] or 1), int(match[4] or 1))
             yield from _body(lines[at:end])
             at = end
@@ -50,12 +50,15 @@ def _body(lines: list[str]) -> Iterator[list[Segment]]:
     while at < len(lines):
         old = _run(lines, at, "-")
         new = _run(lines, at + len(old), "+")
-        if old or new:
-            yield from _changed(old, new)
-            at += len(old) + len(new)
-        else:
-            yield [(clean(lines[at]), ())]
-            at += 1
+        marks: dict[int, list[bool]] = {}
+        if len(old) == len(new):
+            for index, (before, after) in enumerate(zip(old, new, strict=True)):
+                if pair := _compare(before[1:], after[1:]):
+                    marks[index], marks[index + len(old)] = pair
+        run = old + new or [lines[at]]
+        for index, line in enumerate(run):
+            yield _painted(line, marks.get(index))
+        at += len(run)
 
 
 def _run(lines: list[str], at: int, marker: str) -> list[str]:
@@ -64,16 +67,6 @@ def _run(lines: list[str], at: int, marker: str) -> list[str]:
     while end < len(lines) and lines[end].startswith((marker, "\\") if end > at else marker):
         end += 1
     return lines[at:end]
-
-
-def _changed(old: list[str], new: list[str]) -> Iterator[list[Segment]]:
-    marks: dict[int, list[bool]] = {}
-    if len(old) == len(new):
-        for index, (before, after) in enumerate(zip(old, new, strict=True)):
-            if pair := _compare(before[1:], after[1:]):
-                marks[index], marks[index + len(old)] = pair
-    for index, line in enumerate(old + new):
-        yield _painted(line, marks.get(index))
 
 
 def _compare(before: str, after: str) -> tuple[list[bool], list[bool]] | None:
@@ -93,23 +86,18 @@ def _compare(before: str, after: str) -> tuple[list[bool], list[bool]] | None:
 
 def _painted(line: str, marks: list[bool] | None) -> list[Segment]:
     marker, text = line[:1], line[1:]
-    style = _COLORS.get(marker, "")
-    if not style:
+    style = _COLORS.get(marker)
+    if style is None:
         return [(clean(line), ())]
     body = text.rstrip(" \t\r") if marker == "+" else text
     segments: list[Segment] = [(marker, (style,))]
-    for changed, part in _parts(body, marks or [False] * len(body)):
-        segments.append((clean(part), (style, "reverse") if changed else (style,)))
+    at = 0
+    for changed, run in groupby((marks or [False] * len(text))[: len(body)]):
+        size = len(list(run))
+        segments.append((clean(body[at : at + size]), (style, "reverse") if changed else (style,)))
+        at += size
     segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing white space, as git marks it
     return segments
-
-
-def _parts(text: str, marks: list[bool]) -> Iterator[tuple[bool, str]]:
-    start = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or marks[at] != marks[start]:
-            yield marks[start], text[start:at]
-            start = at
 
 
 def _print(segments: list[Segment], color: bool, columns: int | None) -> str:
@@ -117,13 +105,14 @@ def _print(segments: list[Segment], color: bool, columns: int | None) -> str:
     column = 0
     out = []
     for text, styles in segments:
+        shown = styles if color else ()
         start = 0
         for at, character in enumerate(text):
             step = width(character, column)
             if limit is not None and column + step > limit:
-                out += [paint(text[start:at], *styles) if color else text[start:at], "\n", _CONTINUED]
+                out += [paint(text[start:at], *shown), "\n", _CONTINUED]
                 start, column = at, len(_CONTINUED)
                 step = width(character, column)
             column += step
-        out.append(paint(text[start:], *styles) if color else text[start:])
+        out.append(paint(text[start:], *shown))
     return "".join(out) + "\n"

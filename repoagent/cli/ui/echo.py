@@ -43,7 +43,7 @@ def hushed(terminal: Terminal) -> Iterator[None]:
         return
     stops = signal.getsignal(signal.SIGTSTP)
     try:
-        _State.before = termios.tcgetattr(_input())
+        _State.before = termios.tcgetattr(sys.stdin.fileno())
         if stops == signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, _stop)
         _hush()
@@ -107,13 +107,14 @@ def waited() -> float:
 
 def collect() -> None:
     """Read what was typed: if the input buffer of the terminal is full, ^C does not arrive."""
-    if _State.before is None or _State.asking or _State.lent:
+    if not _is_hushed():
         return
+    number = sys.stdin.fileno()
     try:
-        while os.tcgetpgrp(_input()) == os.getpgrp() and select.select([_input()], [], [], 0)[0]:
+        while os.tcgetpgrp(number) == os.getpgrp() and select.select([number], [], [], 0)[0]:
             before = len(_State.input)
             # in one step: ^C between reading and storing would lose what was read
-            _State.input.extend(islice(iter(partial(os.read, _input(), 65536), b""), 1))
+            _State.input.extend(islice(iter(partial(os.read, number, 65536), b""), 1))
             if len(_State.input) == before:
                 return
     except OSError:  # it was closed
@@ -127,14 +128,17 @@ def typed() -> str:
     return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
 
 
+def _is_hushed() -> bool:
+    return _State.before is not None and not _State.asking and not _State.lent
+
+
 def _hush() -> None:
     """Without line mode, which drops input after 4,095 bytes; and ^C does not flush."""
-    if _State.before is None or _State.asking or _State.lent:
-        return
-    quiet = [*_State.before[:_CHARACTERS], [*_State.before[_CHARACTERS]]]
-    quiet[_LOCAL] = (quiet[_LOCAL] & ~(termios.ECHO | termios.ICANON)) | termios.NOFLSH
-    quiet[_CHARACTERS][termios.VMIN], quiet[_CHARACTERS][termios.VTIME] = 1, 0
-    _set(quiet)
+    if _State.before is not None and _is_hushed():
+        quiet = [*_State.before[:_CHARACTERS], [*_State.before[_CHARACTERS]]]
+        quiet[_LOCAL] = (quiet[_LOCAL] & ~(termios.ECHO | termios.ICANON)) | termios.NOFLSH
+        quiet[_CHARACTERS][termios.VMIN], quiet[_CHARACTERS][termios.VTIME] = 1, 0
+        _set(quiet)
 
 
 def _restore() -> None:
@@ -144,9 +148,10 @@ def _restore() -> None:
 
 def _set(attributes: list[Any]) -> None:
     """Set the attributes, unless in the background, where that would stop the process."""
+    number = sys.stdin.fileno()
     try:
-        if os.tcgetpgrp(_input()) == os.getpgrp():
-            termios.tcsetattr(_input(), termios.TCSANOW, attributes)
+        if os.tcgetpgrp(number) == os.getpgrp():
+            termios.tcsetattr(number, termios.TCSANOW, attributes)
     except (termios.error, OSError):  # the terminal was closed
         return
 
@@ -159,7 +164,3 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     signal.raise_signal(number)  # returns when the process continues
     signal.signal(number, _stop)
     _hush()
-
-
-def _input() -> int:
-    return sys.stdin.fileno()

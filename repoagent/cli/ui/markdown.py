@@ -1,8 +1,8 @@
 """A model's Markdown on a terminal, printed as it arrives: what was printed is never redrawn.
 
-Prose appears word by word, code line by line, a table when it is complete. Colours are those of the terminal's own
-palette, and nothing stands before or after a line of code, so that it can be copied. Markdown that is not known is
-printed as written; no word is left out.
+Prose appears word by word, code line by line, a table when it is complete. Colors are those of the terminal's own
+palette, and nothing is printed before or after a line of code, so that it can be copied. Unknown Markdown is printed as
+written; no word is left out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 Span = tuple[str, tuple[str, ...]]  # a text and its styles
+Word = list[Span]
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`]*)$")
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -33,12 +34,9 @@ _MARKUP = re.compile(r"[*_`\[\]<!\\]")
 # Markup that later words may close: a code span, emphasis, a link ("left-flanking" in the CommonMark specification).
 _OPEN = re.compile(r"`|\*+[^\s*]|(?<!\w)_+[^\s_]|\[[^\]]*$|\]\([^)]*$")
 _DEEPEST = 12  # items within items
-_LONGEST_START = (
-    256  # characters in which it is decided what a line is; a longer one is printed when it is complete
-)
-_LONGEST_WORD = 1_000  # characters; a longer one is printed in parts
-_LONGEST_SPAN = 2_000  # characters that wait for the end of their markup, or are looked at for markup
-_ATTEMPTS = 6  # how often open markup is parsed before the end of its line
+_LONGEST_START = 256  # characters in which it is decided what a line is; else the whole line is waited for
+_LONGEST_SPAN = 2_000  # characters that wait for the end of their markup, or are parsed for markup
+_LONGEST_TRY = 300  # characters of open markup that are parsed again at each word
 _LEAST_WIDTH = 20
 _GAP = 2  # columns between those of a table
 
@@ -62,21 +60,22 @@ class Markdown:
     ) -> None:
         self._width, self._color, self._utf8, self._base = width, color, utf8, base
         self._out: list[str] = []
-        self._held: list[str] = []  # the line so far, until it is known what it is
-        self._size = 0  # of what is held, or of the word
+        # the source
+        self._line_parts: list[str] = []  # the line so far, until it is known what it is
+        self._line_size = 0
         self._in_prose = False  # the line is prose: its words are printed as they come
-        self._word: list[str] = []
+        self._word = ""
         self._pending = ""  # words whose markup is open
-        self._attempts = 0
-        self._column = 0
-        self._last: tuple[str, ...] = ()  # the styles of the last word
-        self._at_start = True  # of a line, or after the mark of an item
-        self._wrote = self._blank = self._paragraph = False
         self._quote = 0
         self._items: list[_Item] = []
         self._fence: tuple[str, int] | None = None  # its mark and its indentation
         self._code = _Highlighter("")
-        self._rows: list[str] = []
+        self._rows: list[str] = []  # of a table
+        # the screen
+        self._column = 0
+        self._at_start = True  # of a line, or after the mark of an item
+        self._last: tuple[str, ...] = ()  # the styles of the last word
+        self._wrote = self._blank = self._paragraph = False
 
     def feed(self, piece: str) -> str:
         """What can be printed of the text up to the end of `piece`, and was not printed before."""
@@ -85,32 +84,32 @@ class Markdown:
             if self._in_prose:
                 self._prose(part)
             else:
-                self._held.append(part)
-                self._size += len(part)
+                self._line_parts.append(part)
+                self._line_size += len(part)
                 if ended:
-                    self._line("".join(self._held)[:-1].removesuffix("\r"))
-                elif self._size <= _LONGEST_START and self._fence is None and not part.endswith("\r"):
-                    self._start("".join(self._held))
+                    self._line("".join(self._line_parts)[:-1].removesuffix("\r"))
+                elif self._line_size <= _LONGEST_START and self._fence is None and not part.endswith("\r"):
+                    self._start("".join(self._line_parts))
             if ended:
                 self._end_line()
-        return self._printed()
+        return self._take()
 
     def rest(self) -> str:
         """The end of the text."""
-        if self._held:
-            self._line("".join(self._held).removesuffix("\r"))
+        if self._line_parts:
+            self._line("".join(self._line_parts).removesuffix("\r"))
         self._end_line()
         self._end_block()
         self._items.clear()
         self._quote, self._fence, self._blank = 0, None, False
-        return self._printed()
+        return self._take()
 
     @property
     def holds_table(self) -> bool:
         """Whether a table has begun, which is printed when it is complete."""
         return bool(self._rows)
 
-    def _printed(self) -> str:
+    def _take(self) -> str:
         text = "".join(self._out)
         self._out.clear()
         return text
@@ -123,14 +122,13 @@ class Markdown:
         while not _UNDECIDED.match(text) and not _WHOLE.match(text):
             text = text.lstrip(" \t")
             if (item := _ITEM.match(text)) is None:
-                self._held.clear()
+                self._line_parts.clear()
                 self._line(start, ended=False)
                 return
             text = text[item.end() :]
 
     def _line(self, line: str, *, ended: bool = True) -> None:
         """A whole line, or (not `ended`) the start of one that is prose."""
-        self._size = 0
         quote, text = _unquoted(line)
         if quote != self._quote:
             self._end_block()
@@ -141,7 +139,14 @@ class Markdown:
                 self._gap()
             self._quote = quote
         if self._fence is not None:
-            self._in_fence(text, *self._fence)
+            mark, indent = self._fence
+            code = text[min(indent, len(text) - len(text.lstrip(" "))) :]
+            if not re.fullmatch(rf"[ ]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*", code):
+                self._put_code(code)
+                return
+            if not self._color:
+                self._put_line(code)
+            self._fence, self._blank = None, True
         elif text.strip(" \t\r"):
             self._block(text, ended=ended)
         else:
@@ -152,6 +157,7 @@ class Markdown:
         text = text.expandtabs(4) if text[0] in " \t" else text
         body = text.lstrip(" ")
         indent = len(text) - len(body)
+        code_indent = (self._items[-1].text if self._items else 0) + 4
         if ended and body.startswith("|"):
             if not self._rows:
                 self._begin(indent)
@@ -171,7 +177,10 @@ class Markdown:
         elif ended and (heading := _HEADING.match(body)):
             self._begin(indent)
             self._gap(force=True)
-            self._heading(len(heading[1]), heading[2] or "")
+            styles = ("bold", "underline") if heading[1] == "#" else ("bold",)
+            spans = [(part, own or styles) for part, own in _inline(heading[2] or "", self._color)[0]]
+            self._put([("" if self._color else f"{heading[1]} ", ()), *spans])
+            self._newline()
         elif ended and _RULE.match(body):
             self._begin(indent)
             self._gap()
@@ -179,14 +188,18 @@ class Markdown:
         elif (item := _ITEM.match(body)) and len(self._items) < _DEEPEST:
             self._begin(indent)
             self._gap()
-            self._item(item, indent)
+            mark = f"{item[1] if item[1][0].isdigit() else '-'} "
+            self._start_line()
+            self._out.append(mark)
+            self._items.append(_Item(indent, indent + item.end(), self._indent() + len(mark)))
+            self._column += len(mark)
             if body[item.end() :].strip():
                 self._block(" " * (indent + item.end()) + body[item.end() :], ended=ended)
-        elif indent >= (self._items[-1].text if self._items else 0) + 4 and not self._paragraph:
+        elif indent >= code_indent and not self._paragraph:
             self._begin(indent)
             self._gap()
             self._newline()
-            self._put_code(text[(self._items[-1].text if self._items else 0) + 4 :])
+            self._put_code(text[code_indent:])
         else:
             if not (self._paragraph or self._at_mark()):
                 self._begin(indent)
@@ -202,8 +215,8 @@ class Markdown:
             self._pending += "\n"
         else:
             self._newline()
-        self._held.clear()
-        self._size = 0
+        self._line_parts.clear()
+        self._line_size = 0
 
     # Blocks
 
@@ -229,7 +242,10 @@ class Markdown:
         if len(rows) > 1 and _DELIMITERS.match(rows[1]):
             self._gap(force=True)
             self._newline()
-            self._table(rows)
+            for line in self._table(rows):
+                self._start_line()
+                self._out += [*(self._paint(text, styles) for text, styles in line), "\n"]
+                self._column = 0
             self._blank = True
         elif rows:
             self._gap()
@@ -239,50 +255,24 @@ class Markdown:
         self._newline()
         self._paragraph = False
 
-    def _heading(self, level: int, text: str) -> None:
-        styles = ("bold", "underline") if level == 1 else ("bold",)
-        spans = [(part, own or styles) for part, own in _inline(text, self._color)[0]]
-        self._put([("" if self._color else "#" * level + " ", ()), *spans])
-        self._newline()
-
-    def _item(self, item: re.Match[str], indent: int) -> None:
-        mark = f"{item[1] if item[1][0].isdigit() else '-'} "
-        self._start_line()
-        self._out.append(mark)
-        self._items.append(_Item(indent, indent + item.end(), self._indent() + len(mark)))
-        self._column += len(mark)
-
-    def _in_fence(self, line: str, mark: str, indent: int) -> None:
-        code = line[min(indent, len(line) - len(line.lstrip(" "))) :]
-        if re.fullmatch(rf"[ ]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*", code):
-            if not self._color:
-                self._put_line(code)
-            self._fence, self._blank = None, True
-        else:
-            self._put_code(code)
+    def _table(self, rows: Sequence[str]) -> Iterator[Word]:
+        cells = [_cells(row) for row in (rows[0], *rows[2:])]
+        count = max(map(len, cells))
+        grid = [[list(_words(_inline(cell, self._color)[0])) for cell in row] for row in cells]
+        for row in grid:
+            row += [[] for _ in range(count - len(row))]
+        marks = [*_cells(rows[1]), *[""] * count][:count]
+        aligned = [
+            "^" if mark[:1] == mark[-1:] == ":" else ">" if mark.endswith(":") else "<" for mark in marks
+        ]
+        limit = self._room() - 2 * self._quote - self._indent()
+        return _grid(grid, aligned, limit, "─" if self._utf8 else "-")
 
     def _put_code(self, code: str) -> None:
         spans = self._code.line(code) if self._color else [(code, ())]
         line = "".join(paint(clean(text), *styles) for text, styles in spans)
         self._out.append(f"{self._margin()}{' ' * self._indent()}{line}\n" if line else "\n")
         self._wrote = True
-
-    def _table(self, rows: Sequence[str]) -> None:
-        cells = [_cells(row) for row in (rows[0], *rows[2:])]
-        count = max(map(len, cells))
-        grid = [
-            [_inline(cell, self._color)[0] for cell in [*row, *[""] * (count - len(row))]] for row in cells
-        ]
-        marks = [*_cells(rows[1]), *[""] * count][:count]
-        aligned = [
-            "^" if mark[:1] == mark[-1:] == ":" else ">" if mark.endswith(":") else "<" for mark in marks
-        ]
-        limit = self._room() - 2 * self._quote - self._indent()
-        rule = "─" if self._utf8 else "-"
-        for line in _grid(grid, aligned, limit, rule):
-            self._start_line()
-            self._out += [*(self._paint(text, styles) for text, styles in line), "\n"]
-            self._column = 0
 
     # Prose
 
@@ -291,33 +281,25 @@ class Markdown:
         for token in re.findall(r"[ \t\r\n]+|[^ \t\r\n]+", text):
             if token[0] in " \t\r\n":
                 self._end_word()
-                continue
-            while self._size + len(token) > _LONGEST_WORD:
-                cut = _LONGEST_WORD - self._size
-                self._word.append(token[:cut])
-                token = token[cut:]
-                self._end_word(glued=True)
-            self._word.append(token)
-            self._size += len(token)
+            else:
+                self._word += token
 
-    def _end_word(self, *, glued: bool = False) -> None:
-        word, self._size = "".join(self._word), 0
-        self._word.clear()
-        if word:
-            markup = _MARKUP.search(word) is not None
-            self._attempts += markup
-            self._pending += f" {word}" if self._pending and not self._pending.endswith("\n") else word
-            if len(self._pending) > _LONGEST_SPAN or glued:
-                self._commit()
-                self._at_start = glued  # the next part follows without a gap
-            elif self._attempts == 0 or (markup and self._attempts <= _ATTEMPTS):
-                spans, is_open = _inline(self._pending, self._color)
-                if not is_open:
-                    self._commit(spans)
+    def _end_word(self) -> None:
+        word, self._word = self._word, ""
+        if not word:
+            return
+        was_open = bool(self._pending)
+        self._pending += f" {word}" if was_open and not self._pending.endswith("\n") else word
+        if len(self._pending) > _LONGEST_SPAN:
+            self._commit()
+        elif not was_open or (_MARKUP.search(word) and len(self._pending) <= _LONGEST_TRY):
+            spans, is_open = _inline(self._pending, self._color)
+            if not is_open:
+                self._commit(spans)
 
     def _commit(self, spans: Sequence[Span] | None = None) -> None:
         self._put(_inline(self._pending.rstrip("\n"), self._color)[0] if spans is None else spans)
-        self._pending, self._attempts = "", 0
+        self._pending = ""
 
     def _put(self, spans: Sequence[Span]) -> None:
         """Print words, folded between them."""
@@ -325,7 +307,7 @@ class Markdown:
             if not word:
                 self._newline()
                 continue
-            size = sum(display_width(text) for text, _ in word)
+            size = _size(word)
             if self._column and not self._at_start:
                 if self._column + 1 + size > self._room():
                     self._newline()
@@ -387,13 +369,17 @@ def _unquoted(line: str) -> tuple[int, str]:
 
 def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
     """`text` in spans, clean; and whether markup in it is still open."""
-    if len(text) > _LONGEST_SPAN + _LONGEST_WORD or not _MARKUP.search(text):
+    if len(text) > 2 * _LONGEST_SPAN or not _MARKUP.search(text):
         return [(clean(text), ())], False
     spans: list[Span] = []
     styles: list[str] = []
     targets: list[tuple[str, int]] = []
     is_open = False
     for token in _parser().parseInline(text)[0].children or ():
+        title = token.attrs.get("title")
+        target = f"{token.attrs.get('href') or token.attrs.get('src') or ''}" + (
+            f' "{title}"' if title else ""
+        )
         match token.type:
             case "strong_open" | "strong_close" if token.markup == "__":  # __init__.py is a name
                 spans.append(("__", tuple(styles)))
@@ -402,7 +388,7 @@ def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
             case "strong_close" | "em_close":
                 styles.pop()
             case "link_open":
-                targets.append((_target(token.attrs, "href"), len(spans)))
+                targets.append((target, len(spans)))
                 styles.append("underline")
             case "link_close":
                 styles.pop()
@@ -410,7 +396,7 @@ def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
                 if clean(target) != "".join(part for part, _ in spans[start:]):
                     spans.append((clean(f" ({target})"), ("dim",)))
             case "image":
-                spans.append((clean(f"{token.content} ({_target(token.attrs, 'src')})"), tuple(styles)))
+                spans.append((clean(f"{token.content} ({target})"), tuple(styles)))
             case "code_inline":
                 code = clean(token.content)
                 spans.append((code, (*styles, "cyan")) if color else (f"`{code}`", ()))
@@ -422,29 +408,19 @@ def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
     return spans, is_open
 
 
-def _target(attributes: dict[str, str | int | float], name: str) -> str:
-    title = attributes.get("title")
-    return f"{attributes.get(name, '')}" + (f' "{title}"' if title else "")
-
-
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     """Entities, HTML and link definitions are printed as written, and addresses as the model spelled them."""
     from markdown_it import MarkdownIt
 
-    class Plain(MarkdownIt):
-        def normalizeLink(self, url: str) -> str:  # noqa: N802
-            return url
-
-        def normalizeLinkText(self, link: str) -> str:  # noqa: N802
-            return link
-
-    return Plain("commonmark").disable(["entity", "html_inline"])
+    parser = MarkdownIt("commonmark").disable(["entity", "html_inline"])
+    parser.normalizeLink = parser.normalizeLinkText = str  # type: ignore[method-assign, assignment]
+    return parser
 
 
-def _words(spans: Sequence[Span]) -> Iterator[list[Span]]:
+def _words(spans: Sequence[Span]) -> Iterator[Word]:
     """The words, each of one or more spans; [] for the end of a line."""
-    word: list[Span] = []
+    word: Word = []
     for text, styles in spans:
         for token in re.findall(r"\n|[ \t\r]+|[^ \t\r\n]+", text):
             if token[0] not in " \t\r\n":
@@ -459,6 +435,15 @@ def _words(spans: Sequence[Span]) -> Iterator[list[Span]]:
         yield word
 
 
+def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    """The styles of the space between two words: an underlined link is underlined in one piece."""
+    return left if left == right else ()
+
+
+def _size(spans: Sequence[Span]) -> int:
+    return sum(display_width(text) for text, _ in spans)
+
+
 # Tables
 
 
@@ -470,110 +455,82 @@ def _cells(row: str) -> list[str]:
 
 
 def _grid(
-    cells: Sequence[Sequence[Sequence[Span]]], aligned: Sequence[str], limit: int, rule: str
-) -> Iterator[list[Span]]:
+    rows: Sequence[Sequence[list[Word]]], aligned: Sequence[str], limit: int, rule: str
+) -> Iterator[Word]:
     """The lines of a table in `limit` columns: words are folded within their cell; where even the longest words of the
     columns do not fit next to each other, each cell has its own line."""
-    words = [[list(_words(cell)) for cell in row] for row in cells]
-    count = len(words[0])
-    whole = [max(_span_of(row[at]) for row in words) for at in range(count)]
-    least = [max([_size(word) for row in words for word in row[at]], default=0) for at in range(count)]
-    gaps = _GAP * (count - 1)
+    by_column = [[row[at] for row in rows] for at in range(len(rows[0]))]
+    least = [max((_size(word) for cell in cells for word in cell), default=0) for cells in by_column]
+    gaps = _GAP * (len(by_column) - 1)
     if sum(least) + gaps > limit:
-        yield from _records(words, limit)
+        yield from _records(rows, limit)
         return
-    widths = [max(min(one, limit), short) for one, short in zip(whole, least, strict=True)]
+    whole = [max(sum(map(_size, cell)) + max(0, len(cell) - 1) for cell in cells) for cells in by_column]
+    widths = [max(min(wide, limit), short) for wide, short in zip(whole, least, strict=True)]
     while sum(widths) + gaps > limit:
-        widest = max((at for at in range(count) if widths[at] > least[at]), key=lambda at: widths[at])
+        widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=lambda at: widths[at])
         widths[widest] -= 1
-    lines = [[_folded(cell, width) for cell, width in zip(row, widths, strict=True)] for row in words]
+    lines = [[_folded(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows]
     tall = any(len(cell) > 1 for row in lines for cell in row)
     for number, row in enumerate(lines):
         if number == 1 or (tall and number):
             yield [((" " * _GAP).join(rule * width for width in widths), ("dim",))]
         for at in range(max(map(len, row))):
-            line: list[Span] = []
+            line: Word = []
             for cell, width, how in zip(row, widths, aligned, strict=True):
                 spans = cell[at] if at < len(cell) else []
                 left = width - _size(spans)
                 before = left if how == ">" else left // 2 if how == "^" else 0
-                bold = [(text, styles if number else (*styles, "bold")) for text, styles in spans]
-                line += [(" " * before, ()), *bold, (" " * (left - before + _GAP), ())]
-            yield _stripped(line)
+                shown = spans if number else _bold(spans)
+                line += [(" " * before, ()), *shown, (" " * (left - before + _GAP), ())]
+            while line and not line[-1][0].strip(" "):
+                line.pop()
+            yield line
 
 
-def _records(words: Sequence[Sequence[list[list[Span]]]], limit: int) -> Iterator[list[Span]]:
+def _records(rows: Sequence[Sequence[list[Word]]], limit: int) -> Iterator[Word]:
     """Each row as lines of `head: cell`, an empty line between rows."""
-    head, *rows = words
-    for number, row in enumerate(rows or [[[] for _ in head]]):
+    head, *others = rows
+    for number, row in enumerate(others or [[[] for _ in head]]):
         if number:
             yield [("", ())]
         for name, cell in zip(head, row, strict=True):
-            marked = [[(text, (*styles, "bold")) for text, styles in word] for word in name]
+            marked = [_bold(word) for word in name]
             if marked and cell:
                 marked[-1] = [*marked[-1], (":", ("bold",))]
-            for number, line in enumerate(_folded([*marked, *cell], max(limit - 2, 1))):
+            for at, line in enumerate(_folded([*marked, *cell], max(limit - 2, 1))):
                 if line:
-                    yield [("  " if number else "", ()), *line]
+                    yield [("  " if at else "", ()), *line]
 
 
-def _folded(words: Sequence[list[Span]], limit: int) -> list[list[Span]]:
+def _bold(word: Word) -> Word:
+    return [(text, (*styles, "bold")) for text, styles in word]
+
+
+def _folded(words: Sequence[Word], limit: int) -> list[Word]:
     """Words in lines of `limit` columns; a longer word has a line of its own."""
-    lines: list[list[Span]] = [[]]
-    used = 0
+    lines: list[Word] = [[]]
     for word in words:
-        size = _size(word)
-        if lines[-1] and (not word or used + 1 + size > limit):
+        if lines[-1] and (not word or _size(lines[-1]) + 1 + _size(word) > limit):
             lines.append([])
         elif lines[-1]:
             lines[-1].append((" ", _shared(lines[-1][-1][1], word[0][1])))
-        used = _size(lines[-1]) + size
         lines[-1] += word
     return lines
-
-
-def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-    """The styles of the space between two words: an underlined link is underlined in one piece."""
-    return left if left == right else ()
-
-
-def _size(spans: Sequence[Span]) -> int:
-    return sum(display_width(text) for text, _ in spans)
-
-
-def _span_of(words: Sequence[list[Span]]) -> int:
-    return sum(map(_size, words)) + max(0, len(words) - 1)
-
-
-def _stripped(line: list[Span]) -> list[Span]:
-    while line and not line[-1][0].strip(" "):
-        line.pop()
-    return line
 
 
 # Code
 
 _LONGEST_CODE = 1_000  # characters of a line that is highlighted
 _OPEN_LINES = 60  # of a string or comment, which are read again for each of its lines
-_TOKENS: tuple[tuple[str, tuple[str, ...]], ...] = (  # the first that begins the name of a token's type
-    ("Comment", ("dim",)),
-    ("Keyword.Constant", ("cyan",)),
-    ("Keyword", ("magenta",)),
-    ("Operator.Word", ("magenta",)),
-    ("Name.Tag", ("magenta",)),
-    ("Name.Function", ("bold",)),
-    ("Name.Class", ("bold",)),
-    ("Name.Decorator", ("cyan",)),
-    ("Name.Builtin", ("cyan",)),
-    ("Name.Attribute", ("cyan",)),
-    ("Name.Variable", ("cyan",)),
-    ("Literal.String", ("green",)),
-    ("Literal.Number", ("cyan",)),
-    ("Generic.Deleted", ("red",)),
-    ("Generic.Inserted", ("green",)),
-    ("Generic.Heading", ("bold",)),
-    ("Generic.Subheading", ("cyan",)),
-    ("Generic.Prompt", ("dim",)),
+_TOKENS = (  # a style, and how the names of the types of its tokens begin; the first that matches counts
+    ("dim", ("Comment", "Generic.Prompt")),
+    ("cyan", ("Keyword.Constant", "Name.Decorator", "Name.Builtin", "Name.Attribute", "Name.Variable")),
+    ("cyan", ("Literal.Number", "Generic.Subheading")),
+    ("magenta", ("Keyword", "Operator.Word", "Name.Tag")),
+    ("bold", ("Name.Function", "Name.Class", "Generic.Heading")),
+    ("green", ("Literal.String", "Generic.Inserted")),
+    ("red", ("Generic.Deleted",)),
 )
 
 
@@ -589,17 +546,18 @@ class _Highlighter:
             if self._open:
                 self._open.append(code)
             return [(code, ("cyan",) if self._lexer is None else ())]
+        lines = [*self._open, code]
         spans: list[Span] = []
         name = ""
-        for kind, text in self._lexer.get_tokens("".join(f"{line}\n" for line in [*self._open, code])):
+        for kind, text in self._lexer.get_tokens("".join(f"{line}\n" for line in lines)):
             name = ".".join(kind)
-            styles = next((styles for prefix, styles in _TOKENS if name.startswith(prefix)), ())
+            styles = next(((style,) for style, names in _TOKENS if name.startswith(names)), ())
             for part in re.findall(r"\n|[^\n]+", text):
                 if spans and spans[-1][0] == "\n":
                     spans.clear()
                 spans.append((part, styles))
-        inside = name.startswith(("Literal.String", "Comment.Multiline", "Comment")) and "Single" not in name
-        self._open = [*self._open, code] if inside and len(self._open) < _OPEN_LINES else []
+        inside = name.startswith(("Literal.String", "Comment")) and "Single" not in name
+        self._open = lines if inside and len(lines) <= _OPEN_LINES else []
         return spans[:-1]
 
 

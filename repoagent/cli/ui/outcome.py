@@ -36,22 +36,22 @@ def show_outcome(
     Leaves out what the user has seen: the remarks in `said`, and on a terminal an answer that was streamed
     (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
     """
-    if as_json:
-        show_json(as_object(outcome), outcome.result, terminal)
-        return
     result = outcome.result
+    if as_json:
+        show_json(_as_object(outcome), result, terminal)
+        return
+    spent = spending(outcome.usage, outcome.cost, outcome.seconds)
     if outcome.words and not terminal.tells:  # a terminal shows them as they stream
         terminal.note(outcome.words)
     if result is None:
         if not (answered and terminal.shows):
             terminal.reply(outcome.answer.strip() + "\n")
         if terminal.tells:
-            terminal.note(f"no change was made · {spent(outcome)}", "dim")
+            terminal.note(f"no change was made · {spent}", "dim")
         return
-    is_in_message = " ".join(ending.split()) in " ".join(result.proposal.message.split())
-    if terminal.tells and not is_in_message:
+    if terminal.tells and " ".join(ending.split()) not in " ".join(result.proposal.message.split()):
         terminal.note(ending)
-    show_commit(result, terminal, spent(outcome), said)
+    show_commit(result, terminal, spent, said)
 
 
 def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
@@ -71,11 +71,11 @@ def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Col
         return
     if result.check is not None:
         show_check(result.check, terminal)
-    subject = result.proposal.message.split("\n", 1)[0]
-    head, shown = "", f"written, not committed · {result.proposal.stat} · {spent}"
+    head, subject = "", "written, not committed"
     if result.commit is not None:
         head = f"[{result.commit.branch or 'detached HEAD'} {result.commit.commit[:7]}]"
-        shown = f"{head} {clean(subject)} · {result.proposal.stat} · {spent}"
+        subject = f"{head} {clean(result.proposal.message.partition(chr(10))[0])}"
+    shown = f"{subject} · {result.proposal.stat} · {spent}"
     if terminal.shows:
         shown = fold(shown, terminal.width)
     if terminal.color and head:
@@ -93,11 +93,6 @@ def show_check(check: CheckResult, terminal: Terminal) -> None:
         terminal.note(f"check `{one_line(check.command)}` passed in {check.seconds:.1f} s{output}", "dim")
 
 
-def spent(outcome: EditOutcome) -> str:
-    """Tokens, cost and seconds in one line."""
-    return spending(outcome.usage, outcome.cost, outcome.seconds)
-
-
 def spending(usage: Usage, cost: float | None, seconds: float) -> str:
     """Tokens, cost in US dollars (None: unknown) and seconds in one line."""
     from repoagent.llm.usage import cost_text
@@ -110,8 +105,8 @@ def spending(usage: Usage, cost: float | None, seconds: float) -> str:
     return f"{tokens}{price} · {seconds:.1f} s"
 
 
-def as_object(outcome: EditOutcome) -> dict[str, object]:
-    """The outcome as JSON data."""
+def _as_object(outcome: EditOutcome) -> dict[str, object]:
+    names = ("input", "output", "cache_read", "cache_write", "estimated")
     return {
         "version": VERSION,
         "outcome": outcome.kind,
@@ -121,14 +116,7 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
         "words": outcome.words,
         "messages": list(outcome.messages),
         "model": outcome.model,
-        "usage": {
-            "input": outcome.usage.input,
-            "output": outcome.usage.output,
-            "cache_read": outcome.usage.cache_read,
-            "cache_write": outcome.usage.cache_write,
-            "estimated": outcome.usage.estimated,
-            "calls": outcome.attempts,
-        },
+        "usage": {**{name: getattr(outcome.usage, name) for name in names}, "calls": outcome.attempts},
         "cost": outcome.cost,
         "seconds": round(outcome.seconds, 3),
     }
@@ -137,6 +125,7 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
 def commit_object(result: CommitOutcome | None) -> dict[str, object]:
     """The part of the JSON data on the commit; without one, the same keys."""
     made = result.commit if result else None
+    check = result.check if result else None
     return {
         "commit": made.commit if made else None,
         "parent": made.parent if made else None,
@@ -152,9 +141,7 @@ def commit_object(result: CommitOutcome | None) -> dict[str, object]:
         "diff": result.proposal.diff if result else "",
         "message": result.proposal.message if result else "",
         "remarks": list(result.remarks) if result else [],
-        "check": {"command": result.check.command, "seconds": round(result.check.seconds, 3)}
-        if result and result.check
-        else None,
+        "check": {"command": check.command, "seconds": round(check.seconds, 3)} if check else None,
     }
 
 

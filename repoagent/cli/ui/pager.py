@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from repoagent.cli.run_program import at_end
 from repoagent.errors import UsageError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
 _SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")  # git runs a command with one of these in a shell
-_NONE = {"cat", ""}
 _ON, _OFF = {"true", "yes", "on", "1", ""}, {"false", "no", "off", "0"}
 # git's defaults for less and lv: quit if the output fits on one screen, keep colors
 DEFAULTS = {"LESS": "FRX", "LV": "-c"}
@@ -52,29 +51,25 @@ def is_git_s(env: Mapping[str, str]) -> bool:
         return False
 
 
-def start(command: str, width: int, env: Mapping[str, str] | None = None) -> None:
+def start(command: str, width: int) -> None:
     """Send the output of `command` ("history", "memory show") into its pager, if it has one. `width` is that of the
     terminal, which cannot be asked later."""
-    env = os.environ if env is None else env
-    if is_running() or (program := choose(command, env)) is None:
+    if is_running() or (program := choose(command, os.environ)) is None:
         return
     sys.stdout.flush()
     sys.stderr.flush()
     words: str | list[str] = program if _SHELL.search(program) else [program]
+    env = {**DEFAULTS, **os.environ}
     try:
-        process = subprocess.Popen(
-            words, shell=isinstance(words, str), stdin=subprocess.PIPE, env={**DEFAULTS, **env}
-        )
+        process = subprocess.Popen(words, shell=isinstance(words, str), stdin=subprocess.PIPE, env=env)
     except OSError as error:
         sys.stderr.write(f"warning: cannot run the pager {program}: {error.strerror}\n")
         return
-    if process.stdin is None:  # for the type checker: it is PIPE
-        raise AssertionError("no pipe")
     redirected = (1, 2) if sys.stderr is not None and os.isatty(2) else (1,)
     saved = tuple((number, os.dup(number)) for number in redirected)
-    for number in redirected:
-        os.dup2(process.stdin.fileno(), number)
-    process.stdin.close()
+    with cast(IO[bytes], process.stdin) as pipe:
+        for number in redirected:
+            os.dup2(pipe.fileno(), number)
     _State.process, _State.saved = process, saved
     _State.columns = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(width)
@@ -115,7 +110,6 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
     from repoagent.git.process import git_output
     from repoagent.git.worktree import settings_folder
 
-    keys = (f"pager.repoagent-{command.replace(' ', '-')}", "pager.repoagent")
     try:
         command_line = ("config", "-z", "--get-regexp", r"^(pager\.repoagent.*|core\.pager)$")
         listed = git_output(settings_folder(Path.cwd()), *command_line, ok=(0, 1))
@@ -123,7 +117,7 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
         return None
     entries = [entry.partition("\n") for entry in os.fsdecode(listed.stdout).split("\0")[:-1]]
     values = {key: value for key, _, value in entries}
-    own = next((values[key] for key in keys if key in values), "true")
+    own = values.get(f"pager.repoagent-{command.replace(' ', '-')}", values.get("pager.repoagent", "true"))
     if own.lower() in _OFF:
         return None
     if own.lower() not in _ON:
@@ -132,14 +126,20 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
         program = env["GIT_PAGER"]
     else:
         program = values.get("core.pager", env.get("PAGER", "pager" if which("pager") else "less"))
-    return None if program.strip() in _NONE else program
+    return None if program.strip() in {"cat", ""} else program
 
 
 def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
     """Open the editor on `initial` in a file named *`suffix`; returns the text, with invalid bytes as surrogates, or
     None if the editor failed or the text is blank. If it failed after the user saved something, the file stays and a
     warning names it. Raises UsageError without an editor."""
-    editor = _editor(cwd or Path.cwd())
+    from repoagent.git.process import GitError, git
+    from repoagent.git.worktree import settings_folder
+
+    try:
+        editor = os.fsdecode(git(settings_folder(cwd or Path.cwd()), "var", "GIT_EDITOR")).strip()
+    except GitError as error:
+        raise UsageError("no editor for this terminal; set EDITOR or git's core.editor") from error
     descriptor, name = tempfile.mkstemp(suffix, "repoagent-")
     path = Path(name)
     before = initial.encode("utf-8", "surrogateescape")
@@ -156,25 +156,8 @@ def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         return text if text.strip() else None
     finally:
-        if not ended and _has_new_text(path, before):
+        saved = path.read_bytes() if not ended and path.is_file() else b""
+        if saved.strip() and saved != before:
             terminal.warn(f"the editor failed; your saved text is in {name}")
         else:
             path.unlink(missing_ok=True)
-
-
-def _has_new_text(path: Path, before: bytes) -> bool:
-    try:
-        after = path.read_bytes()
-    except OSError:  # the editor removed it
-        return False
-    return bool(after.strip()) and after != before
-
-
-def _editor(cwd: Path) -> str:
-    from repoagent.git.process import GitError, git
-    from repoagent.git.worktree import settings_folder
-
-    try:
-        return os.fsdecode(git(settings_folder(cwd), "var", "GIT_EDITOR")).strip()
-    except GitError as error:
-        raise UsageError("no editor for this terminal; set EDITOR or git's core.editor") from error

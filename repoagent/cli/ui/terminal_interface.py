@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from repoagent.cli.ui import echo
 from repoagent.cli.ui.outcome import ModelOutput
@@ -14,7 +14,7 @@ from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
-from repoagent.edit.hunk_selection import Piece, parse_hunks, pieces, select, split
+from repoagent.edit.hunk_selection import parse_hunks, pieces, select, split
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
@@ -35,22 +35,17 @@ CHOICES = {
     "x": "have the model explain it",
     "q": "stop, nothing is changed",
 }
-WITHOUT_MODEL = {letter: CHOICES["q" if letter == "n" else letter] for letter in "ynepq"}
-SENSITIVE_CHOICES = {"y": "make this change too", "n": "stop, nothing is changed"}
-SCOPE_CHOICES = {"y": "let this edit change it too", "n": "do not"}
 EDIT_HEAD = (
     "# Edit the diff: it is applied as you save it. An empty file changes nothing.\n"
     "# Line numbers need not be correct; lines that start with # are ignored.\n"
 )
 ENDS = {"finish", "reject"}
-SILENT = ENDS | {"edit", "think"}
 NOTICES = {  # by the kind of the observation
     "skipped": "",
     "correction": "the reply was malformed; asking for it again",
     "repeated": "the model repeats itself; asking for something else",
 }
 MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
-OWN_TRAILER = "\nRepoagent-Edit: "
 
 
 @dataclass
@@ -58,7 +53,8 @@ class TerminalInterface:
     """The `UserInterface` of a terminal or a pipe. `yes` answers every question, `by_hunk` asks for each hunk.
 
     `commits`: a yes makes a commit, so the question shows its message. `model`: there is one, and it gets the reason
-    for a no. `said` has the remarks that were shown; `answered`: the last reply was shown.
+    for a no. `said` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: by ^C, which was
+    reported; `ending` is the text of <finish>.
     """
 
     terminal: Terminal
@@ -70,8 +66,8 @@ class TerminalInterface:
     said: set[str] = field(default_factory=set)
     model_output: ModelOutput = field(default_factory=ModelOutput)
     answered: bool = False
-    stopped: bool = False  # by ^C, which was reported
-    ending: str = ""  # the text of <finish>
+    stopped: bool = False
+    ending: str = ""
     _refused: list[Observation] = field(default_factory=list, repr=False)  # edits of this reply
     _tail: str = field(default="", repr=False)  # the last failure, for the error that ends the run
     _declined: set[str] = field(default_factory=set, repr=False)  # diffs
@@ -85,6 +81,10 @@ class TerminalInterface:
     def waited(self) -> float:
         return echo.waited() - self._since
 
+    @property
+    def _talks(self) -> bool:
+        return self.terminal.tells or self.terminal.verbose
+
     def text(self, piece: str) -> None:
         """Show the prose of a piece of the reply, with --verbose all of it."""
         echo.resume()
@@ -93,14 +93,13 @@ class TerminalInterface:
         self.answered = True
         if self.terminal.verbose:
             self.working.text(piece)
-            return
-        if self._explains:  # a diff is part of the explanation
+        elif self._explains:  # a diff is part of the explanation
             self.working.words(piece)
-            return
-        hidden_before = self._words.hides
-        self.working.words(self._words.feed(piece))
-        if self._words.hides and not hidden_before:
-            self.working.label("writing the change")
+        else:
+            hidden_before = self._words.hides
+            self.working.words(self._words.feed(piece))
+            if self._words.hides and not hidden_before:
+                self.working.label("writing the change")
 
     def void(self, text: str) -> None:
         self.answered = False
@@ -116,18 +115,17 @@ class TerminalInterface:
             self._show_refused()
         if event.kind == "reply":
             self._end_reply()
-        elif event.kind == "action" and event.action is not None:
-            self._action(event.action)
-        elif event.kind == "observation" and event.observation is not None:
+        elif event.kind == "action" and action is not None:
+            self._action(action)
+        elif event.kind == "observation" and seen is not None:
             self.answered, self.ending = False, ""
-            seen = event.observation
             if seen.ok:
                 if self.terminal.verbose:
                     self._dim_note(_first_line(seen.text))
             elif seen.kind == "edit":
                 self._refused.append(seen)
             else:
-                self._fail(refusal(seen), seen)
+                self._fail(_refusal(seen), [seen], from_end=True)
         elif event.kind == "dropped":
             self._dim_note("the end of the reply imitated another speaker and was dropped")
 
@@ -139,13 +137,13 @@ class TerminalInterface:
         shown = (" ".join(action.args.values()) or action.body).strip()
         if action.kind == "message":
             self.working.note(action.body.strip() or shown, "dim")
-        elif action.kind not in SILENT:
+        elif action.kind not in ENDS | {"edit", "think"}:
             self._dim_note(f"{action.kind} {shown[:120]}".strip())
 
     def note(self, sentence: str) -> None:
         self._show_refused()
         echo.resume()
-        if self.terminal.tells or self.terminal.verbose:
+        if self._talks:
             self.working.label(sentence)
 
     def say(self, sentence: str) -> None:
@@ -154,7 +152,7 @@ class TerminalInterface:
 
     def running(self, command: str, output: Path) -> None:
         echo.resume()
-        if self.terminal.tells or self.terminal.verbose:
+        if self._talks:
             self.working.label(f"running {first_line(command)}", output)
 
     def quiet(self) -> None:
@@ -170,7 +168,7 @@ class TerminalInterface:
 
     def output(self, data: bytes) -> None:
         """Show the output of hooks, as `git commit` does; in a pipe it is in the error if a hook fails."""
-        if self.terminal.tells or self.terminal.verbose:
+        if self._talks:
             self.working.text(data.decode("utf-8", "replace"))
 
     def decide(self, proposal: Proposal) -> Decision:
@@ -182,43 +180,52 @@ class TerminalInterface:
             self.terminal.note("same diff as before")
         elif self.terminal.tells and self._shown != (proposal.diff, proposal.message):
             self._shown = (proposal.diff, proposal.message)
-            self.terminal.note("")
-            if not self.by_hunk:
-                self.terminal.diff(proposal.diff, aside=True)
-            self._message(proposal)
-            self._remarks(proposal)
+            self._show(proposal)
         if self.by_hunk:
             return self._by_hunk(proposal)
         if self.yes:
             return Decision("yes")
+        choices = CHOICES if self.model else {**CHOICES, "n": CHOICES["q"]}
+        choices = {letter: text for letter, text in choices.items() if self.model or letter != "x"}
+        if not self.commits:
+            choices = {**choices, "y": "apply it"}
         while True:
-            choices = CHOICES if self.model else WITHOUT_MODEL
-            if not self.commits:
-                choices = {**choices, "y": "apply it"}
             answer = self.terminal.ask("Apply this change", choices)
-            decision = self._decision(answer, proposal)
-            if decision is not None:
-                return decision
+            if answer != "e":
+                break
+            if edited := self._edited(proposal):
+                return edited
+        if answer == "y":
+            return Decision("yes", by_person=True)
+        if answer == "p":
+            return self._by_hunk(proposal)
+        if answer == "x":
+            self._explains = True
+            return Decision("explain")
+        if answer == "q" or not self.model:
+            return Decision("no")
+        self._declined |= {proposal.diff, self._first}
+        self._first = ""
+        return Decision("no", reason=self.terminal.ask_line("Reason, for the model (empty: stop)"))
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         """Ask about sensitive files; --yes does not cover them."""
-        if self.yes or not self.terminal.can_ask:
-            return None
         names = ", ".join(dict.fromkeys(concern.path for concern in concerns if not concern.deletes))
-        many = next(
-            (f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes), ""
-        )
-        what = " and ".join(filter(None, [names and f"a change of {names}", many]))
-        answer = self.terminal.ask(f"You did not ask for {what}. Apply it anyway", SENSITIVE_CHOICES)
-        return answer == "y"
+        parts = [f"a change of {names}"] if names else []
+        parts += [f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes][:1]
+        question = f"You did not ask for {' and '.join(parts)}. Apply it anyway"
+        return self._permission(question, {"y": "make this change too", "n": "stop, nothing is changed"})
 
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask about files outside the scope of the edit."""
+        question = f"{', '.join(paths)} {'has' if len(paths) == 1 else 'have'} to change too; allow it"
+        return self._permission(question, {"y": "let this edit change it too", "n": "do not"})
+
+    def _permission(self, question: str, choices: dict[str, str]) -> bool | None:
         if self.yes or not self.terminal.can_ask:
             return None
         self.working.quiet()
-        has = "has" if len(paths) == 1 else "have"
-        return self.terminal.ask(f"{', '.join(paths)} {has} to change too; allow it", SCOPE_CHOICES) == "y"
+        return self.terminal.ask(question, choices) == "y"
 
     def explained(self, text: str) -> None:
         """End an explanation that was streamed, or show why there is none."""
@@ -246,34 +253,18 @@ class TerminalInterface:
             self.working.words(self._words.rest())
             self.working.quiet()
 
-    def _decision(self, answer: str, proposal: Proposal) -> Decision | None:
-        """The decision for an answer; None to ask again."""
-        if answer == "y":
-            return Decision("yes", by_person=True)
-        if answer == "q" or (answer == "n" and not self.model):
-            return Decision("no")
-        if answer == "x":
-            self._explains = True
-            return Decision("explain")
-        if answer == "p":
-            return self._by_hunk(proposal)
-        if answer == "e":
-            return self._edited(proposal)
-        self._declined |= {proposal.diff, self._first}
-        self._first = ""
-        return Decision("no", reason=self.terminal.ask_line("Reason, for the model (empty: stop)"))
-
     def _by_hunk(self, proposal: Proposal) -> Decision:
         chosen = choose_hunks(self.terminal, proposal.changes)
-        return Decision("yes", changes=tuple(chosen), by_person=True)
+        return Decision("yes", changes=chosen, by_person=True)
 
     def _edited(self, proposal: Proposal) -> Decision | None:
+        """The change as the user has edited it; None to ask again."""
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
         if text is None:
             self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
             return None
         try:
-            changes = edited_changes(proposal.changes, text)
+            changes = _edited_changes(proposal.changes, text)
         except RepoagentError as error:
             self.terminal.note(f"that diff does not apply: {error.sentence}")
             return None
@@ -282,62 +273,60 @@ class TerminalInterface:
             return None
         return Decision("revise", changes=changes)
 
-    def _message(self, proposal: Proposal) -> None:
-        """Show the commit message, without our trailers."""
-        if not self.commits:
-            return
-        words, _, trailers = proposal.message.strip().rpartition("\n\n")
-        shown = words if OWN_TRAILER in f"\n{trailers}" else proposal.message.strip()
-        self.terminal.note("")
-        for line in shown.split("\n"):
-            self.terminal.note(f"    {line}".rstrip())
-        self.terminal.note("")
-
-    def _remarks(self, proposal: Proposal) -> None:
+    def _show(self, proposal: Proposal) -> None:
+        """Show the diff, the commit message without our trailers, and remarks."""
+        note = self.terminal.note
+        note("")
+        if not self.by_hunk:
+            self.terminal.diff(proposal.diff, aside=True)
+        if self.commits:
+            message = proposal.message.strip()
+            words, _, trailers = message.rpartition("\n\n")
+            shown = words if "\nRepoagent-Edit: " in f"\n{trailers}" else message
+            for line in ["", *(f"    {line}".rstrip() for line in shown.split("\n")), ""]:
+                note(line)
         warnings = {concern.sentence for concern in proposal.concerns}
+        self.said.update(proposal.remarks)
         for remark in proposal.remarks:
-            self.said.add(remark)
             if remark in warnings:
                 self.terminal.warn(remark)
             else:
-                self.terminal.note(f"note: {remark}")
+                note(f"note: {remark}")
         if loose := tolerated(proposal.placements):
-            self.terminal.note(f"placed with tolerance: {summary(loose)}")
+            note(f"placed with tolerance: {summary(loose)}")
 
     def _show_refused(self) -> None:
         """Show why edits of the reply were refused, with the number of hunks."""
         edits, self._refused = self._refused, []
-        reasons = [text for edit in edits if (text := refusal(edit))]
-        if not reasons:
-            return
-        hunks = sum(int(str(edit.data.get("hunks", 1))) for edit in edits)
-        head = "edit refused:" if hunks == 1 else f"edit refused, {hunks} hunks:"
-        self._fail(
-            "\n".join([f"{head} {reasons[0]}"] if hunks == 1 else [head, *reasons]), *edits, keep="first"
-        )
+        reasons = [text for edit in edits if (text := _refusal(edit))]
+        if reasons:
+            hunks = sum(int(str(edit.data.get("hunks", 1))) for edit in edits)
+            head = "edit refused: " if hunks == 1 else f"edit refused, {hunks} hunks:\n"
+            self._fail(head + (reasons[0] if hunks == 1 else "\n".join(reasons)), edits)
 
-    def _fail(self, text: str, *seen: Observation, keep: Literal["first", "last"] = "last") -> None:
-        """Show a failure: its first line and a part of the others; with --verbose, all that the model gets."""
+    def _fail(self, text: str, seen: Sequence[Observation], *, from_end: bool = False) -> None:
+        """Show a failure: its first line and a part of the others, the last ones if `from_end`; with --verbose, all
+        that the model gets."""
         self._tail = text
         head, *lines = text.split("\n")
         left = len(lines) - MAX_LINES
         if self.terminal.verbose:
             from repoagent.llm.model import unfenced
 
-            head, *lines = "\n".join(unfenced(one.text).strip() for one in seen).split("\n")
+            head, *lines = "\n".join(unfenced(each.text).strip() for each in seen).split("\n")
         elif left > 0:
             gap = f"… {left} more line{'s' * (left > 1)} (-v shows all)"
-            lines = [gap, *lines[left:]] if keep == "last" else [*lines[:MAX_LINES], gap]
+            lines = [gap, *lines[left:]] if from_end else [*lines[:MAX_LINES], gap]
         shown = "\n".join([head, *(f"  {line}".rstrip() for line in lines)]).removeprefix("\n")
         if shown.strip():
             self._dim_note(shown)
 
     def _dim_note(self, text: str) -> None:
-        if self.terminal.tells or self.terminal.verbose:
+        if self._talks:
             self.working.note(text, "dim")
 
 
-def edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
+def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
     """The changes of a diff that the user has edited. Raises PatchRefused."""
     from repoagent.git.files import REGULAR
     from repoagent.patch.apply_file import apply_answer
@@ -355,7 +344,7 @@ def edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChan
     return apply_answer(body, texts, may_create=lambda path: path in new).changes
 
 
-def refusal(seen: Observation) -> str:
+def _refusal(seen: Observation) -> str:
     """A failure as the user sees it; "" for nothing."""
     if seen.shown is not None:
         return seen.shown.rstrip()
@@ -378,24 +367,30 @@ QUESTIONS = {
     "rename": "Apply this rename",
     "file": "Apply this file",
 }
+HUNK_CHOICES = {  # git's letters
+    "y": "apply this",
+    "n": "do not apply this",
+    "q": "quit; apply neither this nor the remaining ones",
+    "a": "apply this and all later ones in the file",
+    "d": "apply neither this nor later ones in the file",
+}
+UNDECIDED_CHOICES = {
+    "j": "leave this undecided, see the next undecided one",
+    "k": "leave this undecided, see the previous undecided one",
+}
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Ask for each piece of `changes` and return the chosen part of them, which may be empty.
+    """Ask for each piece of `changes` and return the chosen part of them, which may be empty; a hunk may be split.
 
     Raises UsageError without a terminal, NothingDone when the input ends.
     """
-    return tuple(select(changes, choose_pieces(terminal, changes)))
-
-
-def choose_pieces(terminal: Terminal, changes: Sequence[FileChange]) -> list[Piece]:
-    """The chosen pieces; a hunk may have been split."""
     from repoagent.patch.render import canonical_diff
 
     diffs = [parse_hunks(canonical_diff([change])) for change in changes]
     queue = list(pieces(changes))
     answers: list[bool | None] = [None] * len(queue)
-    at, shown, questions = 0, -1, 0
+    at, shown, asked = 0, -1, False
     while None in answers:
         piece = queue[at]
         header, hunks = diffs[piece.change]
@@ -405,10 +400,15 @@ def choose_pieces(terminal: Terminal, changes: Sequence[FileChange]) -> list[Pie
         of_piece = hunks if piece.kind == "file" else [piece.hunk] if piece.hunk else []
         terminal.diff("".join(hunk.text for hunk in of_piece), aside=True)
         parts = split(piece)
+        choices = {
+            **HUNK_CHOICES,
+            **(UNDECIDED_CHOICES if answers.count(None) > (answers[at] is None) else {}),
+        }
+        if len(parts) > 1:
+            choices["s"] = f"split this hunk into {len(parts)} smaller ones"
         question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"
-        letters = _letters(answers, at, len(parts))
-        answer = terminal.ask(question, letters, typed_ahead=questions > 0)
-        questions += 1
+        answer = terminal.ask(question, choices, typed_ahead=asked)
+        asked = True
         if answer == "q":
             break
         if answer == "s":
@@ -422,31 +422,7 @@ def choose_pieces(terminal: Terminal, changes: Sequence[FileChange]) -> list[Pie
             for later in range(at, len(queue)):
                 if queue[later].change == piece.change and (later == at or answers[later] is None):
                     answers[later] = answer == "a"
-        at = _next_open(answers, at, -1 if answer == "k" else 1)
-    return [piece for piece, answer in zip(queue, answers, strict=True) if answer]
-
-
-def _letters(answers: list[bool | None], at: int, parts: int) -> dict[str, str]:
-    """The possible answers, with git's letters."""
-    letters = {
-        "y": "apply this",
-        "n": "do not apply this",
-        "q": "quit; apply neither this nor the remaining ones",
-        "a": "apply this and all later ones in the file",
-        "d": "apply neither this nor later ones in the file",
-    }
-    if None in answers[:at] + answers[at + 1 :]:
-        letters["j"] = "leave this undecided, see the next undecided one"
-        letters["k"] = "leave this undecided, see the previous undecided one"
-    if parts > 1:
-        letters["s"] = f"split this hunk into {parts} smaller ones"
-    return letters
-
-
-def _next_open(answers: list[bool | None], at: int, step: int) -> int:
-    """The next undecided at in this direction, wrapping around; else `at`."""
-    for distance in range(1, len(answers)):
-        candidate = (at + step * distance) % len(answers)
-        if answers[candidate] is None:
-            return candidate
-    return at
+        step = -1 if answer == "k" else 1
+        others = ((at + step * distance) % len(queue) for distance in range(1, len(queue)))
+        at = next((other for other in others if answers[other] is None), at)
+    return tuple(select(changes, [piece for piece, answer in zip(queue, answers, strict=True) if answer]))
