@@ -95,7 +95,7 @@ def _judged(place: tuple[int, int] | None, case: Case) -> str:
 
 
 def _ours(claim: Claim, views: Views) -> tuple[int, int] | None:
-    found = verify(claim, views, Level.WARNING, {})
+    found = verify(claim, views, Level.WARNING)
     return (found.location.start, found.location.end) if isinstance(found, Finding) else None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.git.worktree import WorkTree
@@ -13,14 +15,15 @@ from repoagent.review.change import Change, ChangedFile, Lines, Status, apply_hu
 from repoagent.review.diff.select import ChangeSelector, Comparison, compare, read_blob
 
 SUBMODULE = "160000"
+CACHED = 256 << 20  # bytes of texts
 _STATUS: dict[str, Status] = {
-    "A": "added",
-    "M": "modified",
-    "D": "deleted",
-    "R": "renamed",
-    "C": "copied",
-    "T": "type changed",
-}
+    "A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "copied", "T": "type changed",
+}  # fmt: skip
+_RAW = ("--raw", "-z", "--no-abbrev")
+_PATCH = ("-p", "-U0", "--no-color", "--diff-algorithm=default", "--no-indent-heuristic", "--full-index")
+_SAME = (
+    "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none", "--submodule=short", "-l400",
+)  # fmt: skip
 
 
 def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
@@ -28,10 +31,10 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
     files: list[ChangedFile] = []
     unmerged: list[str] = []
     fields = iter(os.fsdecode(out).split("\0"))
-    for field in fields:
-        if not field.startswith(":"):
+    for entry in fields:
+        if not entry.startswith(":"):
             continue
-        old_mode, new_mode, old, new, status = field[1:].split(" ")
+        old_mode, new_mode, old, new, status = entry[1:].split(" ")
         path = next(fields)
         new_path = next(fields) if status[0] in "RC" else path
         if status[0] == "U":
@@ -44,30 +47,20 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
     return [file for file in files if file.path not in unmerged], unmerged
 
 
-_PATCH = ("-p", "-U0", "--no-color", "--diff-algorithm=default", "--no-indent-heuristic", "--full-index")
-_CACHED = 256 << 20  # bytes of texts
-
-
+@dataclass(eq=False)
 class Texts:
     """The readers of a `Change` whose files `git diff ARGUMENTS` in `cwd` compares, narrowed by `pathspecs`.
-    `all_files` are the files that it lists, in its order. With `all_as_text`, ignore attributes that mark a text as
-    binary."""
+    `files` are those that it lists, in its order. With `all_as_text`, ignore attributes that mark a text as binary."""
 
-    def __init__(
-        self,
-        top: Path,
-        arguments: Sequence[str],
-        all_files: Sequence[ChangedFile],
-        *,
-        cwd: Path,
-        pathspecs: Sequence[str] = (),
-        all_as_text: bool = False,
-    ) -> None:
-        self._top, self._arguments, self._all = top, tuple(arguments), tuple(all_files)
-        self._cwd, self._pathspecs, self._all_as_text = cwd, tuple(pathspecs), all_as_text
-        self._lines: Mapping[str, tuple[Lines, ...]] | None = None
-        self._blobs: dict[str, bytes | None] = {}
-        self._size = 0
+    top: Path
+    arguments: Sequence[str]
+    files: Sequence[ChangedFile]
+    cwd: Path
+    pathspecs: Sequence[str] = ()
+    all_as_text: bool = False
+    _hunks: dict[str, tuple[Lines, ...]] | None = None
+    _blobs: dict[str, bytes | None] = field(default_factory=dict)
+    _size: int = 0  # of the blobs
 
     def old(self, file: ChangedFile) -> bytes | None:
         """The text before; None if there is none, for a submodule, and if a partial clone lacks it."""
@@ -79,72 +72,57 @@ class Texts:
             return None
         if file.new_blob:
             return self._blob(file.new_blob)
-        lines = self.lines(file)
-        if file.status == "added" or not file.old_blob:
-            return apply_hunks(b"", lines)
-        old = self.old(file)
-        return None if old is None else apply_hunks(old, lines)
+        hunks = self.lines(file)
+        old = b"" if file.status == "added" or not file.old_blob else self.old(file)
+        return None if old is None else apply_hunks(old, hunks)
 
     def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
         """The lines that differ."""
         if SUBMODULE in (file.old_mode, file.new_mode):
             return ()
-        if self._lines is None:
-            self._lines = self._read_lines()
-        lines = self._lines.get(file.path, ())
-        if not lines and self._all_as_text and file.old_blob != file.new_blob and self._is_text(file):
-            lines = self._read_file_lines(file, "--text")
-            self._lines = {**self._lines, file.path: lines}
-        return lines
+        if self._hunks is None:
+            self._hunks = self._read_all()
+        hunks = self._hunks.get(file.path, ())
+        if not hunks and self.all_as_text and file.old_blob != file.new_blob:
+            texts = (self._blob(file.old_blob) or b"", self._blob(file.new_blob) or b"")
+            if not any(b"\0" in text[:8000] for text in texts):
+                hunks = self._hunks[file.path] = self._read_one(file, "--text")
+        return hunks
 
-    def _is_text(self, file: ChangedFile) -> bool:
-        return not any(
-            b"\0" in (data or b"")[:8000] for data in (self._blob(file.old_blob), self._blob(file.new_blob))
-        )
-
-    def _read_lines(self) -> dict[str, tuple[Lines, ...]]:
-        try:
-            sections = list(diff_sections(self._diff(self._cwd, "--no-literal-pathspecs", self._pathspecs)))
-        except GitError:  # a partial clone lacks a blob
-            return {file.path: self._read_file_lines(file) for file in self._all}
+    def _read_all(self) -> dict[str, tuple[Lines, ...]]:
         # a file that becomes a link is listed as deleted and added
-        files = [file for file in self._all for _ in range(1 + (file.status == "type changed"))]
+        files = [file for file in self.files for _ in range(1 + (file.status == "type changed"))]
+        try:
+            sections = list(diff_sections(self._diff(self.cwd, "--no-literal-pathspecs", self.pathspecs)))
+        except GitError:  # a partial clone lacks a blob
+            sections = []
         if len(files) != len(sections):
-            return {file.path: self._read_file_lines(file) for file in self._all}
-        lines: dict[str, tuple[Lines, ...]] = {}
-        for file, (_, hunks) in zip(files, sections, strict=True):
-            lines[file.path] = lines.get(file.path, ()) + hunks
-        return lines
+            return {file.path: self._read_one(file) for file in self.files}
+        hunks: dict[str, tuple[Lines, ...]] = {}
+        for file, (_, section) in zip(files, sections, strict=True):
+            hunks[file.path] = hunks.get(file.path, ()) + section
+        return hunks
 
-    def _read_file_lines(self, file: ChangedFile, *options: str) -> tuple[Lines, ...]:
+    def _read_one(self, file: ChangedFile, *options: str) -> tuple[Lines, ...]:
         paths = list(dict.fromkeys((file.old_path, file.path)))
         try:
-            patch = self._diff(self._top, "--literal-pathspecs", paths, *options)
+            patch = self._diff(self.top, "--literal-pathspecs", paths, *options)
         except GitError:
             return ()
         return tuple(hunk for _, hunks in diff_sections(patch) for hunk in hunks)
 
     def _diff(self, cwd: Path, literal: str, paths: Sequence[str], *options: str) -> bytes:
-        return git(cwd, literal, "diff", *_PATCH, *options, *self._arguments, "--", *paths, env=OFFLINE)
+        return git(cwd, literal, "diff", *_PATCH, *options, *self.arguments, "--", *paths, env=OFFLINE)
 
     def _blob(self, blob: str) -> bytes | None:
-        if not blob:
-            return None
-        if blob not in self._blobs:
-            data = read_blob(self._top, blob)
+        if blob and blob not in self._blobs:
+            data = read_blob(self.top, blob)
             self._size += len(data or b"")
-            if self._size > _CACHED:
+            if self._size > CACHED:
                 self._blobs.clear()
                 self._size = len(data or b"")
             self._blobs[blob] = data
-        return self._blobs[blob]
-
-
-_RAW = ("--raw", "-z", "--no-abbrev")
-_SAME = (
-    "--no-ext-diff", "--no-textconv", "--no-relative", "--ignore-submodules=none", "--submodule=short", "-l400",
-)  # fmt: skip
-_SIMILAR, _EQUAL = "-M", "-M100%"
+        return self._blobs[blob] if blob else None
 
 
 def read_change(
@@ -158,27 +136,26 @@ def read_change(
     if selector.how == "diff":
         from repoagent.review.diff.stdin import read_stdin_change
 
-        return read_stdin_change(worktree, head, selector, bare=bare)
+        return read_stdin_change(worktree, head, selector, bare=bare), ()
     sides = compare(worktree, head, selector, bare=bare)
-    cwd = selector.cwd or worktree.top
-    listed, unmerged, arguments = _files(cwd, sides.arguments, selector.pathspecs)
+    cwd, pathspecs = selector.cwd or worktree.top, selector.pathspecs
+    listed, unmerged, arguments = _files(cwd, sides.arguments, pathspecs)
     if sides.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified
-        unmerged = _unmerged(cwd, selector.pathspecs)
+        listing = ("ls-files", "-u", "-z", "--full-name", "--", *(pathspecs or (":/",)))
+        entries = git(cwd, "--no-literal-pathspecs", *listing).split(b"\0")
+        unmerged = list(dict.fromkeys(os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry))
     files: Sequence[ChangedFile] = [file for file in listed if file.path not in unmerged]
     for parent in sides.parents:
         files = _unlike(worktree.top, sides, files, parent)
     # with pathspecs the review leaves out some files of the change
-    all_files = _files(worktree.top, sides.arguments, ())[0] if selector.pathspecs else listed
+    all_files = _files(worktree.top, sides.arguments, ())[0] if pathspecs else listed
     # attributes that the change brings must not hide lines
     all_as_text = sides.kind in ("range", "commit") and any(
         file.path.rpartition("/")[2] == ".gitattributes" for file in all_files
     )
-    texts = Texts(
-        worktree.top, arguments, listed, cwd=cwd, pathspecs=selector.pathspecs, all_as_text=all_as_text
-    )
+    texts = Texts(worktree.top, arguments, listed, cwd, pathspecs, all_as_text)
     paths, all_paths = (
-        {path for file in side_files for path in (file.path, file.old_path)}
-        for side_files in (files, all_files)
+        {path for file in some for path in (file.path, file.old_path)} for some in (files, all_files)
     )
     change = Change(
         sides.kind, sides.title, tuple(files), sides.base, sides.head, sides.message,
@@ -188,41 +165,31 @@ def read_change(
 
 
 def _files(
-    cwd: Path, compare: Sequence[str], pathspecs: Sequence[str]
+    cwd: Path, sides: Sequence[str], pathspecs: Sequence[str], renames: str = "-M"
 ) -> tuple[list[ChangedFile], list[str], tuple[str, ...]]:
     """The files that differ, the unmerged ones, and the arguments for git: if a partial clone lacks the texts, those
     that detect only exact renames."""
-    for renames in (_SIMILAR, _EQUAL):
-        arguments = (renames, *_SAME, *compare)
-        try:
-            out = git(cwd, "--no-literal-pathspecs", "diff", *_RAW, *arguments, "--", *pathspecs, env=OFFLINE)
-        except GitError as error:
-            reason = error.stderr.partition("fatal: ")[2]
-            if "pathspec" in reason or "outside repository" in reason:
-                raise UsageError(reason.splitlines()[0]) from error
-            if renames == _EQUAL:
-                if "promisor" in error.stderr or "lazy fetching" in error.stderr:
-                    raise Refused(
-                        "this partial clone lacks trees of the change, and a review never fetches; "
-                        "run `git fetch --refetch --filter=blob:none`"
-                    ) from error
-                raise
-        else:
-            break
+    arguments = (renames, *_SAME, *sides)
+    try:
+        out = git(cwd, "--no-literal-pathspecs", "diff", *_RAW, *arguments, "--", *pathspecs, env=OFFLINE)
+    except GitError as error:
+        reason = error.stderr.partition("fatal: ")[2]
+        if "pathspec" in reason or "outside repository" in reason:
+            raise UsageError(reason.splitlines()[0]) from error
+        if renames == "-M":
+            return _files(cwd, sides, pathspecs, "-M100%")
+        if "promisor" in error.stderr or "lazy fetching" in error.stderr:
+            raise Refused(
+                "this partial clone lacks trees of the change, and a review never fetches; "
+                "run `git fetch --refetch --filter=blob:none`"
+            ) from error
+        raise
     return (*parse_raw(out), arguments)
-
-
-def _unmerged(cwd: Path, pathspecs: Sequence[str]) -> list[str]:
-    """The paths with conflicts."""
-    out = git(
-        cwd, "--no-literal-pathspecs", "ls-files", "-u", "-z", "--full-name", "--", *(pathspecs or (":/",))
-    )
-    return list(dict.fromkeys(os.fsdecode(entry.partition(b"\t")[2]) for entry in out.split(b"\0") if entry))
 
 
 def _unlike(top: Path, sides: Comparison, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
     """The files that also differ from this parent of a merge: only these were edited in the merge."""
-    compare = ("--cached", parent) if sides.kind == "staged" else (parent, *filter(None, (sides.head,)))
-    out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compare, "--", env=OFFLINE)
-    differ = {os.fsencode(file.path) for file in parse_raw(out)[0]}
-    return [file for file in files if os.fsencode(file.path) in differ]
+    compared = ("--cached", parent) if sides.kind == "staged" else (parent, *filter(None, (sides.head,)))
+    out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compared, "--", env=OFFLINE)
+    differ = {file.path for file in parse_raw(out)[0]}
+    return [file for file in files if file.path in differ]

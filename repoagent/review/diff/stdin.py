@@ -13,16 +13,8 @@ from repoagent.errors import UsageError
 from repoagent.git.process import OFFLINE, git_output
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.patch.paths import unquote
-from repoagent.review.change import (
-    Change,
-    ChangedFile,
-    Lines,
-    Status,
-    apply_hunks,
-    hunk_header,
-    read_hunk,
-    split_lines,
-)
+from repoagent.review import change
+from repoagent.review.change import Change, ChangedFile, Lines, Status
 from repoagent.review.diff.select import ChangeSelector, author_ident, read_blob
 
 _INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*")
@@ -45,7 +37,7 @@ class _FileSection:
 
 def read_stdin_change(
     worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool
-) -> tuple[Change, tuple[str, ...]]:
+) -> Change:
     """The change that `selector.diff` describes. Reads its texts from the blobs of its index lines if they exist.
 
     Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
@@ -72,43 +64,40 @@ def read_stdin_change(
         if text is not None:
             return text
         old = b"" if file.status == "added" else read_old(file)
-        return None if old is None else apply_hunks(old, files[file])
+        return None if old is None else change.apply_hunks(old, files[file])
 
     author = b"" if bare or head is None else author_ident(worktree)
     return Change(
         "diff", "the diff on standard input", tuple(files), "", "", "", frozenset(), author,
         read_old, read_new, lambda file: files[file],
-    ), ()  # fmt: skip
+    )  # fmt: skip
 
 
 def _matches(section: _FileSection, pathspecs: tuple[str, ...]) -> bool:
     """Whether a path equals a pathspec, is below it, or matches it as a pattern; git cannot match names in a text."""
     return not pathspecs or any(
-        path == spec.rstrip("/") or path.startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
+        f"{path}/".startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
         for path in (section.old, section.new)
         for spec in pathspecs
     )
 
 
 def _sections(diff: bytes) -> Iterator[_FileSection]:
-    lines = split_lines(diff.replace(b"\r\n", b"\n") if b"\r\n@@ " in diff else diff)
+    lines = change.split_lines(diff.replace(b"\r\n", b"\n") if b"\r\n@@ " in diff else diff)
     section: _FileSection | None = None
     at = 0
     while at < len(lines):
-        line = lines[at]
-        if line.startswith(b"diff --git "):
+        line, end = lines[at], at + 1
+        is_names = line.startswith(b"--- ") and b"".join(lines[end : end + 1]).startswith(b"+++ ")
+        if line.startswith(b"diff --git ") or (is_names and (section is None or section.lines)):
             if section is not None:
                 yield section
-            section = _new_section(line)
-        elif line.startswith(b"--- ") and at + 1 < len(lines) and lines[at + 1].startswith(b"+++ "):
-            if section is None or section.lines:
-                if section is not None:
-                    yield section
-                section = _FileSection()
-            _set_names(section, line, lines[at + 1])
-            at += 1
-        elif section is not None and (header := hunk_header(line)):
-            hunks, end = read_hunk(lines, at)
+            section = _FileSection() if is_names else _new_section(line)
+        if section is not None and is_names:
+            _set_names(section, line, lines[end])
+            end += 1
+        elif section is not None and (header := change.hunk_header(line)):
+            hunks, end = change.read_hunk(lines, at)
             signs = [hunk_line[:1] for hunk_line in lines[at + 1 : end]]
             context = len(signs) - signs.count(b"-") - signs.count(b"+") - signs.count(b"\\")
             if (signs.count(b"-") + context, signs.count(b"+") + context) != header[1::2]:
@@ -117,10 +106,9 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
                     "hunk does not match its header"
                 )
             section.lines += hunks
-            at = end - 1
         elif section is not None and not section.lines:
             _read_extended_header(section, line)
-        at += 1
+        at = end
     if section is not None:
         yield section
 
@@ -137,10 +125,8 @@ def _new_section(line: bytes) -> _FileSection:
     return _FileSection(_file_name(text[:half]), _file_name(text[half + 1 :]))
 
 
-def _set_names(section: _FileSection, old_line: bytes, new_line: bytes) -> None:
-    old, new = (
-        _file_name(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in (old_line, new_line)
-    )
+def _set_names(section: _FileSection, *lines: bytes) -> None:
+    old, new = (_file_name(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in lines)
     if old == _NOTHING:
         section.status, old = "added", new
     elif new == _NOTHING:

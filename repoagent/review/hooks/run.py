@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
@@ -18,14 +18,25 @@ from repoagent.review.diff.select import ChangeSelector, merge_base, resolve_com
 from repoagent.review.rules import RULES
 
 SECONDS = 60.0  # for a model, unless review.max_seconds is set: the user waits for git
+MOST = 5  # branches of one push that are reviewed
+REFS = 200  # most recent branches of the remote
+_SCISSORS = re.compile(r"(?m)^\S+ -{8,} >8 -{8,}$")
+_IGNORE = re.compile(r"(?im)^Review-Ignore\b.*$")
 
 
-@dataclass(frozen=True)
-class HookChanges:
+class HookChanges(NamedTuple):
     """The changes to review, each with phrases for what cannot be reviewed, and notes for the user."""
 
     changes: tuple[tuple[Change, tuple[str, ...]], ...]
     notes: tuple[str, ...] = ()
+
+
+class PushedRef(NamedTuple):
+    """A pushed branch or tag: from `base`, the last commit that the remote is known to have, to `head`."""
+
+    name: str
+    base: str
+    head: str
 
 
 def changes_of(
@@ -37,46 +48,24 @@ def changes_of(
     The program pre-commit names the commits in its environment. Raises UsageError if the message cannot be read, and
     as `read_change`.
     """
+
+    def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:
+        change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"), bare=False)
+        return replace(change, title=title, own=own), unseen
+
     if name == "pre-push":
-        return _pushed(arguments, worktree, head, stdin)
+        refs, notes = pushed_refs(worktree, arguments[0] if arguments else "origin", stdin)
+        changes = [pushed(ref.base, ref.head, f"the push of {ref.name}", own=True) for ref in refs]
+        return HookChanges(tuple(changes), tuple(notes))
     begin, end = (os.environ.get(f"PRE_COMMIT_{side}_REF", "") for side in ("FROM", "TO"))
     if begin and end:
-        pushed = "PRE_COMMIT_REMOTE_NAME" in os.environ
-        return HookChanges((_range(worktree, head, begin, end, f"{begin[:12]}..{end[:12]}", own=pushed),))
+        own = "PRE_COMMIT_REMOTE_NAME" in os.environ
+        return HookChanges((pushed(begin, end, f"{begin[:12]}..{end[:12]}", own=own),))
     change, unseen = read_change(worktree, head, ChangeSelector("staged"), bare=False)
     if name != "commit-msg" or not arguments:
         return HookChanges(((change, unseen),))
-    message = read_message(Path(arguments[0]))
-    return HookChanges(((replace(change, message=message), unseen),), tuple(unknown_trailers(message)))
-
-
-def _pushed(arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes) -> HookChanges:
-    remote = arguments[0] if arguments else "origin"
-    refs, notes = pushed_refs(worktree, remote, stdin)
-    changes = tuple(
-        _range(worktree, head, ref.base, ref.head, f"the push of {ref.name}", own=True) for ref in refs
-    )
-    return HookChanges(changes, tuple(notes))
-
-
-def _range(
-    worktree: WorkTree, head: str | None, begin: str, end: str, title: str, *, own: bool
-) -> tuple[Change, tuple[str, ...]]:
-    change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"), bare=False)
-    return replace(change, title=title, own=own), unseen
-
-
-MOST = 5  # branches of one push that are reviewed
-_REFS = 200  # most recent branches of the remote
-
-
-@dataclass(frozen=True)
-class PushedRef:
-    """A pushed branch or tag: from `base`, the last commit that the remote is known to have, to `head`."""
-
-    name: str
-    base: str
-    head: str
+    message = _read_message(Path(arguments[0]))
+    return HookChanges(((replace(change, message=message), unseen),), tuple(_unknown_trailers(message)))
 
 
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
@@ -102,10 +91,10 @@ def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pus
             notes.append(f"{name} was not reviewed: the remote has no commit to compare it with")
         elif base != head:
             pushed.setdefault((base, head), PushedRef(name, base, head))
-    changes = list(pushed.values())
-    if len(changes) > MOST:
-        notes.append(f"{len(changes) - MOST} of {len(changes)} branches and tags were not reviewed")
-    return changes[:MOST], notes
+    refs = list(pushed.values())
+    if len(refs) > MOST:
+        notes.append(f"{len(refs) - MOST} of {len(refs)} branches and tags were not reviewed")
+    return refs[:MOST], notes
 
 
 def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
@@ -122,40 +111,31 @@ def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
 
 def _remote_tips(worktree: WorkTree, remote: str) -> list[str]:
     """The known tips of the branches of the remote; of all remotes if it is a URL."""
-    order = ("for-each-ref", "--sort=-committerdate", f"--count={_REFS}", "--format=%(objectname)")
+    order = ("for-each-ref", "--sort=-committerdate", f"--count={REFS}", "--format=%(objectname)")
     for pattern in (f"refs/remotes/{remote}/", "refs/remotes/"):
         if names := git(worktree.top, *order, pattern).decode().split():
             return list(dict.fromkeys(names))
     return []
 
 
-_SCISSORS = re.compile(r"(?m)^\S+ -{8,} >8 -{8,}$")
-_IGNORE = re.compile(r"(?im)^Review-Ignore\b.*$")
-
-
-def read_message(path: Path) -> str:
+def _read_message(path: Path) -> str:
     """The commit message in the file, without comments and the diff of `git commit -v`. Raises UsageError if it cannot
     be read."""
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(f"cannot read the commit message from {path}: {error.strerror}") from error
-    if match := _SCISSORS.search(text):
-        text = text[: match.start()]
+    text = _SCISSORS.split(text, maxsplit=1)[0]
     return "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
 
 
-def unknown_trailers(message: str) -> list[str]:
+def _unknown_trailers(message: str) -> Iterator[str]:
     """A sentence for each Review-Ignore trailer without effect: it names an unknown rule, or none."""
-    if not (trailers := _IGNORE.findall(message)):
-        return []
-    from repoagent.review.dismissals import ALL, ignored
+    for line in _IGNORE.findall(message):
+        from repoagent.review.dismissals import ALL, ignored
 
-    sentences = []
-    for line in trailers:
         rules = [name.strip().lower() for rule, _ in ignored(line) for name in rule.split(",")]
         wrong = [name for name in rules if name not in RULES and name != ALL]
         if not rules or wrong:
             reason = f"unknown rule {wrong[0]!r}" if wrong else "the trailer names no rule"
-            sentences.append(f"{line.strip()}: {reason}; the rules are: {', '.join(RULES)}")
-    return sentences
+            yield f"{line.strip()}: {reason}; the rules are: {', '.join(RULES)}"

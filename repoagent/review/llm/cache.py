@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +38,23 @@ class AnswerCache:
     def disabled(self) -> bool:
         return provider_of(self.spec).answered_by == "recording"
 
-    def key(self, block: Block) -> str:
-        return block.key(f"{PROMPT} {self.spec} {' '.join(self.rules)}")
+    def _path(self, block: Block) -> Path:
+        key = block.key(f"{PROMPT} {self.spec} {' '.join(self.rules)}")
+        return reviews_dir(self.layout) / "answers" / key[:2] / f"{key[2:34]}.json"
 
     def get(self, block: Block) -> list[Claim] | None:
         """The claims about this block with its current line numbers; None if there is no answer."""
         if self.afresh or self.disabled:
             return None
-        path = self._path(self.key(block))
         try:
-            value = json_files.read_document(path, version=VERSION, warn=self.warn)
+            value = json_files.read_document(self._path(block), version=VERSION, warn=self.warn)
         except Refused:  # a newer format, or not a regular file
             return None
-        claims = value.get("claims") if value is not None else None
-        if not isinstance(claims, list):
+        saved = value.get("claims") if value is not None else None
+        if not isinstance(saved, list):
             return None
-        parsed = [_claim(item, block) for item in claims if isinstance(item, dict)]
-        return [claim for claim in parsed if claim is not None]
+        claims = [_claim(item, block) for item in saved if isinstance(item, dict)]
+        return [claim for claim in claims if claim is not None]
 
     def put(self, block: Block, claims: Sequence[Claim]) -> None:
         """Save the verified claims about this block; only warns if that fails."""
@@ -62,12 +63,9 @@ class AnswerCache:
         value = {"path": block.path, "model": self.spec, "claims": [_data(claim, block) for claim in claims]}
         try:
             ensure(self.layout)
-            json_files.write_document(self._path(self.key(block)), value, version=VERSION)
+            json_files.write_document(self._path(block), value, version=VERSION)
         except (Refused, Busy) as error:
             self.warn(f"could not cache an answer: {error}")
-
-    def _path(self, key: str) -> Path:
-        return reviews_dir(self.layout) / "answers" / key[:2] / f"{key[2:34]}.json"
 
 
 def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
@@ -82,11 +80,9 @@ def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
     except Refused:  # the folder is read-only
         return
     for path in root.glob("??/*.json"):
-        try:
+        with suppress(FileNotFoundError):  # another process was quicker
             if path.stat().st_mtime < now - days * _DAY:
                 path.unlink()
-        except FileNotFoundError:  # another process was quicker
-            continue
 
 
 def _data(claim: Claim, block: Block) -> dict[str, Any]:
@@ -97,28 +93,21 @@ def _data(claim: Claim, block: Block) -> dict[str, Any]:
         "lines": [claim.first - first, claim.last - first] if claim.first else None,
         "level": claim.level.word if claim.level is not None else None,
         "title": claim.title,
-        "quote": list(claim.quote),
+        "quote": claim.quote,
         "why": claim.why,
-        "replace": None if claim.replace is None else list(claim.replace),
+        "replace": claim.replace,
     }
 
 
 def _claim(value: Mapping[str, Any], block: Block) -> Claim | None:
     """The inverse of `_data`; None for an invalid value."""
     try:
-        old = bool(value["old"])
+        old, replace = bool(value["old"]), value["replace"]
         first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)
-        return Claim(
-            str(value["rule"]),
-            block.path,
-            first,
-            last,
-            str(value["title"]),
-            tuple(map(str, value["quote"])),
-            str(value["why"]),
-            old,
-            None if value["level"] is None else Level[str(value["level"]).upper()],
-            None if value["replace"] is None else tuple(map(str, value["replace"])),
-        )
+        rule, title, why = (str(value[name]) for name in ("rule", "title", "why"))
+        level = None if value["level"] is None else Level[str(value["level"]).upper()]
+        replace = None if replace is None else tuple(map(str, replace))
+        quote = tuple(map(str, value["quote"]))
+        return Claim(rule, block.path, first, last, title, quote, why, old, level, replace)
     except (KeyError, TypeError, ValueError):
         return None

@@ -8,14 +8,15 @@ of the work tree.
 
 from __future__ import annotations
 
-import fnmatch
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import sha256
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
@@ -27,14 +28,33 @@ from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import printable
 from repoagent.llm.usage import estimate_tokens
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.checks.file_origin import Attributes
-from repoagent.review.checks.file_origin import attributes as attributes_of
-from repoagent.review.finding import Level
+from repoagent.review.checks import file_origin
+from repoagent.review.finding import Level, listed
 from repoagent.review.rules import RULES, level_of
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol
+
+CONTEXT_LINES = 8
+WHOLE_LINES = 80  # of a definition that is shown completely
+MOST_LINES, MOST_CHARACTERS = 300, 24_000  # of one block
+LINE_CHARACTERS = 400  # after which a line is cut
+FILES = 12  # of one call
+NAMED = 5
+LONG_LINES = 1_000  # average bytes per line of a file not written by hand
+REGULAR = ("100644", "100755")
+LOCKS = (
+    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb",
+    "deno.lock", "poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "cargo.lock", "gemfile.lock", "composer.lock",
+    "go.sum", "go.work.sum", "flake.lock", "mix.lock", "pubspec.lock", "podfile.lock", "packages.lock.json",
+    "gradle.lockfile", "*.lockfile", "conan.lock", "package.resolved", "module.bazel.lock", ".terraform.lock.hcl",
+)  # fmt: skip
+BUILT = ("*.min.js", "*.min.css", "*.map", "*.snap", "*.pb.go", "*_pb2.py", "*_pb2_grpc.py", "*.g.dart")
+_PROSE = re.compile(r"\.(md|rst|adoc|txt|tex)$|(^|/)(docs?|changelog|license|authors)(/|$)", re.IGNORECASE)
+_DATA = re.compile(
+    r"\.(json|ya?ml|toml|ini|cfg|conf|xml|csv|svg|lock|properties)$|(^|/)\.[^/]+$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,13 @@ class FileView:
     def path(self) -> str:
         return self.file.path
 
+    @cached_property
+    def symbols(self) -> Sequence[Symbol]:
+        """The definitions of the new text; none if it is missing or has no grammar."""
+        from repoagent.syntax.outline import outline
+
+        return list(outline(self.path, self.data)) if self.data is not None else []
+
     def side(self, *, old: bool) -> Mapping[int, str]:
         return self.old if old else self.new
 
@@ -65,17 +92,25 @@ class FileView:
             return [hunk.old + n for hunk in self.hunks for n in range(len(hunk.removed))]
         return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
 
+    def enclosing(self, start: int, end: int, most: int | None = None) -> Symbol | None:
+        """The smallest definition around the lines; with `most`, the largest of at most so many lines."""
+        around = [symbol for symbol in self.symbols if symbol.first_line <= start and end <= symbol.last_line]
+        if most is None:
+            return min(around, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
+        small = [symbol for symbol in around if symbol.last_line - symbol.first_line < most]
+        return max(small, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
+
 
 def view_of(change: Change, file: ChangedFile) -> FileView | None:
     """The view of a file; None if no line changed (binary, mode only, pure rename)."""
     hunks = change.read_lines(file)
     if not hunks:
         return None
-    data = change.read_new(file)
-    before = change.read_old(file)
-    new = _numbered(data) if data is not None else _lines_of_hunks(hunks, old=False)
-    old = _numbered(before) if before is not None else _lines_of_hunks(hunks, old=True)
-    return FileView(file, hunks, new, old, data, "\r\n" if _is_crlf(hunks, data) else "\n")
+    data, before = change.read_new(file), change.read_old(file)
+    sample = [line for hunk in hunks for line in hunk.added] or (data or b"").splitlines(keepends=True)[:1]
+    is_crlf = bool(sample) and all(line.endswith(b"\r\n") for line in sample)
+    new, old = _numbered(data, hunks, old=False), _numbered(before, hunks, old=True)
+    return FileView(file, hunks, new, old, data, "\r\n" if is_crlf else "\n")
 
 
 def text_of(data: bytes) -> str:
@@ -87,36 +122,20 @@ def text_of(data: bytes) -> str:
     return printable(mask(text.replace("\r\n", "\n")))
 
 
-def _numbered(data: bytes) -> dict[int, str]:
-    lines = text_of(data).split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return dict(enumerate(lines, 1))
-
-
-def _lines_of_hunks(hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
+def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
+    """The lines by number: of the whole text, or if it is missing of the hunks."""
+    if data is not None:
+        lines = text_of(data).split("\n")
+        return dict(enumerate(lines if lines[-1] else lines[:-1], 1))
     numbered: dict[int, str] = {}
     for hunk in hunks:
-        lines, first = (hunk.removed, hunk.old) if old else (hunk.added, hunk.new)
-        text = text_of(b"\n".join(line.rstrip(b"\r\n") for line in lines))
-        numbered |= dict(enumerate(text.split("\n")[: len(lines)], first))
+        changed, first = (hunk.removed, hunk.old) if old else (hunk.added, hunk.new)
+        text = text_of(b"\n".join(line.rstrip(b"\r\n") for line in changed))
+        numbered |= dict(enumerate(text.split("\n")[: len(changed)], first))
     return numbered
 
 
-def _is_crlf(hunks: tuple[Lines, ...], data: bytes | None) -> bool:
-    added = [line for hunk in hunks for line in hunk.added]
-    sample = added or (data or b"").splitlines(keepends=True)[:1]
-    return bool(sample) and all(line.endswith(b"\r\n") for line in sample)
-
-
-CONTEXT_LINES = 8
-WHOLE_LINES = 80  # of a definition that is shown completely
-MOST_LINES, MOST_CHARACTERS = 300, 24_000  # of one block
-LINE_CHARACTERS = 400  # after which a line is cut
-
-
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A line as shown: "+" was added, "-" removed, " " unchanged; a removed one has its number in the old file."""
 
     sign: str
@@ -165,59 +184,30 @@ class Block:
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def symbols_of(view: FileView) -> list[Symbol]:
-    """The definitions of the new text; none if it is missing or has no grammar."""
-    from repoagent.syntax.outline import outline
-
-    return list(outline(view.path, view.data)) if view.data is not None else []
-
-
-def scopes(view: FileView, symbols: Sequence[Symbol]) -> dict[int, str]:
-    """The qualified name of the innermost definition around each added line."""
-    names: dict[int, str] = {}
-    for number in view.changed(old=False):
-        symbol = _innermost(symbols, number, number)
-        if symbol is not None:
-            names[number] = symbol.qualified_name
-    return names
-
-
-def blocks_of(view: FileView, symbols: Sequence[Symbol]) -> list[Block]:
+def blocks_of(view: FileView) -> list[Block]:
     """The blocks of a file, in order. Each changed line is in exactly one."""
-    stretches: list[list[int]] = []
+    sections: list[tuple[int, int]] = []
+    total = max(view.new, default=0)
     for hunk in view.hunks:
         start = hunk.new if hunk.added else hunk.new + 1
         end = start + max(len(hunk.added), 1) - 1
-        first, last = _with_context(view, symbols, start, end)
-        if stretches and first <= stretches[-1][1]:
-            stretches[-1][0] = min(stretches[-1][0], first)
-            stretches[-1][1] = max(stretches[-1][1], last)
-        else:
-            stretches.append([first, last])
+        first, last = max(1, start - CONTEXT_LINES), min(end + CONTEXT_LINES, max(total, 1))
+        enclosing = view.enclosing(start, min(end, total), WHOLE_LINES)
+        if enclosing is not None:  # without context, so that a change outside does not change this block
+            first, last = enclosing.first_line, enclosing.last_line
+        if sections and first <= sections[-1][1]:
+            before = sections.pop()
+            first, last = min(before[0], first), max(before[1], last)
+        sections.append((first, last))
     blocks = []
-    for first, last in stretches:
-        rows = _rows(view, first, last)
-        for part in _cut(rows, symbols):
+    for first, last in sections:
+        for part in _cut(_rows(view, first, last), view):
             if any(row.sign != " " for row in part):
-                blocks.append(Block(view, part, _scope(part, symbols)))
+                numbers = [row.number for row in part if row.sign == "+"]
+                numbers = numbers or [row.number for row in part if row.sign == " "]
+                scope = view.enclosing(numbers[0], numbers[-1]) if numbers else None
+                blocks.append(Block(view, part, scope.signature if scope is not None else ""))
     return blocks
-
-
-def _with_context(view: FileView, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
-    last = max(view.new, default=0)
-    enclosing = _innermost(symbols, start, min(end, last), WHOLE_LINES)
-    if enclosing is not None:  # without context, so that a change outside does not change this block
-        return enclosing.first_line, enclosing.last_line
-    return max(1, start - CONTEXT_LINES), min(end + CONTEXT_LINES, max(last, 1))
-
-
-def _innermost(symbols: Sequence[Symbol], start: int, end: int, most: int | None = None) -> Symbol | None:
-    """The smallest definition around the lines; with `most`, the largest of at most so many lines."""
-    enclosing = [symbol for symbol in symbols if symbol.first_line <= start and end <= symbol.last_line]
-    if most is None:
-        return min(enclosing, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
-    small = [symbol for symbol in enclosing if symbol.last_line - symbol.first_line < most]
-    return max(small, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
 
 
 def _rows(view: FileView, first: int, last: int) -> list[Row]:
@@ -228,24 +218,23 @@ def _rows(view: FileView, first: int, last: int) -> list[Row]:
     to_end = last >= max(view.new, default=0)
     for number in range(first, last + 2):
         if (hunk := removed.get(number)) and (number <= last or to_end):
-            rows += [Row("-", hunk.old + n, view.old.get(hunk.old + n, "")) for n in range(len(hunk.removed))]
+            numbers = range(hunk.old, hunk.old + len(hunk.removed))
+            rows += [Row("-", old, view.old.get(old, "")) for old in numbers]
         if number <= last and number in view.new:
             rows.append(Row("+" if number in added else " ", number, view.new[number]))
     return rows
 
 
-def _cut(rows: list[Row], symbols: Sequence[Symbol]) -> list[tuple[Row, ...]]:
+def _cut(rows: list[Row], view: FileView) -> list[tuple[Row, ...]]:
     """Split into parts of bounded length, before a definition in the second half of a part if there is one."""
-    starts = {symbol.first_line for symbol in symbols}
+    starts = {symbol.first_line for symbol in view.symbols}
     parts = []
     while rows:
         end = size = 0
-        while (
-            end < len(rows)
-            and end < MOST_LINES
-            and (not end or size + len(rows[end].shown) < MOST_CHARACTERS)
-        ):
-            size += len(rows[end].shown) + 1
+        for row in rows[:MOST_LINES]:
+            if end and size + len(row.shown) >= MOST_CHARACTERS:
+                break
+            size += len(row.shown) + 1
             end += 1
         if end < len(rows):
             good = [n for n in range(end // 2, end) if rows[n].sign != "-" and rows[n].number in starts]
@@ -253,17 +242,6 @@ def _cut(rows: list[Row], symbols: Sequence[Symbol]) -> list[tuple[Row, ...]]:
         parts.append(tuple(rows[:end]))
         rows = rows[end:]
     return parts
-
-
-def _scope(rows: Sequence[Row], symbols: Sequence[Symbol]) -> str:
-    numbers = [row.number for row in rows if row.sign == "+"] or [
-        row.number for row in rows if row.sign == " "
-    ]
-    symbol = _innermost(symbols, numbers[0], numbers[-1]) if numbers else None
-    return symbol.signature if symbol is not None else ""
-
-
-FILES = 12  # of one call
 
 
 def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
@@ -275,8 +253,8 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
     remaining = files = 0
     for _, group in groupby(blocks, key=lambda block: block.path):
         file_blocks = list(group)
-        size = _size(file_blocks)
-        if not parts or files >= FILES or (size > remaining and (size <= budget and remaining < budget // 2)):
+        size = sum(block.tokens for block in file_blocks)
+        if not parts or files >= FILES or (size > remaining and size <= budget and remaining < budget // 2):
             parts.append([])
             remaining, files = budget, 0
         files += 1
@@ -289,109 +267,56 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
     return [tuple(part) for part in parts if part]
 
 
-def _size(blocks: Sequence[Block]) -> int:
-    return sum(block.tokens for block in blocks)
-
-
-NAMED = 5
-LONG_LINES = 1_000  # average bytes per line of a file not written by hand
-LOCKS = (
-    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb",
-    "deno.lock", "poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "cargo.lock", "gemfile.lock", "composer.lock",
-    "go.sum", "go.work.sum", "flake.lock", "mix.lock", "pubspec.lock", "podfile.lock", "packages.lock.json",
-    "gradle.lockfile", "*.lockfile", "conan.lock", "package.resolved", "module.bazel.lock", ".terraform.lock.hcl",
-)  # fmt: skip
-VENDORED = frozenset(
-    {"vendor", "vendored", "third_party", "thirdparty", "third-party", "node_modules", "bower_components"}
-)
-BUILT = ("*.min.js", "*.min.css", "*.map", "*.snap", "*.pb.go", "*_pb2.py", "*_pb2_grpc.py", "*.g.dart")
-
-_TEST = re.compile(
-    r"(^|/)(tests?|specs?|__tests__|testing|testdata)/|(^|/)(test_[^/]*|conftest\.py)$|[._-](test|spec)s?\.\w+$|Tests?\.\w+$",
-    re.ASCII,
-)
-_PROSE = re.compile(r"\.(md|rst|adoc|txt|tex)$|(^|/)(docs?|changelog|license|authors)(/|$)", re.IGNORECASE)
-_DATA = re.compile(
-    r"\.(json|ya?ml|toml|ini|cfg|conf|xml|csv|svg|lock|properties)$|(^|/)\.[^/]+$", re.IGNORECASE
-)
-
-
 def review_order(path: str) -> tuple[int, str]:
     """Sort key for the files of a change: source, tests, configuration and data, prose."""
-    kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else 1 if _TEST.search(path) else 0
+    kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_origin.is_test(path))
     return kind, path
 
 
-def why_skipped(file: ChangedFile, attributes: Attributes, why_not: WhyNot) -> str | None:
+def why_skipped(file: ChangedFile, attributes: file_origin.Attributes, why_not: WhyNot) -> str | None:
     """The reason to skip a file regardless of its content, as a phrase; None if there is none."""
-    path = file.path
-    name = path.rsplit("/", 1)[-1].lower()
+    path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
         return "withheld from models by .repoagentignore, or because files of that name usually hold secrets"
     if "160000" in (file.old_mode, file.new_mode):
         return "a submodule"
     if file.status == "deleted":
         return "deleted"
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in LOCKS):
+    if any(fnmatchcase(name, pattern) for pattern in LOCKS):
         return "a lock file"
     if path in attributes.generated:
         return "generated"
-    if path in attributes.vendored:
+    if path in attributes.vendored or file_origin.is_vendored_path(path):
         return "vendored"
-    if VENDORED & set(path.lower().split("/")[:-1]):
-        return "vendored"
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in BUILT):
-        return "generated"
-    return None
+    return "generated" if any(fnmatchcase(name, pattern) for pattern in BUILT) else None
 
 
 def why_content_skipped(data: bytes) -> str | None:
     """The reason to skip a file because of its content; None if there is none."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
-    lines = data.count(b"\n") + 1
-    return (
-        "minified, or data in very long lines"
-        if len(data) > LONG_LINES * lines and len(data) > 5_000
-        else None
-    )
+    is_long = len(data) > LONG_LINES * (data.count(b"\n") + 1) and len(data) > 5_000
+    return "minified, or data in very long lines" if is_long else None
 
 
-def skipped_phrases(skipped: Iterable[tuple[str, str]]) -> list[str]:
-    """A phrase for each reason, with the names of its files."""
-    by_reason: dict[str, list[str]] = {}
-    for path, reason in skipped:
-        by_reason.setdefault(reason, []).append(path)
-    return [f"{list_names(paths)} ({reason}; by the model)" for reason, paths in by_reason.items()]
+def list_names(names: Sequence[str]) -> str:
+    """The first names in one line."""
+    return listed([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
-def list_names(names: Sequence[str], most: int = NAMED) -> str:
-    """The first `most` names in one line."""
-    printable_names = [name if name.isprintable() else repr(name) for name in names]
-    if len(printable_names) > most:
-        return ", ".join(printable_names[:most]) + f" and {len(printable_names) - most} more"
-    return ", ".join(printable_names)
+class Material(NamedTuple):
+    """The blocks of a change in the order of review, the views by path, and a phrase for each skipped part."""
 
-
-@dataclass
-class Material:
-    """The blocks of a change in the order of review, and a phrase for each skipped part."""
-
-    blocks: list[Block] = field(default_factory=list)
-    views: dict[str, FileView] = field(default_factory=dict)
-    scopes: dict[str, Mapping[int, str]] = field(default_factory=dict)
-    unseen: list[str] = field(default_factory=list)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(self.views)
+    blocks: list[Block]
+    views: dict[str, FileView]
+    unseen: list[str]
 
 
 def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     """Cut the change into blocks; skip files that a model cannot use or must not see."""
-    material = Material()
-    skipped: list[tuple[str, str]] = []
-    attributes = attributes_of(worktree.top, change, [file.path for file in change.files])
+    material = Material([], {}, [])
+    skipped: dict[str, list[str]] = {}
+    attributes = file_origin.attributes(worktree.top, change, [file.path for file in change.files])
     for file in sorted(change.files, key=lambda file: review_order(file.path)):
         reason = why_skipped(file, attributes, why_not)
         view = None if reason else view_of(change, file)
@@ -400,13 +325,12 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
         elif not reason and _is_changed_binary(change, file):
             reason = "binary"
         if reason:
-            skipped.append((file.path, reason))
+            skipped.setdefault(reason, []).append(file.path)
         elif view is not None:
-            symbols = symbols_of(view)
             material.views[file.path] = view
-            material.scopes[file.path] = scopes(view, symbols)
-            material.blocks += blocks_of(view, symbols)
-    material.unseen += skipped_phrases(skipped)
+            material.blocks.extend(blocks_of(view))
+    phrases = [f"{list_names(paths)} ({reason}; by the model)" for reason, paths in skipped.items()]
+    material.unseen.extend(phrases)
     return material
 
 
@@ -424,55 +348,36 @@ def unreviewed(blocks: Sequence[Block]) -> str:
 
 def levels_of(settings: Settings) -> dict[str, Level]:
     """The levels of the enabled model rules."""
-    levels = {rule.id: level_of(rule.id, settings) for rule in RULES.values() if rule.source == "model"}
-    return {rule: level for rule, level in levels.items() if level is not None}
-
-
-REGULAR = ("100644", "100755")
+    rules = [rule.id for rule in RULES.values() if rule.source == "model"]
+    return {rule: level for rule in rules if (level := level_of(rule, settings)) is not None}
 
 
 class Versions:
     """Read files after the change: from the change, or else from the commit, the index or the work tree."""
 
     def __init__(self, worktree: WorkTree, change: Change) -> None:
-        self.worktree = worktree
-        self.change = change
-        self.files = {file.path: file for file in change.files}
-
-    @property
-    def at(self) -> str | None:
-        """Where `git grep` searches: a commit, "" for the index, None for the work tree."""
-        if self.change.head:
-            return self.change.head
-        return "" if self.change.kind == "staged" else None
+        self.worktree, self.change = worktree, change
+        self.files = {file.path: file for file in change.files if file.status != "deleted"}
+        # where `git grep` searches: a commit, "" for the index, None for the work tree
+        self.at = change.head or ("" if change.kind == "staged" else None)
 
     def read(self, path: str) -> Source:
         """The file `path`. Raises Refused if it is not a regular file of the repository."""
         check_path(path)
         file = self.files.get(path)
-        if file is not None and file.status != "deleted":
-            data = self.change.read_new(file)
-            if data is not None:
-                mode = file.new_mode or REGULAR[0]
-                return Source(path, data, mode, blob_hash(data, self.worktree.object_format))
+        if file is not None and (data := self.change.read_new(file)) is not None:
+            return Source(
+                path, data, file.new_mode or REGULAR[0], blob_hash(data, self.worktree.object_format)
+            )
         if self.at is None:
             return read_source(self.worktree, path)
-        return self._read(path)
-
-    def _read(self, path: str) -> Source:
-        if self.at:
-            listed = git(self.worktree.top, "ls-tree", "-z", self.at, "--", path)
-        else:
-            listed = git(self.worktree.top, "ls-files", "-s", "-z", "--", path)
-        entries = [
-            entry
-            for entry in listed.split(b"\0")
-            if entry.endswith(b"\t" + path.encode("utf-8", "surrogateescape"))
-        ]
-        if not entries:
-            return Source(path, None, None, "")
-        fields = entries[0].partition(b"\t")[0].decode().split()
-        mode, blob = fields[0], fields[2] if self.at else fields[1]
-        if mode not in REGULAR:
-            raise Refused(f"{path} is not a regular file")
-        return Source(path, git(self.worktree.top, "cat-file", "blob", blob), mode, blob)
+        listing = ("ls-tree", "-z", self.at) if self.at else ("ls-files", "-s", "-z")
+        for entry in git(self.worktree.top, *listing, "--", path).split(b"\0"):
+            properties, _, name = entry.partition(b"\t")
+            if os.fsdecode(name) == path:
+                fields = properties.decode().split()
+                mode, blob = fields[0], fields[2] if self.at else fields[1]
+                if mode not in REGULAR:
+                    raise Refused(f"{path} is not a regular file")
+                return Source(path, git(self.worktree.top, "cat-file", "blob", blob), mode, blob)
+        return Source(path, None, None, "")

@@ -7,7 +7,9 @@ the quote decides, not the line number.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
@@ -16,6 +18,14 @@ from repoagent.review.llm.chunks import FileView
 from repoagent.storage.secrets import mask, placeholders
 
 TITLE, WHY, CODE_LINES = 200, 4_000, 60  # characters of a title and of an explanation; lines of code
+FRAGMENT = 8  # least characters of a quote that is only part of a line
+TELLING = 2  # least letters and digits of a quote; a shorter one needs the right line number too
+
+OTHER_FILE = "its path is not in the change"
+UNTELLING = "its quote is too short to be unique"
+NOT_THERE = "its quote is not in the file"
+NOT_CHANGED = "its quote is not on a changed line"
+UNSURE = "its quote occurs more than once in the change, and not at its lines"
 
 _KEY = re.compile(r"[ \t]{0,3}(title|quote|why|replace)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
 _BAR = re.compile(r"[ \t]{0,8}\|(?: (.*)|)")
@@ -23,8 +33,10 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*")
 _LINES = re.compile(
     r"[ \t]*(?:L|lines?[ \t]*)?(\d{1,7})(?:[ \t]*(?:-|to|\.\.)[ \t]*L?(\d{1,7}))?[ \t]*", re.IGNORECASE
 )
-_YES = frozenset({"yes", "true", "1", "old"})
-_NO = frozenset({"", "no", "false", "0", "new"})
+_LINE_PREFIX = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # of a line in a prompt
+_OLD = {"yes": True, "true": True, "1": True, "old": True} | dict.fromkeys(
+    ("", "no", "false", "0", "new"), False
+)
 _CODE = frozenset({"quote", "replace"})
 
 
@@ -52,36 +64,31 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         return f"its rule is not one of {', '.join(rules)}"
     if not path:
         return "it has no path"
-    lines = _lines(args.get("lines", args.get("line", "")))
-    if lines is None:
+    lines = args.get("lines", args.get("line", ""))
+    match = _LINES.fullmatch(lines)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if (match is None and lines.strip()) or first > last:
         return 'its lines are not line numbers such as lines="41-42"'
-    level = _level(args.get("level", ""))
-    old = args.get("old", "").strip().lower()
-    if level is None or old not in _YES | _NO:
+    word, old = args.get("level", "").strip().upper(), _OLD.get(args.get("old", "").strip().lower())
+    if (word and word not in Level.__members__) or old is None:
         return "its level or its old has an unknown value"
     parts = _sections(body)
     if isinstance(parts, str):
         return parts
+    quote, replace = parts.get("quote", []), parts.get("replace")
     title, why = (" ".join(" ".join(parts.get(key, [])).split()) for key in ("title", "why"))
     title = title or why.partition(". ")[0]
-    quote = parts.get("quote", [])
     if not title or not why:
         return "it does not say what goes wrong"
     if not any(line.strip() for line in quote):
         return "it quotes no code"
-    if max(len(quote), len(parts.get("replace", []))) > CODE_LINES:
+    if max(len(quote), len(replace or [])) > CODE_LINES:
         return f"it quotes or replaces more than {CODE_LINES} lines"
+    paragraphs = "\n".join(line.rstrip() for line in _trimmed(parts["why"]))
     return Claim(
-        rule,
-        path,
-        *lines,
-        title=_cut(title, TITLE),
-        quote=_trimmed(quote),
-        why=_cut(_paragraphs(parts["why"]), WHY),
-        old=old in _YES,
-        level=level if isinstance(level, Level) else None,
-        replace=tuple(parts["replace"]) if "replace" in parts else None,
-    )
+        rule, path, first, last, _cut(title, TITLE), tuple(_trimmed(quote)), _cut(paragraphs, WHY), old,
+        Level[word] if word else None, None if replace is None else tuple(replace),
+    )  # fmt: skip
 
 
 def _sections(body: str) -> dict[str, list[str]] | str:
@@ -113,10 +120,9 @@ def _sections(body: str) -> dict[str, list[str]] | str:
 
 def _code(lines: list[str]) -> list[str] | None:
     """The code of a section: after the bars, or inside the fence, or else all of it."""
-    lines = list(_trimmed(lines))
+    lines = _trimmed(lines)
     if lines and _FENCE.fullmatch(lines[0]):
-        end = len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)
-        return lines[1:end]
+        return lines[1 : len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)]
     bars = [_BAR.fullmatch(line) for line in lines]
     if not any(bars):
         return lines
@@ -124,50 +130,17 @@ def _code(lines: list[str]) -> list[str] | None:
     return None if None in barred else [bar[1] or "" for bar in barred if bar]
 
 
-def _lines(text: str) -> tuple[int, int] | None:
-    if not text.strip():
-        return 0, 0
-    match = _LINES.fullmatch(text)
-    if match is None:
-        return None
-    first, last = int(match[1]), int(match[2] or match[1])
-    return (first, last) if first <= last else None
-
-
-def _level(text: str) -> Level | str | None:
-    """The level, "" if none is given, None for an unknown one."""
-    word = text.strip().upper()
-    return "" if not word else Level[word] if word in Level.__members__ else None
-
-
-def _trimmed(lines: list[str]) -> tuple[str, ...]:
+def _trimmed(lines: list[str]) -> list[str]:
     """Without blank lines at the beginning and the end."""
     filled = [number for number, line in enumerate(lines) if line.strip()]
-    return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
-
-
-def _paragraphs(lines: list[str]) -> str:
-    return "\n".join(line.rstrip() for line in _trimmed(lines))
+    return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-FRAGMENT = 8  # least characters of a quote that is only part of a line
-TELLING = 2  # least letters and digits of a quote; a shorter one needs the right line number too
-
-_LINE_PREFIX = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # of a line in a prompt
-
-OTHER_FILE = "its path is not in the change"
-UNTELLING = "its quote is too short to be unique"
-NOT_THERE = "its quote is not in the file"
-NOT_CHANGED = "its quote is not on a changed line"
-UNSURE = "its quote occurs more than once in the change, and not at its lines"
-
-
-@dataclass(frozen=True)
-class _Match:
+class _Match(NamedTuple):
     """The quoted lines `first` to `last`; `whole` if they are quoted as whole lines."""
 
     first: int
@@ -178,71 +151,50 @@ class _Match:
         return self.first <= last and first <= self.last
 
 
-def verify(
-    claim: Claim, views: Mapping[str, FileView], default: Level, symbol_at: Mapping[int, str]
-) -> Finding | str:
-    """The verified finding, or why the claim is dropped. A model may only lower the level `default`; `symbol_at` maps
-    lines of the new text to the definitions that contain them."""
-    view = next((views[path] for path in _spellings(claim.path) if path in views), None)
+def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:
+    """The verified finding, or why the claim is dropped. A model may only lower the level `default`."""
+    spellings = (claim.path, claim.path.removeprefix("./"), re.sub(r"\A[ab]/", "", claim.path))
+    view = next((views[path] for path in spellings if path in views), None)
     if view is None:
         return OTHER_FILE
     telling = sum(map(str.isalnum, "".join(claim.quote)))
-    if not telling:
-        return UNTELLING
-    match = _find_quote(claim, view)
+    match = _find_quote(claim, view) if telling else UNTELLING
     if isinstance(match, str):
         return match
     if telling < TELLING and not match.overlaps(claim.first, claim.last):
         return UNTELLING
-    changed = set(view.changed(old=claim.old))
-    side = view.side(old=claim.old)
-    inside = [number for number in range(match.first, match.last + 1) if number in changed]
+    changed, side = view.changed(old=claim.old), view.side(old=claim.old)
+    inside = [number for number in changed if match.first <= number <= match.last]
     location = Location(view.path, inside[0], inside[-1], claim.old)
     quote = "".join(f"{side[number]}\n" for number in range(location.start, location.end + 1))
-    scope = "" if claim.old else symbol_at.get(location.start, "")
+    symbol = None if claim.old else view.enclosing(location.start, location.start)
+    lines = [symbol.qualified_name if symbol else "", *map(_same, quote.split("\n"))]
     level = default if claim.level is None else min(claim.level, default)
+    title, why = (printable(mask(text)).replace("\t", " ") for text in (claim.title, claim.why))
+    suggestion = _suggestion(claim, match, view)
     return Finding(
-        claim.rule,
-        level,
-        _plain(claim.title),
-        location,
-        body=_plain(claim.why),
-        key="\n".join(filter(None, [scope, *(" ".join(line.split()) for line in quote.split("\n"))])),
-        quote=quote,
-        suggestion=_suggestion(claim, match, view),
+        claim.rule, level, title, location, why, "\n".join(filter(None, lines)), quote, suggestion=suggestion
     )
-
-
-def _spellings(path: str) -> tuple[str, ...]:
-    """The path as given, and without a prefix as in a diff."""
-    return path, path.removeprefix("./"), re.sub(r"\A[ab]/", "", path)
-
-
-def _plain(text: str) -> str:
-    return printable(mask(text)).replace("\t", " ")
 
 
 def _find_quote(claim: Claim, view: FileView) -> _Match | str:
     """The match of the quote, or why there is not exactly one."""
     side = view.side(old=claim.old)
-    quote = [_same(line) for line in claim.quote]
-    matches = _matches(side, quote)
+    matches = _matches(side, claim.quote)
     if not matches and all(map(_LINE_PREFIX.match, claim.quote)):
-        matches = _matches(
-            side, [_same(_LINE_PREFIX.sub("", line, count=1)) for line in claim.quote], whole=True
-        )
+        matches = _matches(side, [_LINE_PREFIX.sub("", line, count=1) for line in claim.quote], whole=True)
     if not matches:
         return NOT_THERE
-    changed = set(view.changed(old=claim.old))
-    in_change = [match for match in matches if any(n in changed for n in range(match.first, match.last + 1))]
+    changed = view.changed(old=claim.old)
+    in_change = [match for match in matches if any(match.first <= number <= match.last for number in changed)]
     if not in_change:
         return NOT_CHANGED
     overlapping = [match for match in in_change if match.overlaps(claim.first, claim.last)]
-    if len(overlapping) == 1:
+    if len(overlapping) > 1:  # several at the claimed lines: take the one that begins there
+        overlapping = [match for match in overlapping if match.first == claim.first]
+        return overlapping[0] if overlapping else UNSURE
+    if overlapping:
         return overlapping[0]
-    if overlapping:  # several at the claimed lines: take the one that begins there
-        exact = [match for match in overlapping if match.first == claim.first]
-        return exact[0] if exact else UNSURE
     if claim.first and any(match.overlaps(claim.first, claim.last) for match in matches):
         return NOT_CHANGED  # the claim means an unchanged occurrence
     return in_change[0] if len(in_change) == 1 else UNSURE
@@ -253,13 +205,10 @@ def _same(line: str) -> str:
     return " ".join(line.split())
 
 
-def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = False) -> list[_Match]:
+def _matches(side: Mapping[int, str], code: Sequence[str], *, whole: bool = False) -> list[_Match]:
     """The consecutive lines that equal the quote; else, for a single line and unless `whole`, the lines that contain
     it."""
-    while quote and not quote[0]:
-        quote = quote[1:]
-    while quote and not quote[-1]:
-        quote = quote[:-1]
+    quote = _trimmed([_same(line) for line in code])
     if not quote:
         return []
     lines = {number: _same(line) for number, line in side.items()}
@@ -274,46 +223,35 @@ def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = Fal
 
 
 def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | None:
-    """The replacement as whole lines of the file, or None if it may not fit."""
+    """The replacement as whole lines of the file, or None if it may not fit or the file would parse worse."""
     if claim.replace is None or claim.old or not match.whole or view.data is None:
         return None
-    numbers = range(match.first, match.last + 1)
-    lines = list(claim.replace)
-    if any(map(placeholders, [*lines, *(view.new[number] for number in numbers)])):
+    before = [view.new[number] for number in range(match.first, match.last + 1)]
+    if any(map(placeholders, [*claim.replace, *before])):
         return None  # the text contains a masked key
-    shift = _shift(claim.quote, [view.new[number] for number in numbers])
+    shift = _shift(claim.quote, before)
     if shift is None:
         return None
-    lines = [shift + line.rstrip("\r") if line.strip() else "" for line in lines]
-    if lines == [view.new[number] for number in numbers]:
+    lines = [shift + line.rstrip("\r") if line.strip() else "" for line in claim.replace]
+    text = "".join(line + view.ending for line in lines)
+    suggestion = Suggestion(Location(view.path, match.first, match.last), text)
+    after = None if lines == before else apply_suggestion(view.data, suggestion)
+    if after is None:
         return None
-    suggestion = Suggestion(
-        Location(view.path, match.first, match.last), "".join(line + view.ending for line in lines)
-    )
-    return None if _breaks(view, suggestion) else suggestion
+    from repoagent.syntax.regressions import parses_worse
+
+    return None if parses_worse(view.path, view.data, after) is not None else suggestion
 
 
 def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
     """The indentation that all quoted lines lack; None if they differ in any other way."""
-    quoted = [line for line in quote if line.strip()]
-    real = [line for line in lines if line.strip()]
-    shifts = set()
-    for quoted_line, line in zip(quoted, real, strict=False):
-        if not line.rstrip().endswith(quoted_line.rstrip()):
-            return None
-        shifts.add(line.rstrip()[: len(line.rstrip()) - len(quoted_line.rstrip())])
-    if len(shifts) != 1:
+    quoted, real = ([line.rstrip() for line in side if line.strip()] for side in (quote, lines))
+    pairs = list(zip(quoted, real, strict=False))
+    if not all(line.endswith(quoted_line) for quoted_line, line in pairs):
         return None
-    (shift,) = shifts
-    return shift if not shift.strip() else None
-
-
-def _breaks(view: FileView, suggestion: Suggestion) -> bool:
-    """Whether the file would parse worse with the suggestion."""
-    from repoagent.syntax.regressions import parses_worse
-
-    after = apply_suggestion(view.data or b"", suggestion)
-    return after is None or parses_worse(view.path, view.data, after) is not None
+    shifts = {line[: len(line) - len(quoted_line)] for quoted_line, line in pairs}
+    shift = shifts.pop() if len(shifts) == 1 else None
+    return None if shift is None or shift.strip() else shift
 
 
 def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
@@ -339,42 +277,30 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Remove duplicates: of findings of one rule on overlapping lines keep the more serious or more detailed one."""
+    """Remove duplicates: of findings of one rule on overlapping lines keep the more serious or more detailed one. Make
+    ids unique: the same text may occur twice in one symbol."""
     merged: list[Finding] = []
     for finding in findings:
-        for number, other in enumerate(merged):
-            if _is_duplicate(finding, other):
-                better = max(
-                    other,
-                    finding,
-                    key=lambda candidate: (
-                        candidate.level,
-                        candidate.suggestion is not None,
-                        len(candidate.body),
-                    ),
-                )
-                merged[number] = better
-                break
-        else:
+        number = next((n for n, other in enumerate(merged) if _is_duplicate(finding, other)), None)
+        if number is None:
             merged.append(finding)
-    return _numbered(merged)
+        else:
+            merged[number] = max(merged[number], finding, key=_detail)
+    counts: Counter[str] = Counter()
+    numbered = []
+    for finding in merged:
+        counts[finding.id] += 1
+        count = counts[finding.id]
+        numbered.append(finding._replace(key=f"{finding.key}\n{count}") if count > 1 else finding)
+    return numbered
 
 
 def _is_duplicate(finding: Finding, other: Finding) -> bool:
-    location, other_location = finding.location, other.location
-    same = (finding.rule, location.path, location.old) == (
-        other.rule,
-        other_location.path,
-        other_location.old,
-    )
-    return same and location.start <= other_location.end and other_location.start <= location.end
+    location, there = finding.location, other.location
+    if (finding.rule, location.path, location.old) != (other.rule, there.path, there.old):
+        return False
+    return location.start <= there.end and there.start <= location.end
 
 
-def _numbered(findings: list[Finding]) -> list[Finding]:
-    """Make ids unique: the same text may occur twice in one symbol."""
-    counts: dict[str, int] = {}
-    numbered = []
-    for finding in findings:
-        count = counts[finding.id] = counts.get(finding.id, 0) + 1
-        numbered.append(finding._replace(key=f"{finding.key}\n{count}") if count > 1 else finding)
-    return numbered
+def _detail(finding: Finding) -> tuple[Level, bool, int]:
+    return finding.level, finding.suggestion is not None, len(finding.body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
@@ -24,7 +24,7 @@ from repoagent.llm.model import Part, fence, printable
 from repoagent.memory.identity.store import resolve
 from repoagent.memory.notes import older_texts
 from repoagent.memory.prompt import notes_block
-from repoagent.review.change import Change, ChangedFile
+from repoagent.review.change import Change
 from repoagent.review.dismissals import Verdict
 from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.session import ReviewSession
@@ -39,59 +39,53 @@ REQUEST = "Review the lines that changed."
 
 def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
     """How to review and how to answer; the same for all calls of all reviews."""
-    rule_texts = "\n".join(f"- {prompt_text(rule).strip()}" for rule in rules)
-    return "\n".join(
-        [prompt_text("review").rstrip(), rule_texts, "", protocol_text(tools), prompt_text("form")]
-    )
-
-
-def prompt_text(name: str) -> str:
-    """A text of `prompts/`."""
-    return (files("repoagent.review.llm") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+    folder = files("repoagent.review.llm") / "prompts"
+    names = ("review", *rules, "form")
+    texts = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in names}
+    kinds = [f"- {texts[rule].strip()}" for rule in rules]
+    return "\n".join([texts["review"].rstrip(), *kinds, "", protocol_text(tools), texts["form"]])
 
 
 def repository(
     session: ReviewSession, paths: Sequence[str], why_not: WhyNot
 ) -> tuple[list[Part], tuple[str, ...]]:
     """The context files of the user and the repository, and warnings about them."""
+    settings, user = session.settings, user_file(os.environ).with_name(USER_FILE)
     collected = collect(
-        session.worktree.top,
-        session.layout.root,
-        session.settings.texts("context"),
-        paths,
-        why_not,
-        user=user_file(os.environ).with_name(USER_FILE),
-        budget=session.settings.whole("context_limit"),
-    )
+        session.worktree.top, session.layout.root, settings.texts("context"), paths, why_not,
+        user=user, budget=settings.whole("context_limit"),
+    )  # fmt: skip
     return context_parts(collected), collected.warnings
 
 
 def prompt_for(
-    change: Change,
-    session: ReviewSession,
-    blocks: Sequence[Block],
-    *,
-    protocol: str,
-    context: Sequence[Part],
-    dismissed: Iterable[Verdict] = (),
-) -> Prompt:
+    change: Change, session: ReviewSession, blocks: Sequence[Block], *,
+    protocol: str, context: Sequence[Part], dismissed: Sequence[Verdict] = (),
+) -> Prompt:  # fmt: skip
     """The prompt that asks about `blocks`."""
     system = [Part(protocol, "protocol", cache=True), *context]
     system[-1] = replace(system[-1], cache=True)
     paths = list(dict.fromkeys(block.path for block in blocks))
     present = [path for path in paths if os.path.lexists(session.worktree.top / path)]
+    neighbors = neighborhood(session.worktree, present, limit=NEIGHBORS) if present else None
+    message = printable(change.message.replace("\r\n", "\n"))[:MESSAGE]
+    dismissals = _dismissals(dismissed[-DISMISSED:])
     opening = [
-        *_change_parts(change),
-        _section("Files that changed along with these files", "neighbors", _neighbors(session, present)),
+        replace(_section("The whole change touches these files", "files", _files(change)), cache=True),
+        _section("The commit message (unverified)", "message", message),
+        _section(
+            "Files that changed along with these files",
+            "neighbors",
+            candidates_block(neighbors) if neighbors else "",
+        ),
         _section("Their last commits", "history", _histories(session, present)),
         _section("Notes about these files", "memory", _notes(session, present)),
-        _section(
-            "Findings that the user dismissed; do not report them again", "dismissed", _dismissals(dismissed)
-        ),
-        *(Part(_file(path, [b for b in blocks if b.path == path]), f"file {path}") for path in paths),
-        Part(f"{REQUEST}\n", "request"),
+        _section("Findings that the user dismissed; do not report them again", "dismissed", dismissals),
     ]
-    return masked_prompt(Prompt(tuple(system), tuple(part for part in opening if part.text)))
+    opening = [part for part in opening if part.text]
+    for path in paths:
+        opening.append(Part(_file(path, [block for block in blocks if block.path == path]), f"file {path}"))
+    return masked_prompt(Prompt(tuple(system), (*opening, Part(f"{REQUEST}\n", "request"))))
 
 
 def _section(title: str, name: str, text: str) -> Part:
@@ -100,40 +94,28 @@ def _section(title: str, name: str, text: str) -> Part:
     return Part(f"{title}:\n{fence(body, name)}\n\n" if text.strip() else "", name)
 
 
-def _change_parts(change: Change) -> list[Part]:
-    """The files of the whole change with their status, and its message."""
-    lines = [_line(file) for file in change.files[:NAMED]]
+def _files(change: Change) -> str:
+    """The files of the whole change with their status."""
+    lines = []
+    for file in change.files[:NAMED]:
+        was = f" (was {named(file.old_path)})" if file.old_path not in ("", file.path) else ""
+        lines.append(f"{file.status}: {named(file.path)}{was}")
     if len(change.files) > NAMED:
         lines.append(f"and {len(change.files) - NAMED} more files")
-    message = printable(change.message.replace("\r\n", "\n"))[:MESSAGE]
-    return [
-        replace(_section("The whole change touches these files", "files", "\n".join(lines)), cache=True),
-        _section("The commit message (unverified)", "message", message),
-    ]
-
-
-def _line(file: ChangedFile) -> str:
-    was = f" (was {named(file.old_path)})" if file.old_path not in ("", file.path) else ""
-    return f"{file.status}: {named(file.path)}{was}"
+    return "\n".join(lines)
 
 
 def _file(path: str, blocks: Sequence[Block]) -> str:
     """The blocks of one file. Its name is quoted in the tag only, since it too may contain instructions."""
-    file = blocks[0].view.file
-    lines = len(blocks[0].view.new) if blocks[0].view.data is not None else 0
-    about = f"{file.status}{f', {lines:,} lines now' if lines else ''}"
+    view = blocks[0].view
+    lines = len(view.new) if view.data is not None else 0
+    properties = f"{view.file.status}{f', {lines:,} lines now' if lines else ''}"
     parts = []
     for block in blocks:
         scope = f"(in: {' '.join(printable(block.scope).split())})\n" if block.scope else ""
         parts.append(scope + block.text)
-    body = "...\n".join(parts)
-    return f"A file ({about}):\n{fence(body, f'change path={quoted(path)}')}\n\n"
-
-
-def _neighbors(session: ReviewSession, paths: Sequence[str]) -> str:
-    if not paths:
-        return ""
-    return candidates_block(neighborhood(session.worktree, list(paths), limit=NEIGHBORS))
+    body = fence("...\n".join(parts), f"change path={quoted(path)}")
+    return f"A file ({properties}):\n{body}\n\n"
 
 
 def _histories(session: ReviewSession, paths: Sequence[str]) -> str:
@@ -155,25 +137,22 @@ def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
     for path in paths:
         try:
             data = read_source(session.worktree, path).data
-            memory = (
-                resolve(session.layout, session.worktree, path, data, warn=session.warn)
-                if data is not None
-                else None
-            )
+            if data is None:
+                continue
+            memory = resolve(session.layout, session.worktree, path, data, warn=session.warn)
         except RepoagentError as error:
             session.warn(f"skipping the notes on {path}: {error}")
             continue
-        if memory is not None and data is not None:
+        if memory is not None:
             notes = notes_block(memory, NOTES_TOKENS, data=data, older=older).strip()
             blocks += [f"{named(path)}:\n{notes}"] if notes else []
     return "\n\n".join(blocks)
 
 
-def _dismissals(dismissed: Iterable[Verdict]) -> str:
+def _dismissals(dismissed: Sequence[Verdict]) -> str:
     lines = []
-    for verdict in list(dismissed)[-DISMISSED:]:
+    for verdict in dismissed:
         reason = f" ({' '.join(verdict.reason.split())[:REASON]})" if verdict.reason else ""
-        lines.append(
-            printable(f"{verdict.rule} in {named(verdict.path)}: {' '.join(verdict.title.split())}{reason}")
-        )
+        title = " ".join(verdict.title.split())
+        lines.append(printable(f"{verdict.rule} in {named(verdict.path)}: {title}{reason}"))
     return "\n".join(lines)

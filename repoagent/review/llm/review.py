@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field, replace
 
@@ -20,17 +21,14 @@ from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.cache import AnswerCache, forget
 from repoagent.review.llm.chunks import Block, Material, Versions, gather, levels_of, pack, unreviewed
 from repoagent.review.llm.claims import merge_findings
-from repoagent.review.llm.loop import (
-    FindingCollector,
-    ModelAccess,
-    count_reasons,
-    finding_tool,
-    review_chunk,
-    tools_for,
-)
+from repoagent.review.llm.loop import FindingCollector, ModelAccess, review_chunk, tools_for
 from repoagent.review.llm.prompt import instructions, prompt_for, repository
 from repoagent.review.llm.session import Clock, ModelAnswer, ReviewSession
 from repoagent.review.untrusted import ignored_before
+
+SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
+LEAST_TOKENS = 1_000  # of the change in one call
+FAILURES = 2  # in a row, after which the review ends
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
@@ -46,19 +44,13 @@ def review_settings(settings: Settings) -> Settings:
     """The settings with the model of reviews, unless the command line names one, and a timeout of at most
     `review.max_seconds`."""
     entries = dict(settings.entries)
-    named = settings.origin("model").startswith("flag ")
-    if not named and (model := settings.text_or_none("review.model")) is not None:
-        entries["model"] = settings.setting("model")._replace(
-            value=model, origin=settings.origin("review.model")
-        )
+    model = settings.text_or_none("review.model")
+    if model is not None and not settings.origin("model").startswith("flag "):
+        origin = settings.origin("review.model")
+        entries["model"] = settings.setting("model")._replace(value=model, origin=origin)
     seconds = min(settings.number("timeout"), settings.number("review.max_seconds"))
     entries["timeout"] = settings.setting("timeout")._replace(value=seconds)
     return replace(settings, entries=entries)
-
-
-SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
-LEAST_TOKENS = 1_000  # of the change in one call
-FAILURES = 2  # in a row, after which the review ends
 
 
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
@@ -78,9 +70,8 @@ def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
         ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
         unseen = (*material.unseen, unreviewed(material.blocks))
-        return ModelAnswer(
-            unseen=unseen, notes=(f"could not ask a model: {_first_line(error)}",), error=error
-        )
+        notes = (f"could not ask a model: {_first_line(error)}",)
+        return ModelAnswer(unseen=unseen, notes=notes, error=error)
     return _Review(change, session, ready, material, levels, why_not).run()
 
 
@@ -88,13 +79,13 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
     """The prompt of the first call about each part, ignoring cached answers; nothing is sent."""
     why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
     material = gather(change, session.worktree, why_not)
-    parts = pack(material.blocks, max(LEAST_TOKENS, session.settings.whole("review.context_limit")))
-    context = _prompt_context(change, session, material, why_not, None)
-    return [context.prompt(part) for part in parts]
+    builder = _prompt_builder(change, session, material, why_not, None)
+    budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
+    return [builder.prompt(part) for part in pack(material.blocks, budget)]
 
 
 @dataclass(frozen=True)
-class _PromptContext:
+class _PromptBuilder:
     """The parts that all prompts of a review share."""
 
     change: Change
@@ -113,19 +104,18 @@ class _PromptContext:
         )
 
 
-def _prompt_context(
+def _prompt_builder(
     change: Change, session: ReviewSession, material: Material, why_not: WhyNot, window: int | None
-) -> _PromptContext:
+) -> _PromptBuilder:
     tools = tools_for(session, Versions(session.worktree, change), why_not, window)
-    rules = tuple(levels_of(session.settings))
-    protocol = instructions(rules, (*tools, finding_tool(FindingCollector({}, {}, {}).take)))
-    context, warnings = repository(session, material.paths, why_not)
+    protocol = instructions(tuple(levels_of(session.settings)), (*tools, FindingCollector({}, {}).tool))
+    context, warnings = repository(session, tuple(material.views), why_not)
     try:
         known = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
-        dismissed = [verdict for verdict in known.values() if verdict.state == "dismissed"]
     except Refused as error:
-        dismissed, warnings = [], (*warnings, f"could not read the dismissals: {error}")
-    return _PromptContext(change, session, tools, protocol, context, dismissed, warnings)
+        known, warnings = {}, (*warnings, f"could not read the dismissals: {error}")
+    dismissed = [verdict for verdict in known.values() if verdict.state == "dismissed"]
+    return _PromptBuilder(change, session, tools, protocol, context, dismissed, warnings)
 
 
 @dataclass
@@ -140,115 +130,90 @@ class _Review:
     why_not: WhyNot
     findings: list[Finding] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
-    reused: int = 0
     error: RepoagentError | None = None
-    spec: str = ""  # the key of cached answers, also after a fallback to another model
 
     def run(self) -> ModelAnswer:
-        session, meter = self.session, self.ready.meter
-        self.spec = self.ready.model.spec
+        session, ready, material = self.session, self.ready, self.material
+        meter, rules = ready.meter, tuple(self.levels)
         if meter.book is not None:
-            meter.book = meter.book.about("review", str(session.worktree.top), self.material.paths)
+            meter.book = meter.book.about("review", str(session.worktree.top), tuple(material.views))
         calls, tokens = meter.attempts, meter.usage.total
-        waiting = [block for block in self.material.blocks if not self.use_cached(block)]
+        cache = AnswerCache(session.layout, ready.model.spec, rules, session.warn, session.afresh)
+        waiting = [block for block in material.blocks if not self.use_cached(cache, block)]
         if waiting:
             forget(session.layout)
-            self.ask(pack(waiting, self.budget))
-        notes = (
-            ()
-            if self.error is None
-            else (
-                f"the review by {display_name(self.ready.model.spec)} is incomplete: {_first_line(self.error)}",
-            )
-        )
+            self.ask(waiting, cache)
+        notes: tuple[str, ...] = ()
+        model = display_name(ready.model.spec)
+        if self.error is not None:
+            notes = (f"the review by {model} is incomplete: {_first_line(self.error)}",)
         return ModelAnswer(
-            tuple(merge_findings(self.findings)),
-            len(self.dropped),
-            tuple(self.material.unseen),
-            meter.usage.total - tokens,
-            meter.cost,
-            display_name(self.ready.model.spec),
-            notes,
-            count_reasons(self.dropped),
-            self.reused,
-            meter.attempts - calls,
-            self.error,
-        )
-
-    @property
-    def cache(self) -> AnswerCache:
-        session = self.session
-        return AnswerCache(session.layout, self.spec, tuple(self.levels), session.warn, session.afresh)
-
-    @property
-    def budget(self) -> int:
-        """Tokens of the change in one call."""
-        most = self.session.settings.whole("review.context_limit")
-        window = self.ready.context_tokens
-        return max(LEAST_TOKENS, most if window is None else min(most, (window - SPARE_TOKENS) // 2))
+            tuple(merge_findings(self.findings)), len(self.dropped), tuple(material.unseen),
+            meter.usage.total - tokens, meter.cost, model, notes, dict(Counter(self.dropped).most_common()),
+            len(material.blocks) - len(waiting), meter.attempts - calls, self.error,
+        )  # fmt: skip
 
     def collector(self) -> FindingCollector:
-        return FindingCollector(self.material.views, self.levels, self.material.scopes)
+        return FindingCollector(self.material.views, self.levels)
 
-    def use_cached(self, block: Block) -> bool:
+    def use_cached(self, cache: AnswerCache, block: Block) -> bool:
         """Whether there is a cached answer; if so, verify its claims and add the findings."""
-        claims = self.cache.get(block)
-        if claims is None:
-            return False
-        self.reused += 1
-        collector = self.collector()
-        for claim in claims:
-            if claim.rule in self.levels and isinstance(finding := collector.check(claim), Finding):
+        claims = cache.get(block)
+        for claim in claims or ():
+            if claim.rule in self.levels and isinstance(finding := self.collector().check(claim), Finding):
                 self.findings.append(finding)
-        return True
+        return claims is not None
 
-    def ask(self, parts: Sequence[tuple[Block, ...]]) -> None:
+    def ask(self, blocks: Sequence[Block], cache: AnswerCache) -> None:
         """Ask about each part until all are done or a limit is reached."""
-        session, meter = self.session, self.ready.meter
-        most = session.settings.whole("review.max_calls")
-        access = ModelAccess(
-            session, self.ready, Clock(session.settings.number("review.max_seconds")), most + meter.attempts
-        )
+        session, ready, settings = self.session, self.ready, self.session.settings
+        budget, window = settings.whole("review.context_limit"), ready.context_tokens
+        if window is not None:
+            budget = min(budget, (window - SPARE_TOKENS) // 2)
+        parts = pack(blocks, max(LEAST_TOKENS, budget))
+        clock = Clock(settings.number("review.max_seconds"))
+        max_calls = settings.whole("review.max_calls") + ready.meter.attempts
+        access = ModelAccess(session, ready, clock, max_calls)
         try:
-            context = _prompt_context(
-                self.change, session, self.material, self.why_not, self.ready.context_tokens
-            )
+            builder = _prompt_builder(self.change, session, self.material, self.why_not, window)
         except RepoagentError as error:
             self.error = error
-            self.material.unseen.append(unreviewed([block for part in parts for block in part]))
+            self.material.unseen.append(unreviewed(blocks))
             return
-        for warning in context.warnings:
+        for warning in builder.warnings:
             session.warn(warning)
         failed: list[Block] = []
         in_a_row = 0
         for number, part in enumerate(parts):
             session.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
             try:
-                self.ask_part(access, context, part)
+                self.ask_part(access, builder, part, cache)
                 in_a_row = 0
             except RepoagentError as error:
                 self.error = self.error or error
                 failed += part
                 in_a_row += 1
-                if in_a_row == FAILURES or not _concerns_one_part(error):
+                concerns_part = isinstance(error, ModelError) and not isinstance(error.__cause__, Retryable)
+                if in_a_row == FAILURES or not concerns_part:  # else the connection to the model fails
                     failed += [block for later in parts[number + 1 :] for block in later]
                     break
         if failed:
             self.material.unseen.append(unreviewed(failed))
 
-    def ask_part(self, access: ModelAccess, context: _PromptContext, part: tuple[Block, ...]) -> None:
+    def ask_part(
+        self, access: ModelAccess, builder: _PromptBuilder, part: tuple[Block, ...], cache: AnswerCache
+    ) -> None:
         """Ask about one part, and cache the answer."""
         collector = self.collector()
-        cache = self.cache
         key = " ".join(block.key("")[:16] for block in part)
         try:
-            review_chunk(access, context.prompt(part), context.tools, collector, key)
+            review_chunk(access, builder.prompt(part), builder.tools, collector, key)
         finally:
             self.findings += [finding for _, finding in collector.claims]
             self.dropped += collector.dropped
+        holders = [(_holder(part, finding), claim) for claim, finding in collector.claims]
         for block in part:
-            block_claims = [claim for claim, finding in collector.claims if _holder(part, finding) is block]
-            cache.put(block, block_claims)
+            cache.put(block, [claim for holder, claim in holders if holder is block])
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:
@@ -260,11 +225,6 @@ def _holder(part: Sequence[Block], finding: Finding) -> Block:
         if any(row.number == location.start and row.sign == sign for row in block.rows):
             return block
     return (file_blocks or list(part))[0]
-
-
-def _concerns_one_part(error: RepoagentError) -> bool:
-    """Whether the error concerns one part only, not the connection to the model."""
-    return isinstance(error, ModelError) and not isinstance(error.__cause__, Retryable)
 
 
 def _first_line(error: RepoagentError) -> str:

@@ -1,1 +1,1 @@
-"""Write reports: `formats` by name and as JSON, `sarif`, `ci` (GitHub, GitLab, Reviewdog), `markdown`."""
+"""Write reports: `formats` by name (JSON, GitHub, GitLab, Reviewdog), `sarif`, `markdown`."""

@@ -1,4 +1,5 @@
-"""Render a report in a format by name, and as repoagent's own JSON.
+"""Render a report in a format by name. The formats for CI are here: JSON, GitHub workflow commands, a GitLab Code
+Quality report, and the Reviewdog Diagnostic Format.
 
 Also helpers for all formats: text without control characters that is always writable as UTF-8, and the lines of a text
 that a finding or its suggestion concerns.
@@ -9,22 +10,28 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
 from repoagent import display_text
 from repoagent.review.change import Change, split_lines
-from repoagent.review.finding import Finding, Location, Report, Suggestion, as_data
+from repoagent.review.finding import Finding, Level, Location, Report, Suggestion, as_data
 
 _RENDERERS = {
-    "json": "repoagent.review.output.formats:render_json",
-    "sarif": "repoagent.review.output.sarif:render",
-    "github": "repoagent.review.output.ci:render_github",
-    "gitlab": "repoagent.review.output.ci:render_gitlab",
-    "rdjson": "repoagent.review.output.ci:render_rdjson",
-    "markdown": "repoagent.review.output.markdown:render",
+    "json": "formats:render_json",
+    "sarif": "sarif:render",
+    "github": "formats:render_github",
+    "gitlab": "formats:render_gitlab",
+    "rdjson": "formats:render_rdjson",
+    "markdown": "markdown:render",
 }
 FORMATS = tuple(_RENDERERS)
+VERSION = 1  # of the JSON
+MOST = 10  # findings of a level per step that GitHub shows; it silently drops the others
+MESSAGE, TITLE = 4_000, 200  # characters for GitHub
+DESCRIPTION = 1_000  # characters, which GitLab shows on one line
+_VISIBLE = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
 
 
 def render(report: Report, format: str, *, top: Path, change: Change | None = None) -> bytes:
@@ -36,11 +43,9 @@ def render(report: Report, format: str, *, top: Path, change: Change | None = No
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; the formats are: {', '.join(FORMATS)}")
     module, _, function = _RENDERERS[format].partition(":")
-    text: str = getattr(import_module(module), function)(report, change=change)
+    renderer = getattr(import_module(f"repoagent.review.output.{module}"), function)
+    text: str = renderer(report, change=change)
     return text.encode("utf-8")
-
-
-VERSION = 1
 
 
 def render_json(report: Report, *, change: Change | None = None) -> str:
@@ -70,16 +75,113 @@ def report_data(report: Report) -> dict[str, object]:
     }
 
 
-_VISIBLE = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
+_COMMANDS = {Level.NOTE: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+
+
+def render_github(report: Report, *, change: Change | None = None) -> str:
+    """One command per finding, the most important first, as many as GitHub shows; then the number of the others."""
+    levels: Counter[Level] = Counter()
+    lines = []
+    for finding in sorted(report.findings, key=lambda finding: -finding.level):
+        levels[finding.level] += 1
+        if levels[finding.level] <= MOST:
+            lines.append(_command(finding))
+    for level in sorted(levels, reverse=True):
+        if levels[level] > MOST:
+            omitted = count(levels[level] - MOST, f"more {level.word}")
+            lines.append(f"repoagent: {omitted} not shown here: GitHub shows {MOST} of a kind for a step")
+    for sentence in (*report.unseen, *report.notes):
+        # break up command syntax, old and new, so that the runner does not execute a sentence
+        harmless = plain_line(sentence).replace("::", ": :").replace("##[", "## [")
+        lines.append(f"repoagent: {harmless}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(finding: Finding) -> str:
+    path = finding.location.path
+    properties = {"file": path if path == writable(path) else plain_line(path)}
+    if lines := region(finding):
+        properties |= {"line": str(lines[0]), "endLine": str(lines[1])}
+    properties["title"] = f"{finding.rule}: {shorten(plain_line(finding.title), TITLE)}"
+    parts = [plain(finding.body).strip() or plain_line(finding.title)]
+    if finding.evidence:
+        commits = (f"{commit.commit[:10]} {plain_line(commit.subject)}" for commit in finding.evidence[:5])
+        parts.append("\n".join(commits))
+    parts.append(f"To dismiss it: repoagent review dismiss {finding.id}")
+    message = shorten("\n\n".join(parts), MESSAGE).translate(_DATA)
+    properties_text = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.level]} {properties_text}::{message}"
+
+
+_GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "major"}
+
+
+def render_gitlab(report: Report, *, change: Change | None = None) -> str:
+    """An array of issues. A finding of a whole file gets its first line, since GitLab requires one. Fingerprints are
+    stable when lines move, and unique: equal ones are numbered."""
+    ids: Counter[str] = Counter()
+    issues = []
+    for finding in report.findings:
+        ids[finding.id] += 1
+        number = ids[finding.id]
+        begin, end = region(finding) or (1, 1)
+        text = " ".join(filter(None, (plain_line(finding.title), plain_line(finding.body))))
+        issue = {
+            "description": shorten(text, DESCRIPTION),
+            "check_name": f"repoagent/{finding.rule}",
+            "fingerprint": finding.id if number == 1 else f"{finding.id}-{number}",
+            "severity": _GITLAB_SEVERITY[finding.level],
+            "location": {"path": writable(finding.location.path), "lines": {"begin": begin, "end": end}},
+        }
+        issues.append(issue)
+    return json.dumps(issues, indent=2) + "\n"
+
+
+def render_rdjson(report: Report, *, change: Change | None = None) -> str:
+    """One document; ranges are whole lines, without columns."""
+    diagnostics = [_diagnostic(finding) for finding in report.findings]
+    return json.dumps({"source": {"name": "repoagent"}, "diagnostics": diagnostics}, indent=2) + "\n"
+
+
+def _diagnostic(finding: Finding) -> dict[str, object]:
+    location: dict[str, object] = {"path": writable(finding.location.path)}
+    if lines := region(finding):
+        location["range"] = _range(*lines)
+    title, body = plain_line(finding.title), plain(finding.body).strip()
+    diagnostic: dict[str, object] = {
+        "message": f"{title}\n\n{body}" if body else title,
+        "location": location,
+        "severity": finding.level.name,
+        "code": {"value": finding.rule},
+    }
+    if finding.level is Level.NOTE:
+        diagnostic["severity"] = "INFO"
+    if suggestion := finding.suggestion:
+        target, text = suggestion.location, suggestion.text
+        fits = target.path == finding.location.path and not target.old and 1 <= target.start <= target.end
+        if fits and text not in ("\n", "\r\n"):  # an empty line alone would read as no line
+            # reviewdog adds the last line ending
+            text = writable(text.removesuffix("\n").removesuffix("\r"))
+            diagnostic["suggestions"] = [{"range": _range(target.start, target.end), "text": text}]
+    return diagnostic
+
+
+def _range(start: int, end: int) -> dict[str, object]:
+    return {"start": {"line": start}, "end": {"line": end}}
 
 
 def plain(text: str) -> str:
     """`text` with control and bidirectional characters made visible, except newlines and tabs; CRLF becomes LF."""
     if text.isascii() and text.isprintable():
         return text
-    text = text.replace("\r\n", "\n")
+    controls = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     return "".join(
-        display_text.visible(character) if _is_control(character) else character for character in text
+        display_text.visible(character)
+        if character not in _VISIBLE and unicodedata.category(character) in controls
+        else character
+        for character in text.replace("\r\n", "\n")
     )
 
 
@@ -94,17 +196,13 @@ def writable(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """`text` cut to at most `room` characters, with an ellipsis."""
+    """`text` cut to at most `most` characters, with an ellipsis."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def count(number: int, singular: str, plural: str = "") -> str:
+def count(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
-def _is_control(character: str) -> bool:
-    return character not in _VISIBLE and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def shown(line: bytes) -> str:
@@ -118,7 +216,7 @@ def text_lines(text: str) -> list[str]:
 
 
 def lines_of(report: Report, location: Location) -> list[str]:
-    """The lines of the new text at `place`; [] if the text or the lines are missing."""
+    """The lines of the new text at `location`; [] if the text or the lines are missing."""
     text = report.by_file.get(location.path)
     if text is None or location.old or location.start < 1:
         return []
@@ -128,28 +226,15 @@ def lines_of(report: Report, location: Location) -> list[str]:
 def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, bytes] | None:
     """The new text, and the same with the suggestion applied; None if it does not fit."""
     location, text = suggestion.location, report.by_file.get(suggestion.location.path)
-    if text is None or location.old or not 1 <= location.start <= location.end:
+    if text is None or location.old:
         return None
     lines = split_lines(text)
-    if location.end > len(lines):
+    if not 1 <= location.start <= location.end <= len(lines):
         return None
     new = suggestion.text.encode("utf-8", "surrogateescape")
     if new and not new.endswith(b"\n") and location.end < len(lines):
         new += b"\n"
-    return text, b"".join(lines[: location.start - 1]) + new + b"".join(lines[location.end :])
-
-
-def added_lines(change: Change | None, path: str) -> frozenset[int]:
-    """The numbers of the lines of `path` that the change adds or rewrites."""
-    if change is None:
-        return frozenset()
-    return frozenset(
-        number
-        for file in change.files
-        if file.path == path and file.status != "deleted"
-        for lines in change.read_lines(file)
-        for number in range(lines.new, lines.new + len(lines.added))
-    )
+    return text, b"".join([*lines[: location.start - 1], new, *lines[location.end :]])
 
 
 def region(finding: Finding) -> tuple[int, int] | None:

@@ -22,7 +22,7 @@ from repoagent.review.rules import RULES
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 RESULTS = 5_000  # GitHub shows 5,000 of a run, and accepts up to 25,000
 BYTES = 10_000_000  # compressed; GitHub rejects a larger file
-_MESSAGE = 8_000  # characters
+MESSAGE = 8_000  # characters
 _JUSTIFICATION = "dismissed or accepted in an earlier review"
 _SOURCES = {
     "static": "the changed texts",
@@ -56,15 +56,14 @@ def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -
     for finding, suppressed in included:
         ids[finding.id] += 1
         fingerprints = {"repoagentFinding/v1": f"{finding.id}:{ids[finding.id]}"}
-        lines_of_finding = region(finding)
-        line = (finding.rule, finding.location.path, lines_of_finding[0] if lines_of_finding else 0)
-        if lines_of_finding is None or line in lines:
+        start = (region(finding) or (0, 0))[0]
+        line = (finding.rule, finding.location.path, start)
+        if not start or line in lines:
             fingerprints["primaryLocationLineHash"] = fingerprints["repoagentFinding/v1"]
         lines.add(line)
         result = _result(report, finding, suppressed=suppressed)
-        results.append(
-            {**result, "ruleIndex": rules.index(finding.rule), "partialFingerprints": fingerprints}
-        )
+        index = rules.index(finding.rule)
+        results.append({**result, "ruleIndex": index, "partialFingerprints": fingerprints})
     driver = {
         "name": "repoagent",
         "version": __version__,
@@ -115,7 +114,7 @@ def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, 
     result: dict[str, object] = {
         "ruleId": finding.rule,
         "level": finding.level.word,
-        "message": {"text": shorten(message, _MESSAGE)},
+        "message": {"text": shorten(message, MESSAGE)},
         "locations": [{"physicalLocation": location}],
         "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
         "properties": {"id": finding.id, "commits": [writable(commit.commit) for commit in finding.evidence]},

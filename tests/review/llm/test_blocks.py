@@ -20,7 +20,6 @@ from repoagent.review.llm.chunks import (
     list_names,
     pack,
     review_order,
-    symbols_of,
     why_content_skipped,
     why_skipped,
 )
@@ -28,7 +27,7 @@ from tests.review.llm.test_verify import view
 
 
 def cut(shown: FileView) -> list[Block]:
-    return blocks_of(shown, symbols_of(shown))
+    return blocks_of(shown)
 
 
 def lines_of(blocks: list[Block], sign: str) -> list[int]:

@@ -44,7 +44,7 @@ def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") ->
 
 def check(claim: Claim, shown: FileView | None = None) -> Finding | str:
     shown = shown or view()
-    return verify(claim, {shown.path: shown}, Level.WARNING, {})
+    return verify(claim, {shown.path: shown}, Level.WARNING)
 
 
 def place(claim: Claim, shown: FileView | None = None) -> tuple[int, int]:
