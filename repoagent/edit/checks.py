@@ -6,14 +6,14 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.request import Check, EditRequest
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.facts import head_blobs
-from repoagent.git.index import read_entries
+from repoagent.git.files import Source
 from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import git_output
 from repoagent.git.transaction.locks import lock_path
@@ -21,7 +21,6 @@ from repoagent.git.transaction.plan import refuse_no_branch, sparse_advice
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.secrets import without_secrets
 
-TIMEOUT = 1800.0  # seconds, where `check.timeout` sets no other limit
 OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
 KEPT = 1024 * 1024  # bytes of the output that are kept, and the end of what is longer
 UNCONFINED = (
@@ -37,20 +36,8 @@ _MISSED = re.compile(
     rb"|address family not supported|socket: not allowed",
     re.IGNORECASE,
 )
-
-# From a work tree, a scratch folder and a command to what is run instead of it and its environment; None where no
-# sandbox works.
-Confine = Callable[[WorkTree, Path, Sequence[str]], tuple[list[str], Mapping[str, str]] | None]
-
-
-@dataclass(frozen=True)
-class Check:
-    """A command that must succeed before a commit. `timeout` is in seconds, None for no limit. `confine` puts the
-    command into the sandbox unless the user has accepted the change; None for no sandbox."""
-
-    command: str
-    timeout: float | None = TIMEOUT
-    confine: Confine | None = None
+LOCK_SECONDS = 2.0  # git's own commands hold the index lock for an instant; an older lock was left by a kill
+LOCK_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -117,42 +104,19 @@ def run_check(
         running(without_secrets(check.command), base / "output")
         try:
             if not command.wait(check.timeout):
-                command.end(
-                    f"was stopped after {_shown(check.timeout or 0)}, the limit that check.timeout sets"
-                )
+                whole, rest = divmod(check.timeout or 0, 60)
+                limit = f"{check.timeout:g} seconds"
+                if whole and not rest:
+                    limit = f"{whole:g} minute{'s' if whole > 1 else ''}"
+                command.end(f"was stopped after {limit}, the limit that check.timeout sets")
         except BaseException:
             command.end()
             raise
-        output = (base / "output").read_bytes()
-    told = without_secrets(output.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        output = without_secrets((base / "output").read_bytes().decode("utf-8", "surrogateescape"))
     return CheckResult(
-        check.command, command.exit or 0, told, command.seconds, command.stopped, confined is not None
-    )
-
-
-def _shown(seconds: float) -> str:
-    whole, rest = divmod(seconds, 60)
-    return f"{seconds:g} seconds" if rest or not whole else f"{whole:g} minute{'s' if whole > 1 else ''}"
-
-
-CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
-_NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
-    r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
-    r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
-    r"generatedMessage):\s*(?:\|-|'[^']*'|[\d.]+|true|false)?\s*$|\d+: \d+$)"
-)
-
-
-def first_lines(output: str) -> str:
-    """The first lines of a check's output, without traceback frames and the noise of test runners."""
-    lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
-    return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]
-
-
-LOCK_SECONDS = (
-    2.0  # git's own commands hold the index lock for an instant; what stays longer was left by a kill
-)
-LOCK_POLL_SECONDS = 0.05
+        check.command, command.exit or 0, output.encode("utf-8", "surrogateescape"), command.seconds,
+        command.stopped, confined is not None,
+    )  # fmt: skip
 
 
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
@@ -161,7 +125,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
     UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy while
     another program holds the index.
     """
-    if request.commit.no_commit or request.dry_run:
+    if not request.commits:
         return
     refuse_no_branch(worktree)
     if request.commit.branch is not None:
@@ -177,7 +141,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
             "`git config --global user.email ADDRESS`"
         )
     path, deadline = lock_path(worktree), time.monotonic() + LOCK_SECONDS
-    while path.exists() and not _is_of_an_edit(path):  # one of ours will be done when we come to it
+    while path.exists() and not _is_of_an_edit(path):  # an edit will be done when this one commits
         if time.monotonic() > deadline:
             raise Busy(
                 f"{path} exists: another git command is running in this work tree. Try again when it is done; "
@@ -186,36 +150,34 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
         time.sleep(LOCK_POLL_SECONDS)
 
 
-def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> None:
-    """Raise Refused for a file whose state differs from the last commit so that the edit's commit would contain more
-    than the edit."""
-    if request.commit.no_commit or request.dry_run or request.commit.include_dirty:
-        return
-    known = head_blobs(worktree, request.paths)
-    for path in request.paths:
-        exists = draft.sources[path].data is not None
-        if exists and path not in known:
-            raise Refused(
-                f"{path} is not in the last commit, so the edit would commit the whole file: commit "
-                "it first, or use --include-dirty to commit it whole, or --no-commit to only write it"
-            )
-        if path in known and not exists:
-            raise Refused(_missing(worktree, path))
-
-
-def _missing(worktree: WorkTree, path: str) -> str:
-    entry = read_entries(worktree, [path]).get(path)
-    if entry is not None and entry.skip_worktree:
-        return sparse_advice(path)
-    return (
-        f"{path} is missing from the work tree but is in the last commit: restore it with "
-        f"`git restore {shlex.quote(path)}`, or commit its removal first"
-    )
-
-
 def _is_of_an_edit(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(10) == b"repoagent "
     except OSError:
         return False
+
+
+def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
+    """Raise Refused for a file whose state differs from the last commit so that the edit's commit would contain more
+    than the edit."""
+    if not request.commits or request.commit.include_dirty:
+        return
+    committed = head_blobs(worktree, request.paths)
+    for path in request.paths:
+        exists = sources[path].data is not None
+        if exists and path not in committed:
+            raise Refused(
+                f"{path} is not in the last commit, so the edit would commit the whole file: commit "
+                "it first, or use --include-dirty to commit it whole, or --no-commit to only write it"
+            )
+        if path in committed and not exists:
+            from repoagent.git.index import read_entries
+
+            entry = read_entries(worktree, [path]).get(path)
+            if entry is not None and entry.skip_worktree:
+                raise Refused(sparse_advice(path))
+            raise Refused(
+                f"{path} is missing from the work tree but is in the last commit: restore it with "
+                f"`git restore {shlex.quote(path)}`, or commit its removal first"
+            )

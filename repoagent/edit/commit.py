@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.checks import CheckResult, run_check
-from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.draft import EditSession
 from repoagent.edit.ui import Proposal, UserInterface
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.git.facts import head_blobs
@@ -29,32 +29,22 @@ from repoagent.git.process import git
 from repoagent.git.transaction.results import CommitResult, HookFailed, InPlace, and_unchanged, restored_notes
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import WorkTree
-from repoagent.patch.locate.exact import Placement
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.secrets import without_secrets
 
-
-class EditSession(Protocol):
-    """A change to be committed; `draft` and `placements` are replaced when a file changes on disk.
-
-    `resume_hint` says how to resume when the change cannot be committed now, or is "".
-    """
-
-    worktree: WorkTree
-    request: EditRequest
-    draft: Draft
-    placements: list[Placement]
-    resume_hint: str
+NAMED = 3  # files in a remark
+LOCK_SECONDS = 10.0  # for another process that commits; its hooks may take a while
+LOCK_POLL_SECONDS = 0.1
+_OUTPUT = "Its output:\n"
+_ADVICE = (
+    "\n\nYour edit is kept as a draft and is not written yet: "
+    "send only what must change in it for the check to pass."
+)
 
 
 def new_edit_id() -> str:
     """A unique id that sorts by time and is a legal file and ref name."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(3)
-
-
-NAMED = 3  # files in a remark
-LOCK_SECONDS = 10.0  # for as long another process that commits is waited for; its hooks may take a while
-LOCK_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -128,86 +118,73 @@ def commit(
     request = session.request
     result: CheckResult | None = None
     made: CommitResult | None = None
-    transaction: Transaction | None = None
-    try:
-        with _begun(session, proposal, edit_id, ui, in_place=in_place) as transaction:
-            if request.check:
-                others = sorted(read_status(session.worktree).changed)
-                if others:
-                    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-                    names = ", ".join(others[:NAMED]) + more
-                    remark = f"the check also saw your uncommitted changes in {names}"
-                    proposal = replace(proposal, remarks=(*proposal.remarks, remark))
-            transaction.write()
-            if request.check:
-                result = run_check(
-                    request.check, session.worktree, accepted=proposal.accepted, running=ui.running
-                )
-                if not result.passed:
-                    raise check_failure(result, session.worktree.top)
-            ui.quiet()  # an editor, a hook or a passphrase may need the terminal
-            if request.commit.no_commit:
-                transaction.keep()
-            else:
-                try:
-                    made = transaction.commit(proposal.message, at_once=not request.check)
-                except HookFailed as error:
-                    raise _not_committed(error, session) from error
-    except SentBack as setback:
-        if transaction is None:
-            raise
-        if setback.kind == "check" and (
-            left := transaction.other_changes.left
-        ):  # not all is as the setback says
-            said = str(setback).removesuffix(_ADVICE)
-            raise Refused(f"another program has changed {', '.join(left)}; {said}") from setback
-        if transaction.left:
-            raise Refused(str(setback)) from setback
-        raise
+    with _transaction(session, proposal, edit_id, ui, in_place) as transaction:
+        if request.check and (others := sorted(read_status(session.worktree).changed)):
+            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+            remark = f"the check also saw your uncommitted changes in {', '.join(others[:NAMED])}{more}"
+            proposal = replace(proposal, remarks=(*proposal.remarks, remark))
+        transaction.write()
+        if request.check:
+            result = run_check(
+                request.check, session.worktree, accepted=proposal.accepted, running=ui.running
+            )
+            if not result.passed:
+                raise check_failure(result, session.worktree.top)
+        ui.quiet()  # an editor, a hook or a passphrase may need the terminal
+        if request.commit.no_commit:
+            transaction.keep()
+        else:
+            try:
+                made = transaction.commit(proposal.message, at_once=not request.check)
+            except HookFailed as error:
+                hint = session.resume_hint
+                if not error.by_git:  # a hook that refuses is something for the model
+                    raise SentBack("hook", without_secrets(str(error))) from error
+                text = without_secrets(str(error))
+                if request.commit.edit_message:  # git had the terminal, and printed the reason
+                    text = f"the commit was not made{and_unchanged(error.remarks)}. {hint}"
+                    raise NoCommit(text.rstrip()) from error
+                raise NoCommit(f"{text}\n{hint}".rstrip()) from error
     return CommitOutcome(proposal, True, made, result)
 
 
 @contextmanager
-def _begun(
-    session: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, *, in_place: InPlace | None
+def _transaction(
+    session: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, in_place: InPlace | None
 ) -> Iterator[Transaction]:
-    """The transaction, begun when no one else is at it: another edit, or the user's own commit, is soon done."""
-    options = session.request.commit
+    """The transaction, begun when no other process commits. A setback is a refusal where not all could be restored."""
     deadline = time.monotonic() + LOCK_SECONDS
     waiting = False
     while True:
         transaction = Transaction(
-            session.worktree, proposal.changes, options, edit_id, listen=ui.output, in_place=in_place
-        )
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(transaction)
-            except Busy as error:
-                if time.monotonic() > deadline:
-                    raise Busy(f"{error}\n{session.resume_hint}".rstrip()) from error
-                if not waiting:
-                    ui.note("waiting for another process to finish its commit")
-                waiting = True
-                time.sleep(LOCK_POLL_SECONDS)
-                continue
-            except SystemFailed as error:
-                raise SystemFailed(f"{error}\n{session.resume_hint}".rstrip()) from error
-            except Refused as error:
-                raise NotNow(f"{error}\n{session.resume_hint}".rstrip()) from error
-            yield transaction
+            session.worktree, proposal.changes, session.request.commit, edit_id, listen=ui.output,
+            in_place=in_place,
+        )  # fmt: skip
+        try:
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(transaction)
+                except Busy as error:
+                    if time.monotonic() > deadline:
+                        raise Busy(f"{error}\n{session.resume_hint}".rstrip()) from error
+                    if not waiting:
+                        ui.note("waiting for another process to finish its commit")
+                    waiting = True
+                    time.sleep(LOCK_POLL_SECONDS)
+                    continue
+                except SystemFailed as error:
+                    raise SystemFailed(f"{error}\n{session.resume_hint}".rstrip()) from error
+                except Refused as error:
+                    raise NotNow(f"{error}\n{session.resume_hint}".rstrip()) from error
+                yield transaction
             return
-
-
-def _not_committed(error: HookFailed, session: EditSession) -> Exception:
-    """A hook that refuses is something for the model; a git that cannot commit, or the user who left the message
-    empty, is not."""
-    if error.by_git and session.request.commit.edit_message:  # git had the terminal: what it was stands there
-        return NoCommit(
-            f"the commit was not made{and_unchanged(error.remarks)}. {session.resume_hint}".rstrip()
-        )
-    if error.by_git:
-        return NoCommit(f"{without_secrets(str(error))}\n{session.resume_hint}".rstrip())
-    return SentBack("hook", without_secrets(str(error)))
+        except SentBack as setback:
+            if setback.kind == "check" and (left := transaction.other_changes.left):
+                text = str(setback).removesuffix(_ADVICE)
+                raise Refused(f"another program has changed {', '.join(left)}; {text}") from setback
+            if transaction.left:
+                raise Refused(str(setback)) from setback
+            raise
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
@@ -217,15 +194,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
     if commit.taken_out:
         remarks.append(f"a hook added {', '.join(commit.taken_out)} to the commit; removed again")
-    remarks.extend(restored_notes(commit.restored))
-    return tuple(remarks)
-
-
-_OUTPUT = "Its output:\n"
-_ADVICE = (
-    "\n\nYour edit is kept as a draft and is not written yet: "
-    "send only what must change in it for the check to pass."
-)
+    return (*remarks, *restored_notes(commit.restored))
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
@@ -242,8 +211,7 @@ def check_output(failure: str) -> str:
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 
-SUBJECT_WIDTH = 72
-BODY_WIDTH = 72
+SUBJECT_WIDTH = BODY_WIDTH = 72
 EDIT_TRAILER = "Repoagent-Edit"
 SOURCE_TRAILER = "Source-Blob"
 # interpret-trailers puts trailers above trailing comment lines; in our text a `#` line is a line like any other
@@ -256,7 +224,7 @@ _NO_SETTINGS = {
     "GIT_CONFIG_COUNT": "0", "GIT_CONFIG_PARAMETERS": "",
 }  # fmt: skip
 _KEEP_AS_IS = re.compile(r"\s*([-*+#>|]|\d+[.)])\s|\s{2,}\S|\s*```|\S+: \S")
-# Sequences that a terminal obeys, and what else it or a reader would take for something that it is not.
+# Sequences that a terminal obeys, and invisible or direction characters.
 _CONTROL = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
@@ -279,10 +247,10 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 def compose(account: str, instruction: str, trailer: str = "") -> str:
     """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
 
-    The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Its case is
-    the model's; an instruction is capitalised. Prose in the body is wrapped at 72; lists, quotes, indented and
-    preformatted lines are kept. Control characters are removed, and from a model's account what `without_claims`
-    removes; `trailer` is the configured name of the trailer that names the model.
+    The subject is one line of at most 72 columns; the rest moves to the body. Its case is the model's; an instruction
+    is capitalised. Prose in the body is wrapped at 72; lists, quotes, indented and preformatted lines are kept. Control
+    characters are removed, and from a model's account what `without_claims` removes; `trailer` is the configured name
+    of the trailer that names the model.
     """
     first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
     while lines and not first:  # without its markup a line may be a trailer after all
@@ -291,42 +259,40 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     if not by_model:
         first, *lines = without_controls(instruction).strip().splitlines() or ["Edit files"]
         first = capitalised(_subject(first))
-    subject, rest = _cut(first.removesuffix(".").removesuffix(":"))
-    # again once it is wrapped: that may put a trailer at the start of a line
-    more = [wrap(rest), wrap("\n".join(lines).strip("\n"))]
-    if by_model:
+    first, rest = first.removesuffix(".").removesuffix(":"), ""
+    if len(first) > SUBJECT_WIDTH:
+        space = first.rfind(" ", 0, SUBJECT_WIDTH - 1)
+        at = space if space >= SUBJECT_WIDTH // 2 else SUBJECT_WIDTH - 1
+        first, rest = first[:at].rstrip(" ,;:") + "…", "…" + first[at:].strip()
+    more = [_wrapped(rest), _wrapped("\n".join(lines).strip("\n"))]
+    if by_model:  # again: wrapping may put a trailer at the start of a line
         more = [without_claims(part, trailer) for part in more]
-    return "\n\n".join([subject, *filter(str.strip, more)]).rstrip() + "\n"
+    return "\n\n".join([first, *filter(str.strip, more)]).rstrip() + "\n"
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
     """`message` without what a model must not claim: trailers that vouch for the change (unless `people` is False),
-    trailers that steer programs, and requests to skip CI.
+    trailers that steer programs, and requests to skip CI, with their folded lines. `trailer` is one more name to
+    remove. `Fixes:`, `Closes:` and other descriptions are kept."""
 
-    Their folded lines are removed too. `trailer` is one more name to remove. `Fixes:`, `Closes:` and other
-    descriptions are kept.
-    """
-    kept: list[str] = []
+    def is_claim(line: str) -> bool:
+        match = _TRAILER.match(line)
+        name = (match[1] or "").lower() if match else None
+        if name is None:
+            return False
+        if name in _STEERING or name.startswith("repoagent-"):
+            return True
+        return people and (name in ("", trailer.lower()) or _PEOPLE.fullmatch(name) is not None)
+
+    lines: list[str] = []
     dropping = False
     for line in message.split("\n"):
         if dropping and line[:1] in (" ", "\t") and line.strip():
             continue
-        dropping = _is_claim(line, trailer.lower(), people=people)
+        dropping = is_claim(line)
         if not dropping:
-            kept.append(line)
-    return _SKIP_CI.sub("", "\n".join(kept))
-
-
-def _is_claim(line: str, trailer: str, *, people: bool) -> bool:
-    match = _TRAILER.match(line)
-    if match is None:
-        return False
-    name = (match[1] or "").lower()
-    if not name:  # (cherry picked from commit ...)
-        return people
-    if name in _STEERING or name.startswith("repoagent-"):
-        return True
-    return people and (name == trailer or _PEOPLE.fullmatch(name) is not None)
+            lines.append(line)
+    return _SKIP_CI.sub("", "\n".join(lines))
 
 
 def _subject(line: str) -> str:
@@ -335,29 +301,30 @@ def _subject(line: str) -> str:
     return bare if bare == text else capitalised(bare)
 
 
+def capitalised(subject: str) -> str:
+    """The subject with a capital, unless its first word is spelled as code (`main()`, `foo_bar`, `fix:` prefixes)."""
+    word = subject.split(" ", 1)[0]
+    return subject[:1].upper() + subject[1:] if word.isalpha() and word.islower() else subject
+
+
 def without_controls(text: str) -> str:
     """`text` without terminal sequences, control characters and direction marks."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def wrap(text: str) -> str:
-    """Wrap the prose paragraphs of `text`; keep everything that has its own layout."""
-    paragraphs = re.split(r"\n[ \t]*\n", text)
-    done = []
-    for paragraph in paragraphs:
+def _wrapped(text: str) -> str:
+    """The prose paragraphs wrapped; everything that has its own layout as it is."""
+    paragraphs = []
+    for paragraph in re.split(r"\n[ \t]*\n", text):
         lines = paragraph.splitlines()
-        if any(_KEEP_AS_IS.match(line) for line in lines) or all(len(line) <= BODY_WIDTH for line in lines):
-            done.append("\n".join(line.rstrip() for line in lines))
+        if all(len(line) <= BODY_WIDTH for line in lines) or any(map(_KEEP_AS_IS.match, lines)):
+            paragraphs.append("\n".join(line.rstrip() for line in lines))
         else:
-            done.append(
-                textwrap.fill(
-                    " ".join(line.strip() for line in lines),
-                    BODY_WIDTH,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
+            prose = " ".join(line.strip() for line in lines)
+            paragraphs.append(
+                textwrap.fill(prose, BODY_WIDTH, break_long_words=False, break_on_hyphens=False)
             )
-    return "\n\n".join(part for part in done if part.strip())
+    return "\n\n".join(part for part in paragraphs if part.strip())
 
 
 def trailers_of(
@@ -389,20 +356,3 @@ def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) 
         stdin=message.encode("utf-8", "replace"), env=_NO_SETTINGS,
     )  # fmt: skip
     return out.decode("utf-8", "replace")
-
-
-def capitalised(subject: str) -> str:
-    """The subject with a capital, unless its first word is spelled as code (`main()`, `foo_bar`, `fix:` prefixes)."""
-    word = subject.split(" ", 1)[0]
-    return subject[:1].upper() + subject[1:] if word.isalpha() and word.islower() else subject
-
-
-def _cut(line: str) -> tuple[str, str]:
-    """Split an overlong subject at a word; the subject ends in an ellipsis where it goes on in the body."""
-    if len(line) <= SUBJECT_WIDTH:
-        return line, ""
-    head = line[: SUBJECT_WIDTH - 1]
-    at = head.rfind(" ")
-    if at < SUBJECT_WIDTH // 2:
-        at = SUBJECT_WIDTH - 1
-    return line[:at].rstrip(" ,;:") + "…", "…" + line[at:].strip()

@@ -14,7 +14,7 @@ from repoagent.dataclass import dataclass
 from repoagent.git.files import FileChange
 
 if TYPE_CHECKING:
-    from unidiff.patch import Hunk, PatchedFile
+    from unidiff.patch import PatchedFile
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 
@@ -55,29 +55,24 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
 def _applied(file: PatchedFile, before: bytes) -> bytes:
     """`before` with the hunks of `file`, by their numbers alone."""
     lines = _LINE.findall(before)
-    made: list[bytes] = []
+    after: list[bytes] = []
     at = 0
     for hunk in file:
         start = hunk.source_start - (hunk.source_length > 0)
-        made += lines[at:start]
-        old, new = _sides(hunk)
-        if lines[start : start + len(old)] != old:
-            raise ValueError(f"the canonical diff of {file.path} quotes lines that do not exist")
-        made += new
+        after += lines[at:start]
+        old: list[bytes] = []
+        new: list[bytes] = []
+        sides: list[list[bytes]] = []
+        for line in hunk:
+            if line.line_type == "\\":  # no newline at the end of the line before, on its sides
+                for side in sides:
+                    side[-1] = side[-1].removesuffix(b"\n")
+                continue
+            sides = [side for side, types in ((old, " -"), (new, " +")) if line.line_type in types]
+            for side in sides:
+                side.append(line.value.encode("utf-8", "surrogateescape"))
         at = start + len(old)
-    return b"".join(made + lines[at:])
-
-
-def _sides(hunk: Hunk) -> tuple[list[bytes], list[bytes]]:
-    old: list[bytes] = []
-    new: list[bytes] = []
-    last: list[list[bytes]] = []
-    for line in hunk:
-        if line.line_type == "\\":  # no newline at the end: of the line before, on its sides
-            for side in last:
-                side[-1] = side[-1].removesuffix(b"\n")
-            continue
-        last = [side for side, types in ((old, " -"), (new, " +")) if line.line_type in types]
-        for side in last:
-            side.append(line.value.encode("utf-8", "surrogateescape"))
-    return old, new
+        if lines[start:at] != old:
+            raise ValueError(f"the canonical diff of {file.path} quotes lines that do not exist")
+        after += new
+    return b"".join(after + lines[at:])

@@ -4,47 +4,49 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Literal
 
+from repoagent.agent import loop
 from repoagent.agent.actions import Observation
-from repoagent.agent.loop import LoopEvent, ModelAgent, Outcome
-from repoagent.agent.loop import replay as perform_again
-from repoagent.agent.loop import run as run_loop
+from repoagent.agent.loop import LoopEvent, Outcome, account
 from repoagent.agent.state import EDIT, State, open_state, steps
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
+from repoagent.edit import patch_tool
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import CommitOutcome, NoCommit, NotNow, SentBack, new_edit_id
+from repoagent.edit.commit import (
+    CommitOutcome,
+    NoCommit,
+    NotNow,
+    SentBack,
+    compose,
+    new_edit_id,
+    trailers_of,
+    with_trailers,
+)
+from repoagent.edit.memory import Story, remember
 from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
-from repoagent.edit.patch_tool import (
-    OutOfScope,
-    add_to_scope,
-    allow_files,
-    allowed_files,
-    can_be_offered,
-    files_named_in,
-    scope_observation,
-)
-from repoagent.edit.pending_memory import pending
+from repoagent.edit.pending_memory import Pending, pending, to_remember
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.prompt.gather import copies, prepare
-from repoagent.edit.recorder import EditLog
+from repoagent.edit.prompt.build import copies, prepare
+from repoagent.edit.recorder import forget_sent, model_of_record
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
-from repoagent.edit.undo import undo
 from repoagent.edit.unfinished import (
     conversation_file,
     edit_lock,
     find_unfinished,
+    forget,
     forget_unanswered,
     request_mark,
     set_aside,
 )
 from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
-from repoagent.git.process import GitError
+from repoagent.git.process import GitError, uninterrupted
 from repoagent.git.transaction.finish import edit_folder
 from repoagent.git.transaction.results import UnfinishedTransaction
 from repoagent.git.worktree import WorkTree, layout
@@ -54,11 +56,15 @@ from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure
-from repoagent.storage.secrets import mask
+from repoagent.storage.secrets import mask, without_secrets
 
 UNFINISHED = "unfinished"  # what goes back once: an edit that fits is not committed, or one was refused
 MISSING = "missing"  # what of an edit is kept, and what is to come
 REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
+# What a later run can resume from, so that the edit is not recorded as ended.
+RESUMABLE = (
+    patch_tool.OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, UnfinishedTransaction,
+)  # fmt: skip
 
 Kind = Literal["committed", "written", "proposed", "answered"]
 
@@ -95,22 +101,22 @@ def edit(
     meter = setup.meter
     preflight(worktree, request)
     if request.instead_of is not None:
+        from repoagent.edit.undo import undo
+
         undo(worktree, request.instead_of)
         ui.say(f"undid the edit {request.instead_of} (`repoagent redo` restores it)")
     prepared = prepare(worktree, request, settings, setup.form)
-    refuse_untracked(worktree, request, prepared.tool_context.draft)
+    session = prepared.session
+    refuse_untracked(worktree, request, session.draft.sources)
     for warning in prepared.context.context_files.warnings:
         ui.say(f"warning: {warning}")
-    for sentence in copies(prepared):
+    for sentence in copies(prepared.context):
         ui.say(sentence)
     dirs = layout(worktree)
     ensure(dirs)
-    prepared.tool_context.attachments = attachments(setup, dirs.sent)
-    key = request_key(prepared.tool_context.request.instruction, prepared.blobs, 0)
+    key = request_key(session.request.instruction, prepared.blobs, 0)
     before = find_unfinished(dirs, key)
-    if before and (
-        request.fresh or edit_folder(worktree, before).exists()
-    ):  # that one was committed, then killed
+    if before and (request.fresh or edit_folder(worktree, before).exists()):  # committed, then killed
         set_aside(dirs, before)
         before = None
     edit_id = before or new_edit_id()
@@ -144,9 +150,11 @@ def edit(
 
 
 @dataclass
-class _Run(ModelCalls, EditLog):
-    """One run of the loop over a prepared edit, and what it leaves behind."""
+class _Run(ModelCalls):
+    """One run of the loop over a prepared edit, and what it leaves behind. `pending` has the record of the edit until
+    it is in the memory of its files."""
 
+    pending: Pending
     state: State
     result: CommitOutcome | None = None
     setback: SentBack | None = None
@@ -156,47 +164,47 @@ class _Run(ModelCalls, EditLog):
 
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
-        request = self.prepared.tool_context.request
+        request = self.prepared.session.request
         self.begun = self.state.turns
-        if self.begun:
-            part = self.begun[0].meta.get(PART, "")
-        else:
-            part = self.locate(key) if self.prepared.question else ""
-        self.prepared = self.prepared.located(part)
-        tool_context = self.prepared.tool_context
-        if not tool_context.short:  # a small model leaves no drafts and cannot ask for files
-            tool_context.drafts = True
-            tool_context.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
+        part = self.begun[0].meta.get(PART, "") if self.begun else ""
+        if self.prepared.question:
+            part = part if self.begun else self.locate(key)
+            self.prepared = self.prepared.located(part)
+        session = self.prepared.session
+        session.attachments = attachments(self.setup, layout(session.worktree).sent)
+        if not session.short:  # a small model leaves no drafts and cannot ask for files
+            session.drafts = True
+            session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
-            meta = {"edit": self.edit_id, "asked": request_mark(key), "time": now()}
+            meta = {"edit": self.pending.name, "asked": request_mark(key), "time": now()}
             meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
             self.state = self.state.with_turn(Turn("user", request.instruction, meta))
             return
         try:
-            for path, blob in (item for turn in self.begun for item in allowed_files(turn).items()):
-                if path not in tool_context.editable and can_be_offered(tool_context, [path]):
-                    add_to_scope(tool_context, path)
-                if path not in tool_context.editable or tool_context.draft.sources[path].blob != blob:
-                    raise Refused(f"{path} has changed since")
-            perform_again(self.prepared.tools, self.state)
+            for turn in self.begun:
+                for path, blob in patch_tool.allowed_files(turn).items():
+                    if path not in session.editable and patch_tool.can_be_offered(session, [path]):
+                        patch_tool.add_to_scope(session, path)
+                    if path not in session.editable or session.draft.sources[path].blob != blob:
+                        raise Refused(f"{path} has changed since")
+            loop.replay(self.prepared.tools, self.state)
         except RepoagentError as error:
             raise Refused(
-                f"cannot resume edit {self.edit_id} ({error}): use --conversation fresh to start over"
+                f"cannot resume edit {self.pending.name} ({error}): use --conversation fresh to start over"
             ) from error
-        replies = sum(turn.role == "assistant" for turn in self.begun)
-        self.ui.note(f"resuming the interrupted edit {self.edit_id}; replies already paid for: {replies}")
+        paid = _replies(self.begun)
+        self.ui.note(f"resuming the interrupted edit {self.pending.name}; replies already paid for: {paid}")
 
     def interrupted(self) -> str:
         """The state after ^C, in one line."""
-        worktree = self.prepared.tool_context.worktree
-        if edit_folder(worktree, self.edit_id).exists():
+        session, name = self.prepared.session, self.pending.name
+        if edit_folder(session.worktree, name).exists():
             return "interrupted after the change was made; `repoagent undo` undoes it"
         text = "interrupted; nothing was changed"
-        if self.prepared.tool_context.request.instead_of is not None:
+        if session.request.instead_of is not None:
             text = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
-        turns = open_state(conversation_file(layout(worktree), self.edit_id)).turns
-        if replies := sum(turn.role == "assistant" for turn in turns):
-            text += f". Run the same command again to resume (replies already paid for: {replies})"
+        if paid := _replies(open_state(conversation_file(layout(session.worktree), name)).turns):
+            text += f". Run the same command again to resume (replies already paid for: {paid})"
         return text
 
     def run(self) -> Outcome:
@@ -204,46 +212,38 @@ class _Run(ModelCalls, EditLog):
 
         A run that a later one can resume (no network, a limit, an interrupt) keeps its conversation file.
         """
-        agent = ModelAgent(
-            self.model_setup.model, self.model_setup.meter, self.render,
+        agent = loop.ModelAgent(
+            self.setup.model, self.setup.meter, self.render,
             on_text=self.ui.text, on_void=self.ui.void, on_wait=self.waiting,
-            on_reply=self.kept, recall=self.recall, continues=not self.prepared.tool_context.short,
+            on_reply=self.record, recall=self.recall, continues=not self.prepared.session.short,
         )  # fmt: skip
         try:
             while True:
-                outcome = run_loop(
-                    agent,
-                    self.prepared.tools,
-                    self.state,
-                    before_finish=self.finish,
-                    before_answer=self.insist,
-                    on_event=self.event,
-                )
+                outcome = loop.run(
+                    agent, self.prepared.tools, self.state,
+                    before_finish=self.finish, before_answer=self.insist, on_event=self.event,
+                )  # fmt: skip
                 objection = self.before_reject(outcome) if outcome.kind == "rejected" else None
                 if objection is None:
                     break
                 self.state = outcome.state.with_turn(objection)
-        except (
-            OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, UnfinishedTransaction,
-        ):  # fmt: skip
+        except RESUMABLE:
             raise
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
                 raise
-            self.remember(self.result, "failed", str(self.setback))
+            self.remember("failed", str(self.setback))
             raise self.setback.failure(f"Nothing was changed ({error}).") from error
         except CheckFailed as error:
-            self.remember(self.result, "failed", str(error))
+            self.remember("failed", str(error))
             raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error
         except RepoagentError as error:
-            self.remember(
-                self.result, "declined" if isinstance(error, NothingDone) else "refused", str(error)
-            )
+            self.remember("declined" if isinstance(error, NothingDone) else "refused", str(error))
             raise
         if outcome.kind == "rejected":
-            self.remember(self.result, "rejected", outcome.text)
+            self.remember("rejected", outcome.text)
             raise NothingDone(f"the model declined: {outcome.text}")
-        self.remember(self.result, "answered", "" if self.result else outcome.text)
+        self.remember("answered", "" if self.result else outcome.text)
         return outcome
 
     def event(self, event: LoopEvent) -> None:
@@ -255,14 +255,14 @@ class _Run(ModelCalls, EditLog):
     def before_reject(self, outcome: Outcome) -> Turn | None:
         """Answer a model that declined: it may change the files that it needs, or part of its edit is missing. None to
         accept the rejection."""
-        tool_context = self.prepared.tool_context
+        session = self.prepared.session
         # with --scope repo only a reply that was given without it can ask for more
-        asks = tool_context.request.scope != "repo" or self.begun == outcome.state.turns
-        files = files_named_in(tool_context, outcome.text) if asks else []
+        asks = session.request.scope != "repo" or self.begun == outcome.state.turns
+        files = patch_tool.files_named_in(session, outcome.text) if asks else []
         seen = (
-            scope_observation(tool_context, files)
-            if allow_files(tool_context, files)
-            else self.unfinished_edit(outcome.state)
+            patch_tool.scope_observation(session, files)
+            if patch_tool.allow_files(session, files)
+            else self.incomplete(outcome.state)
         )
         if seen is None:
             return None
@@ -272,30 +272,30 @@ class _Run(ModelCalls, EditLog):
             meta["allowed"] = json.dumps(blobs)
         return Turn("observation", seen.text, meta)
 
-    def unfinished_edit(self, state: State) -> Observation | None:
+    def incomplete(self, state: State) -> Observation | None:
         """Ask once for the missing part of an edit. Raises the refusal the second time."""
-        tool_context = self.prepared.tool_context
-        if not tool_context.missing or tool_context.refusal is None:
+        session = self.prepared.session
+        if not session.missing or session.refusal is None:
             return None
         last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
         if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
-            raise tool_context.refusal
-        text = f"Your edit is not complete. {tool_context.still_missing}"
+            raise session.refusal
+        text = f"Your edit is not complete. {session.still_missing}"
         return Observation(MISSING, text, ok=False, shown="asked the model for the missing hunks")
 
     def insist(self, state: State) -> Observation | None:
         """Answer a reply of only words: part of the edit is missing, a small model forgot its edit, or an edit that
         fits was left uncommitted. Raises CheckFailed where nothing was changed after a failed check."""
-        if missing := self.unfinished_edit(state):
+        if missing := self.incomplete(state):
             return missing
-        tool_context = self.prepared.tool_context
+        session = self.prepared.session
         reminders = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
-        if tool_context.short and reminders < REMINDERS:
-            text = f"Your answer contains no edit.\n{self.prepared.reminder}".rstrip()
+        if session.short and reminders < REMINDERS:
+            text = f"Your answer contains no edit.\n{session.reminder}".rstrip()
             return Observation(REMINDER, text, ok=False, shown="the reply contains no edit")
-        objected = self.objected(state)
+        objected = _objected(state)
         self.refuse_same(whatever=objected)
-        if tool_context.draft.edits and not tool_context.short and not objected:
+        if session.draft.edits and not session.short and not objected:
             text = "Your edit applies but is not committed, and your reply requests nothing: `<finish>` or continue."
             shown = "the reply neither finishes the edit nor requests an action"
             return Observation(UNFINISHED, text, ok=False, shown=shown)
@@ -305,34 +305,26 @@ class _Run(ModelCalls, EditLog):
         """Raise CheckFailed where a check or a hook refused exactly the present draft, or `whatever` it refused."""
         if self.setback is None or self.setback.kind == "person":
             return
-        if whatever or self.tried == self.prepared.tool_context.draft.edits:
+        if whatever or self.tried == self.prepared.session.draft.edits:
             raise self.setback.failure()
-
-    @staticmethod
-    def objected(state: State) -> bool:
-        """Whether an unfinished edit went back to the model already."""
-        return any(
-            turn.meta.get("kind") == UNFINISHED for step in steps(state.turns) for turn in step.observations
-        )
 
     def refused_last(self, state: State) -> Observation | None:
         """Say once that the last edit was refused and is missing from the change. Raises Refused where no other edit
         was accepted."""
-        edits = [
-            turn for step in steps(state.turns) for turn in step.performed if turn.meta.get("kind") == EDIT
-        ]
-        if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.tool_context.short:
+        performed = [turn for step in steps(state.turns) for turn in step.performed]
+        edits = [turn for turn in performed if turn.meta.get("kind") == EDIT]
+        if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.session.short:
             return None
         reasons = set(edits[-1].meta.get("reasons", "").split())
         if reasons and reasons <= NOTHING_TO_DO:
             return None
-        if not self.objected(state):
+        if not _objected(state):
             text = (
                 "Your last edit was refused and is not part of the change. Send it again, corrected; if it is not "
                 "needed, finish again."
             )
             return Observation(UNFINISHED, text, ok=False, shown="")
-        if not self.prepared.tool_context.draft.edits:
+        if not self.prepared.session.draft.edits:
             why = self.refused or edits[-1].text
             raise Refused(f"the model's edit was refused and it sent no other: {why}")
         self.ui.say(
@@ -343,23 +335,95 @@ class _Run(ModelCalls, EditLog):
     def finish(self, state: State) -> Observation | None:
         """The loop's question before it ends: commit the draft. A refusal goes back to the model."""
         self.state = state
-        if missing := self.unfinished_edit(state):
+        session = self.prepared.session
+        if missing := self.incomplete(state):
             return missing
-        last = steps(state.turns)[-1].performed
-        if all(turn.meta.get("kind") != EDIT for turn in last):
+        if all(turn.meta.get("kind") != EDIT for turn in steps(state.turns)[-1].performed):
             self.refuse_same()
             if (refused := self.refused_last(state)) is not None:
                 return refused
-        if not self.prepared.tool_context.request.dry_run:
-            self.save_pending(state)
+        if not session.request.dry_run and self.setup.settings.switch("memory.enabled"):
+            # a kill after the change is made must not lose what has to be recorded
+            story = self.story(state, "answered", "")
+            content = to_remember(story, session.draft.edits, session.placements)
+            self.pending.keep(self.prepared.context.memories, content)
         try:
             self.result = review_and_commit(
-                self.prepared.tool_context, self.edit_id, lambda changes: self.message(state, changes), self.ui,
-                lambda: self.explain(state),
-            )  # fmt: skip
+                session, self.pending.name, self.message, self.ui, lambda: self.explain(state)
+            )
         except SentBack as setback:
-            self.setback, self.tried = setback, self.prepared.tool_context.draft.edits
-            text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
+            self.setback, self.tried = setback, session.draft.edits
+            text = mask(f"{setback}\n{session.reminder}".rstrip())
             error = setback.failure() if setback.kind == "hook" else None  # a check is the user's to limit
             return Observation(setback.kind, text, ok=False, error=error, shown=setback.shown)
         return None
+
+    def message(self, changes: Sequence[FileChange]) -> str:
+        """The whole commit message with its trailers."""
+        request, settings = self.prepared.session.request, self.setup.settings
+        worktree = self.prepared.session.worktree
+        words, _ = account(self.prepared.tools, self.state)
+        text = compose(words, request.instruction, settings.text("commit.trailer"))
+        model = model_of_record(self.setup.model.spec, self.state.turns)
+        trailers = trailers_of(worktree, settings, model, self.pending.name, changes)
+        return with_trailers(text, trailers, worktree.top)
+
+    def remember(self, ended: str, answer: str) -> None:
+        """Record how the edit ended in the memory of each file, and its conversation with it.
+
+        The edit is done: neither ^C nor a memory that cannot be written makes it look undone.
+        """
+        session, settings, name = self.prepared.session, self.setup.settings, self.pending.name
+        dirs = layout(session.worktree)
+        with uninterrupted():
+            try:
+                if settings.switch("memory.enabled"):
+                    story = self.story(open_state(conversation_file(dirs, name)), ended, answer)
+                    remember(
+                        session.worktree, story, session.draft.sources, self.prepared.context.memories,
+                        session.request.paths, result=self.result, limit=settings.whole("memory.limit"),
+                    )  # fmt: skip
+            except (RepoagentError, OSError) as error:
+                if self.result is not None and self.pending.descriptor is not None:
+                    forget(dirs, name)
+                    what = "the next command will retry"
+                else:
+                    what = f"its conversation is saved in {set_aside(dirs, name)}"
+                self.ui.say(f"warning: could not record this edit in memory ({error}); {what}")
+                return
+            if self.result is not None:
+                self.pending.drop()
+            try:
+                forget(dirs, name)
+                forget_sent(dirs, settings.whole("sent.keep_days"))
+                if (days := settings.whole_or_none("conversations.keep_days")) is not None:
+                    from repoagent.memory.archive.gc import forget_daily
+
+                    forget_daily(dirs, days)
+            except (RepoagentError, OSError) as error:
+                self.ui.say(f"warning: could not remove old files ({error})")
+
+    def story(self, state: State, ended: str, answer: str) -> Story:
+        _, notes = account(self.prepared.tools, state)
+        meter = self.setup.meter
+        return Story(
+            edit_id=self.pending.name,
+            request=self.prepared.session.request.instruction,
+            turns=state.turns,
+            notes=notes,
+            ended=ended,
+            answer=mask(without_secrets(answer)),
+            model=model_of_record(self.setup.model.spec, state.turns),
+            usage=meter.usage,
+            cost=meter.cost,
+        )
+
+
+def _replies(turns: Sequence[Turn]) -> int:
+    return sum(turn.role == "assistant" for turn in turns)
+
+
+def _objected(state: State) -> bool:
+    """Whether an unfinished edit went back to the model already."""
+    observations = (turn for step in steps(state.turns) for turn in step.observations)
+    return any(turn.meta.get("kind") == UNFINISHED for turn in observations)

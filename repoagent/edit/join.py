@@ -10,12 +10,12 @@ from pathlib import Path
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_patch import ApplySession, commit_change, user_error, write_files
+from repoagent.edit.apply_patch import commit_change, no_repository, write_outside
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, SentBack, compose, new_edit_id
+from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, compose
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.request import Draft, EditRequest, Target
-from repoagent.edit.review_and_commit import agreed
+from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash, look, read_source
@@ -24,123 +24,20 @@ from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.history.graph import shown
 from repoagent.patch.render import differing
-from repoagent.split.folder_index import Index, display_path, lock_split, quoted_path, read_index
+from repoagent.split import join as segments
+from repoagent.split.folder_index import display_path, lock_split, quoted_path, read_index
 from repoagent.split.folder_writer import finish
-from repoagent.split.join import (
-    How,
-    JoinConflict,
-    MergeResult,
-    SegmentConflict,
-    SegmentEdits,
-    breaking_segments,
-    lines_of,
-    merge_edits,
-    read_segment_edits,
-)
+from repoagent.split.join import MergeResult, SegmentConflict, SegmentEdits
 from repoagent.split.refresh import refresh
 from repoagent.split.source import missing_source_message, wide_encoding, worktree_of
 from repoagent.storage.atomic import write_whole
 from repoagent.syntax.regressions import parses_worse
 from repoagent.syntax.symbol import Symbol
 
-
-def save_diff(folder: Path, diff: str) -> Path:
-    """Write the diff into the folder under a free name: join.diff, join-2.diff and so on."""
-    path, number = folder / "join.diff", 1
-    while path.exists() or path.is_symlink():
-        number += 1
-        path = folder / f"join-{number}.diff"
-    write_whole(path, diff.encode("utf-8", "surrogateescape"), private=False)
-    return path
-
-
-def refresh_split(segment_edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
-    """Refresh the folder's segments from the current source, except files that were saved after the join.
-
-    The join is done: failures are reported and left to `--refresh`. Returns whether the folder is up to date.
-    """
-    joined = {edit.file: edit.file_hash for edit in segment_edits.edits}
-    folder = segment_edits.index.folder
-    try:
-        done = refresh(folder, cwd, joined=joined)
-    except (RepoagentError, OSError) as error:
-        again = f"`repoagent split --refresh {quoted_path(folder, cwd)}` retries"
-        say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
-        return False
-    if done.edited:
-        say(f"note: kept your newer changes in {', '.join(done.edited)}")
-    return True
-
-
-def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> Source:
-    """The source of the split in the work tree. Raises Refused if it is missing, a link, binary, or off limits."""
-    path = index.source.path
-    if reason := gate(worktree.top, request.paths)(path):
-        raise Refused(reason)
-    source = read_source(worktree, path)
-    if source.data is None:
-        raise Refused(missing_source_message(worktree, index, Path.cwd()))
-    return _text(index, source)
-
-
-def outside_source(index: Index) -> Source:
-    """The source of a split outside of any repository. Raises Refused as `present_source`."""
-    path = Path(index.source.path)
-    if path.is_symlink():
-        raise Refused(f"{path} is now a symbolic link: split its target instead")
-    try:
-        found = look(path.parent, path.name)
-    except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from error
-    if found is None:
-        raise Refused(f"{path} no longer exists: restore it and join again")
-    return _text(index, Source(path.name, found.data, found.mode, blob_hash(found.data)))
-
-
-def _text(index: Index, source: Source) -> Source:
-    if index.source.encoding == "binary" or source.blob == index.source.blob:
-        return source
-    if encoding := wide_encoding(source.data or b""):
-        raise Refused(f"{index.source.path} is now encoded in {encoding}: save it as UTF-8 and join again")
-    if source.binary:
-        raise Refused(f"{index.source.path} is now binary but was text when it was split: split it again")
-    return source
-
-
 NAMED = 3  # definitions in a subject
 
-
-def default_subject(segment_edits: SegmentEdits) -> str:
-    """A subject that names the innermost definitions whose lines were edited, or else the lines."""
-    symbols = [symbol for segment in segment_edits.index.segments for symbol in segment.symbols]
-    ranges = []  # the edited lines of the source; those around lines that were only added
-    for edit in segment_edits.edits:
-        first = edit.segment.first_line
-        for i1, i2, _, _ in differing(lines_of(edit.before), lines_of(edit.after)):
-            ranges.append((first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1))
-    innermost: dict[Symbol | None, None] = {}
-    for first, last in ranges:
-        around = [symbol for symbol in symbols if symbol.first_line <= first and last <= symbol.last_line]
-        depth = max((symbol.depth for symbol in around), default=0)
-        deepest = [symbol for symbol in around if symbol.depth == depth]
-        innermost[deepest[0] if len(deepest) == 1 else None] = None
-    whole = [symbol for symbol in innermost if symbol is not None]
-    qualified = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
-    path = shown(segment_edits.index.source.path)
-    choices = []
-    if whole and len(whole) == len(innermost):
-        if len(qualified) <= NAMED:
-            for names in (qualified, list(dict.fromkeys(symbol.name for symbol in whole))):
-                choices.append(" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])))
-        if len(qualified) > 1:
-            choices.append(f"{len(qualified)} parts")
-    for subject in (
-        f"Change {what} in {name}" for what in choices for name in (path, path.rpartition("/")[2])
-    ):
-        if len(subject) <= SUBJECT_WIDTH:
-            return compose(subject, "")
-    low, high = max(1, min(first for first, _ in ranges)), max(last for _, last in ranges)
-    return compose(f"Change {f'line {low}' if low >= high else f'lines {low}-{high}'} of {path}", "")
+# (path, what conflicts, the diff of what is discarded) -> whether to continue
+Discards = Callable[[str, Sequence[SegmentConflict], str], bool]
 
 
 @dataclass(frozen=True)
@@ -150,7 +47,7 @@ class JoinedSegment:
     file: str
     added: int
     removed: int
-    how: How
+    how: segments.How
     notes: tuple[str, ...]
 
 
@@ -174,10 +71,6 @@ class JoinOutcome:
         return self.result.kind
 
 
-# (path, what clashes, the diff of what is discarded) -> whether to go on
-Discards = Callable[[str, Sequence[SegmentConflict], str], bool]
-
-
 def join(
     path: Path,
     cwd: Path,
@@ -190,146 +83,199 @@ def join(
     """Join the edited segments of the split at `path` (its folder or index) into its source, and commit that.
 
     `request.instruction` is the message, "" for a generated one. `discards` is asked before changes of the source are
-    discarded for segments; None raises JoinClash instead. Raises NothingDone if there is nothing to join, and what
+    discarded for segments; None raises JoinConflict instead. Raises NothingDone if there is nothing to join, and what
     reading, merging and committing raise. The source, the index and the branch are unchanged then, and segments too,
     except that edits which the source already has lead to a refresh of the folder.
     """
     started = time.monotonic()
+    done = None
     with nullcontext() if request.dry_run else lock_split(read_index(path).folder):
         index = read_index(path)
-        if (
-            index.pending and not request.dry_run
-        ):  # a command was killed while it brought the folder up to date
+        if index.pending and not request.dry_run:  # a killed command was updating the folder
             index = finish(index)
-        job = _job(read_segment_edits(index, cwd), cwd, request, discards)
-        done = _commit(job, request, settings, ui) if job.changes else None
-    segment_edits, fresh = job.segment_edits, False
+        edits = segments.read_segment_edits(index, cwd)
+        name, folder = index.source.path, index.folder
+        outside = name.startswith("/")
+        worktree = None if outside else worktree_of(index, cwd)
+        if worktree is None and not outside:
+            raise UsageError(
+                f"{name}, the source of {display_path(folder, cwd)}, belongs to a repository: run this in it"
+            )
+        if worktree is not None:
+            request = replace(request, targets=(Target(name),))
+            preflight(worktree, request)
+        source = _source(worktree, edits, request)
+        merged = _merged(worktree, edits, source, request, discards)
+        if merged.data != source.data:
+            change = FileChange(source.path, source.path, source.data, merged.data, source.mode, source.mode)
+            request = replace(request, targets=(Target(source.path),))
+            session = EditSession(
+                worktree or no_repository(Path(name).parent), request,
+                Draft({source.path: source}).with_changes([change]),
+            )  # fmt: skip
+            remarks = (*edits.notes, *_remarks(worktree, edits, source, merged))
+            if worktree is None:
+                edit_id, result = write_outside(session, ui, remarks)
+            else:
+                words = request.instruction or _default_subject(edits)
+                edit_id, result = commit_change(
+                    session, settings, ui, lambda _: words, kind="join", remarks=remarks
+                )
+            done = edit_id, result, _save_diff(folder, result, ui) if result.written else None
+    fresh = False
     if not request.dry_run:
         with uninterrupted():
-            fresh = refresh_split(segment_edits, cwd, ui.say)
+            fresh = _refresh_folder(edits, cwd, ui.say)
     if done is None:
-        said = f", and {display_path(segment_edits.index.folder, cwd)} is up to date" if fresh else ""
-        raise NothingDone(f"nothing to join: {segment_edits.index.source.path} already has your edits{said}")
+        updated = f", and {display_path(folder, cwd)} is up to date" if fresh else ""
+        raise NothingDone(f"nothing to join: {name} already has your edits{updated}")
     edit_id, result, diff = done
-    segments = tuple(
-        JoinedSegment(edit.file, *edit.counts(), job.merged.how[edit.file], edit.notes)
-        for edit in segment_edits.edits
+    joined = tuple(
+        JoinedSegment(edit.file, *edit.counts(), merged.how[edit.file], edit.notes) for edit in edits.edits
     )
     return JoinOutcome(
-        edit_id, result, segment_edits.index.source.path, segment_edits.index.path, segments,
-        segment_edits.other_files, diff, fresh, time.monotonic() - started - ui.waited,
+        edit_id, result, name, index.path, joined, edits.other_files, diff, fresh,
+        time.monotonic() - started - ui.waited,
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The edits, the current source under the path `name` in the folder `top`, and their merge."""
-
-    segment_edits: SegmentEdits
-    worktree: WorkTree | None
-    source: Source
-    merged: MergeResult
-
-    @property
-    def changes(self) -> bool:
-        return self.merged.data != self.source.data
-
-    @property
-    def name(self) -> str:
-        return self.source.path
-
-    @property
-    def top(self) -> WorkTree:
-        """The folder of the source; without a repository only the folder is used."""
-        if self.worktree is not None:
-            return self.worktree
-        folder = Path(self.segment_edits.index.source.path).parent
-        return WorkTree(folder, folder / ".git", folder / ".git")
-
-
-def _job(segment_edits: SegmentEdits, cwd: Path, request: EditRequest, discards: Discards | None) -> _Job:
-    """All that can be known before anything is written, refusals too."""
-    path = segment_edits.index.source.path
-    outside = path.startswith("/")
-    worktree = None if outside else worktree_of(segment_edits.index, cwd)
-    if worktree is None and not outside:
-        raise UsageError(
-            f"{path}, the source of {display_path(segment_edits.index.folder, cwd)}, belongs to a repository: "
-            "run this in it"
-        )
-    if worktree is None:
-        source = outside_source(segment_edits.index)
-    else:
-        request = replace(request, targets=(Target(path),))
-        source = present_source(worktree, segment_edits.index, request)
-        preflight(worktree, request)
-        if not (request.commit.no_commit or request.dry_run):
+def _source(worktree: WorkTree | None, edits: SegmentEdits, request: EditRequest) -> Source:
+    """The present source of the split. Raises Refused if it is missing, a link, binary, or off limits."""
+    name = edits.index.source.path
+    if worktree is not None:
+        if request.commits:
             refuse_operation(worktree)
-        refuse_untracked(worktree, request, Draft({path: source}))
-    present = source.data or b""
-    found = merge_edits(worktree, segment_edits, present)
-    if found.conflicts:
-        if discards is None:
-            raise JoinConflict(path, found.conflicts)
-        if not discards(path, found.conflicts, found.discarded):
-            raise NothingDone("cancelled: nothing was changed.")
-    reason = parses_worse(path, present, found.data) if request.parse_check else None
-    if reason:
-        files = ", ".join(breaking_segments(segment_edits)) or "the segments"
-        raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
-    return _Job(segment_edits, worktree, source, found)
-
-
-def _commit(
-    job: _Job, request: EditRequest, settings: Settings, ui: UserInterface
-) -> tuple[str, CommitOutcome, Path | None]:
-    """The edit's id, what was committed, and the file with its diff."""
-    name, source = job.name, job.source
-    change = FileChange(name, name, source.data, job.merged.data, source.mode, source.mode)
-    request = replace(request, targets=(Target(name),))
-    session = ApplySession(job.top, request, Draft({name: source}).with_changes([change]), [])
-    words = request.instruction or default_subject(job.segment_edits)
-    remarks = (*job.segment_edits.notes, *_remarks(job))
-    if job.worktree is not None:
-        edit_id, result = commit_change(
-            session, settings, ui, lambda changes: words, kind="join", remarks=remarks
-        )
+        if reason := gate(worktree.top, request.paths)(name):
+            raise Refused(reason)
+        source = read_source(worktree, name)
+        if source.data is None:
+            raise Refused(missing_source_message(worktree, edits.index, Path.cwd()))
     else:
-        edit_id = new_edit_id()
+        file = Path(name)
+        if file.is_symlink():
+            raise Refused(f"{file} is now a symbolic link: split its target instead")
         try:
-            proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
-            result = CommitOutcome(proposal)
-            if not request.dry_run:
-                result = write_files(session.worktree.top, proposal, request, edit_id, ui)
-        except SentBack as setback:
-            raise user_error(setback) from setback
-    if not result.written:
-        return edit_id, result, None
+            content = look(file.parent, file.name)
+        except OSError as error:
+            raise Refused(f"cannot read {file}: {error.strerror}") from error
+        if content is None:
+            raise Refused(f"{file} no longer exists: restore it and join again")
+        source = Source(file.name, content.data, content.mode, blob_hash(content.data))
+    if edits.index.source.encoding != "binary" and source.blob != edits.index.source.blob:
+        if encoding := wide_encoding(source.data or b""):
+            raise Refused(f"{name} is now encoded in {encoding}: save it as UTF-8 and join again")
+        if source.binary:
+            raise Refused(f"{name} is now binary but was text when it was split: split it again")
+    if worktree is not None:
+        refuse_untracked(worktree, request, {name: source})
+    return source
+
+
+def _merged(
+    worktree: WorkTree | None,
+    edits: SegmentEdits,
+    source: Source,
+    request: EditRequest,
+    discards: Discards | None,
+) -> MergeResult:
+    """The edits merged with the present source. Raises JoinConflict, and Refused for a result that parses worse."""
+    name, present = edits.index.source.path, source.data or b""
+    merged = segments.merge_edits(worktree, edits, present)
+    if merged.conflicts:
+        if discards is None:
+            raise segments.JoinConflict(name, merged.conflicts)
+        if not discards(name, merged.conflicts, merged.discarded):
+            raise NothingDone("cancelled: nothing was changed.")
+    if request.parse_check and (reason := parses_worse(name, present, merged.data)):
+        files = ", ".join(segments.breaking_segments(edits)) or "the segments"
+        raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
+    return merged
+
+
+def _save_diff(folder: Path, result: CommitOutcome, ui: UserInterface) -> Path | None:
+    """Write the diff into the folder under a free name: join.diff, join-2.diff and so on. None if that fails."""
     with uninterrupted():
         try:
-            return edit_id, result, save_diff(job.segment_edits.index.folder, result.proposal.diff)
+            diff, number = folder / "join.diff", 1
+            while diff.exists() or diff.is_symlink():
+                number += 1
+                diff = folder / f"join-{number}.diff"
+            write_whole(diff, result.proposal.diff.encode("utf-8", "surrogateescape"), private=False)
         except (RepoagentError, OSError) as error:
             ui.say(f"warning: could not save the diff ({error})")
-            return edit_id, result, None
+            return None
+    return diff
 
 
-def _remarks(job: _Job) -> tuple[str, ...]:
+def _remarks(
+    worktree: WorkTree | None, edits: SegmentEdits, source: Source, merged: MergeResult
+) -> list[str]:
     """What the user should know of how it was merged."""
-    how, path = job.merged.how, job.segment_edits.index.source.path
-    both = [file for file, kind in how.items() if kind == "merged"]
-    already = [file for file, kind in how.items() if kind == "already"]
+    path = edits.index.source.path
+    both = [file for file, kind in merged.how.items() if kind == "merged"]
+    already = [file for file, kind in merged.how.items() if kind == "already"]
     remarks = []
     if both:
         remarks.append(
             f"{path} has changed since the split, also in {', '.join(both)}; both changes are merged"
         )
-    elif job.source.data != job.segment_edits.base:
-        other = "other " if job.merged.discarded else ""
+    elif source.data != edits.base:
+        other = "other " if merged.discarded else ""
         remarks.append(f"{path} has changed since the split; its {other}changes are kept")
     if already:
         remarks.append(f"already in {path}: {', '.join(already)}")
-    if job.merged.discarded:
-        files = ", ".join(dict.fromkeys(file for conflict in job.merged.conflicts for file in conflict.files))
-        back = "`repoagent undo` restores them" if job.worktree else "the diff of the join contains them"
+    if merged.discarded:
+        files = ", ".join(dict.fromkeys(file for conflict in merged.conflicts for file in conflict.files))
+        back = "`repoagent undo` restores them" if worktree else "the diff of the join contains them"
         remarks.append(f"changes of {path} were discarded for {files}; {back}")
-    return tuple(remarks)
+    return remarks
+
+
+def _refresh_folder(edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
+    """Refresh the folder's segments from the current source, except files that were saved after the join.
+
+    The join is done: failures are reported and left to `--refresh`. Returns whether the folder is up to date.
+    """
+    joined = {edit.file: edit.file_hash for edit in edits.edits}
+    folder = edits.index.folder
+    try:
+        done = refresh(folder, cwd, joined=joined)
+    except (RepoagentError, OSError) as error:
+        again = f"`repoagent split --refresh {quoted_path(folder, cwd)}` retries"
+        say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
+        return False
+    if done.edited:
+        say(f"note: kept your newer changes in {', '.join(done.edited)}")
+    return True
+
+
+def _default_subject(edits: SegmentEdits) -> str:
+    """A subject that names the innermost definitions whose lines were edited, or else the lines."""
+    symbols = [symbol for segment in edits.index.segments for symbol in segment.symbols]
+    ranges = []  # the edited lines of the source; those around lines that were only added
+    for edit in edits.edits:
+        first = edit.segment.first_line
+        for i1, i2, _, _ in differing(segments.lines_of(edit.before), segments.lines_of(edit.after)):
+            ranges.append((first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1))
+    innermost: dict[Symbol | None, None] = {}
+    for first, last in ranges:
+        around = [symbol for symbol in symbols if symbol.first_line <= first and last <= symbol.last_line]
+        depth = max((symbol.depth for symbol in around), default=0)
+        deepest = [symbol for symbol in around if symbol.depth == depth]
+        innermost[deepest[0] if len(deepest) == 1 else None] = None
+    whole = [symbol for symbol in innermost if symbol is not None]
+    qualified = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
+    path = shown(edits.index.source.path)
+    choices = []
+    if whole and len(whole) == len(innermost):
+        if len(qualified) <= NAMED:
+            for names in (qualified, list(dict.fromkeys(symbol.name for symbol in whole))):
+                choices.append(" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])))
+        if len(qualified) > 1:
+            choices.append(f"{len(qualified)} parts")
+    for what in choices:
+        for name in (path, path.rpartition("/")[2]):
+            if len(subject := f"Change {what} in {name}") <= SUBJECT_WIDTH:
+                return compose(subject, "")
+    low, high = max(1, min(first for first, _ in ranges)), max(last for _, last in ranges)
+    return compose(f"Change {f'line {low}' if low >= high else f'lines {low}-{high}'} of {path}", "")

@@ -9,106 +9,30 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.commit import CommitOutcome
 from repoagent.edit.ui import CANCELLED
 from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
-from repoagent.git.undo_log import Edit
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, append
 from repoagent.llm.model import Usage
+from repoagent.memory import notes as notebook
 from repoagent.memory.compaction import compact_above
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
-from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import remember as tie
-from repoagent.memory.notes import (
-    PROGRAM,
-    USER,
-    Note,
-    add_note,
-    add_notes,
-    code_names,
-    drop_note,
-    make_note,
-    missing_names,
-    read_notes,
-    shorten_note,
-    staleness,
-)
+from repoagent.memory.identity.store import remember as remember_file
+from repoagent.memory.notes import PROGRAM, USER, make_note, shorten_note
 from repoagent.memory.prompt import cut, failing_line, failure_of, reason_of
 from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
 
+if TYPE_CHECKING:
+    from repoagent.edit.commit import CommitOutcome
+    from repoagent.git.undo_log import Edit
+    from repoagent.memory.identity.record import Memory
+
 MOST = 5  # notes that a model may add with one edit
 _QUOTED = 120  # characters of the request in a note
-
-
-def model_notes(
-    notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]
-) -> Iterator[tuple[str, str]]:
-    """The model's notes about `path`, each with its source; `contents` has all changed files."""
-    for note in notes[:MOST]:
-        if path in files_of_note(note, contents) or path not in contents:
-            yield shorten_note(note), model
-
-
-def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those that it names, else those with most of the code that it names, else
-    all."""
-    named = {path for path in contents if PurePosixPath(path).name in note}
-    if named:
-        return named
-    count = len(code_names(note))
-    missing = {path: len(missing_names(note, data)) for path, data in contents.items()}
-    least = min(missing.values(), default=count)
-    return {path for path, number in missing.items() if number == least or count == 0}
-
-
-def lessons(
-    request: str, turns: Sequence[Turn], state: str, answer: str, model: str
-) -> Iterator[tuple[str, str]]:
-    """Notes, each with its source, on what happened on the way to `state` (as in `EditRecord`); `answer` as in
-    `Story`."""
-    quote = f'"{cut(request, _QUOTED)}"'
-    changed = state in ("committed", "written")
-    reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
-    for reason in reasons:
-        after = "; later accepted another version" if changed else ""
-        yield shorten_note(f"rejected a proposed change: {reason} (request: {quote}{after})"), USER
-    failures = [failure for turn in turns if (failure := failure_of(turn))]
-    text, source = "", PROGRAM
-    if state == "failed":
-        failure = failures[-1] if failures else failing_line(answer)
-        text = f"tried and failed its check, nothing was changed: {quote}: {failure}"
-    elif failures and changed:
-        text = f"the first attempt at {quote} failed its check: {failures[0]}"
-    elif state == "refused":  # in the form that `_is_overtaken` recognizes
-        why = ", ".join(_refusal_codes(turns)) or cut(answer, _QUOTED)
-        text = f"tried and refused ({why}), nothing was changed: {quote}"
-    elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
-        text, source = f"rejected the proposed change for {quote}", USER
-    elif state == "rejected" and answer.strip():
-        text, source = f"declined to do {quote}: {answer}", model
-    if text:
-        yield shorten_note(text), source
-
-
-def _refusal_codes(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The reason codes of the last refusal."""
-    codes = next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "")
-    return tuple(codes.split())
-
-
-def _is_overtaken(note: Note, request: str) -> bool:
-    """Whether a note only says that `request` was refused, which has been carried out since."""
-    end = f'), nothing was changed: "{cut(request, _QUOTED)}"'
-    return note.source == PROGRAM and note.text.startswith("tried and refused (") and note.text.endswith(end)
-
-
-def undo_note(request: str) -> str:
-    """The user's note about an edit that they undo; `redo` drops it again."""
-    return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
 
 
 @dataclass(frozen=True)
@@ -144,6 +68,14 @@ class Story:
     time: str = field(default_factory=now)
 
 
+def recorded_changes(result: CommitOutcome) -> RecordedChanges:
+    levels: dict[str, tuple[str, ...]] = {}
+    for placement in result.proposal.placements:
+        levels[placement.path] = (*levels.get(placement.path, ()), placement.level)
+    commit = result.commit.commit if result.commit else None
+    return RecordedChanges(result.changes, commit, levels, written=result.written)
+
+
 def remember(
     worktree: WorkTree,
     story: Story,
@@ -162,20 +94,11 @@ def remember(
     written = remember_changes(worktree, story, done, memories, limit=limit)
     for path in targets:
         source = sources.get(path)
-        if path in written or source is None or source.data is None:
-            continue
-        memory = tie(layout(worktree), worktree, path, source.data, memory=memories.get(path))
-        same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
-        _write(worktree, memory, story, done, change=same, data=source.data)
-        compact_above(memory, limit)
-
-
-def recorded_changes(result: CommitOutcome) -> RecordedChanges:
-    levels: dict[str, tuple[str, ...]] = {}
-    for placement in result.proposal.placements:
-        levels[placement.path] = (*levels.get(placement.path, ()), placement.level)
-    commit = result.commit.commit if result.commit else None
-    return RecordedChanges(result.changes, commit, levels, written=result.written)
+        if path not in written and source is not None and source.data is not None:
+            memory = remember_file(layout(worktree), worktree, path, source.data, memory=memories.get(path))
+            same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
+            _write(worktree, memory, story, done, change=same, data=source.data)
+            compact_above(memory, limit)
 
 
 def remember_changes(
@@ -199,13 +122,15 @@ def remember_changes(
         if change.path is not None and change.after is not None:
             file = worktree.top / change.path
             data = None if again and not file.is_file() else file.read_bytes()
-        if change.path is not None and data is not None:
-            commit = done.commit if done else None
-            memory = tie(layout(worktree), worktree, change.path, data, memory=memory, commit=commit)
+            if data is not None:
+                commit = done.commit if done else None
+                memory = remember_file(
+                    layout(worktree), worktree, change.path, data, memory=memory, commit=commit
+                )
         if memory is not None:
             _write(worktree, memory, story, done, change=change, data=data, again=again)
-        if memory is not None and data is not None:
-            compact_above(memory, limit)
+            if data is not None:
+                compact_above(memory, limit)
     return paths
 
 
@@ -219,50 +144,104 @@ def _write(
     data: bytes | None,
     again: bool = False,
 ) -> None:
-    """Write the turns, the notes and the record of one file; `data` is its current content, None where it is gone."""
-
-    def blob(content: bytes | None) -> str:
-        return "" if content is None else blob_hash(content, worktree.object_format)
-
+    """Write the turns, the notes and the record of one file; `data` is its current content, None if it is deleted."""
+    before, after = change.before, change.after if again or data is None else data
+    codes = next((turn.meta["reasons"] for turn in reversed(story.turns) if "reasons" in turn.meta), "")
     record = EditRecord(
         id=story.edit_id,
         time=story.time,
         path=change.name,
         request=story.request,
-        source_blob=blob(change.before),
-        result_blob=blob(change.after if again or data is None else data),
+        source_blob="" if before is None else blob_hash(before, worktree.object_format),
+        result_blob="" if after is None else blob_hash(after, worktree.object_format),
         commit=done.commit if done else None,
         model=story.model,
         usage=story.usage,
         cost=story.cost,
         levels=done.levels.get(change.name, ()) if done else (),
         state=done.state if done else story.ended,
-        reasons=() if done else _refusal_codes(story.turns),
+        reasons=() if done else tuple(codes.split()),
     )
     if story.turns:
         outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
         last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
         turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
         append(memory.conversation, *turns, again=again)
-    if record.commit or record.state == "written":
-        for note in read_notes(memory.notes):
-            if _is_overtaken(note, story.request):
-                drop_note(memory.notes, note.text)
+    if record.commit or record.state == "written":  # a note that the same request was refused is obsolete
+        end = f'), nothing was changed: "{cut(story.request, _QUOTED)}"'
+        for note in notebook.read_notes(memory.notes):
+            if (
+                note.source == PROGRAM
+                and note.text.startswith("tried and refused (")
+                and note.text.endswith(end)
+            ):
+                notebook.drop_note(memory.notes, note.text)
     contents = {item.name: item.after or b"" for item in (done.changes if done and done.written else ())}
-    notes = [
+    texts = [
         *model_notes(story.notes, story.model, record.path, contents),
         *lessons(story.request, story.turns, record.state, story.answer, story.model),
     ]
-    add_notes(
+    blob = record.result_blob or record.source_blob
+    notebook.add_notes(
         memory.notes,
-        [
-            make_note(mask(text), blob=record.result_blob or record.source_blob, source=source)
-            for text, source in notes
-        ],
-        is_stale=None if data is None else staleness(memory, data),
+        [make_note(mask(text), blob=blob, source=source) for text, source in texts],
+        is_stale=None if data is None else notebook.staleness(memory, data),
     )
     if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
         append_edit(memory.edits, record)
+
+
+def model_notes(
+    notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]
+) -> Iterator[tuple[str, str]]:
+    """The model's notes about `path`, each with its source; `contents` has all changed files."""
+    for note in notes[:MOST]:
+        if path in files_of_note(note, contents) or path not in contents:
+            yield shorten_note(note), model
+
+
+def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
+    """The files that a note is about: those that it names, else those with most of the code that it names, else
+    all."""
+    named = {path for path in contents if PurePosixPath(path).name in note}
+    if named:
+        return named
+    count = len(notebook.code_names(note))
+    missing = {path: len(notebook.missing_names(note, data)) for path, data in contents.items()}
+    least = min(missing.values(), default=count)
+    return {path for path, number in missing.items() if number == least or count == 0}
+
+
+def lessons(
+    request: str, turns: Sequence[Turn], state: str, answer: str, model: str
+) -> Iterator[tuple[str, str]]:
+    """Notes, each with its source, on what happened on the way to `state` (as in `EditRecord`); `answer` as in
+    `Story`."""
+    quote = f'"{cut(request, _QUOTED)}"'
+    changed = state in ("committed", "written")
+    reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
+    for reason in reasons:
+        after = "; later accepted another version" if changed else ""
+        yield shorten_note(f"rejected a proposed change: {reason} (request: {quote}{after})"), USER
+    failures = [failure for turn in turns if (failure := failure_of(turn))]
+    if state == "failed":
+        failure = failures[-1] if failures else failing_line(answer)
+        yield shorten_note(f"tried and failed its check, nothing was changed: {quote}: {failure}"), PROGRAM
+    elif failures and changed:
+        yield shorten_note(f"the first attempt at {quote} failed its check: {failures[0]}"), PROGRAM
+    elif state == "refused":  # in the form that `_write` recognizes
+        codes = next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "")
+        why = ", ".join(codes.split()) or cut(answer, _QUOTED)
+        yield shorten_note(f"tried and refused ({why}), nothing was changed: {quote}"), PROGRAM
+    elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
+        yield shorten_note(f"rejected the proposed change for {quote}"), USER
+    elif state == "rejected" and answer.strip():
+        yield shorten_note(f"declined to do {quote}: {answer}"), model
+
+
+def undo_note(request: str) -> str:
+    """The user's note about an edit that they undo; `redo` drops it again."""
+    return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
@@ -281,16 +260,17 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
         memory = before.get(path)
         if data is not None:
             memory = memory or _renamed(worktree, edit, data, before)
-            memory = tie(layout(worktree), worktree, path, data, memory=memory, commit=edit.commit)
+            memory = remember_file(layout(worktree), worktree, path, data, memory=memory, commit=edit.commit)
         if memory is None or memory.folder in written:
             continue
         written.add(memory.folder)
         for record in read_edits(memory.edits):
             if record.id == edit.id and record.state != state:
+                note = undo_note(record.request)
                 if state == "undone":
-                    add_note(memory.notes, undo_note(record.request), blob=record.source_blob, source=USER)
+                    notebook.add_note(memory.notes, note, blob=record.source_blob, source=USER)
                 else:
-                    drop_note(memory.notes, undo_note(record.request))
+                    notebook.drop_note(memory.notes, note)
                 append_edit(memory.edits, replace(record, time=now(), state=state))
 
 
@@ -298,12 +278,9 @@ def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, M
     """The memory of a file that the edit renamed: its old path is gone, and `data` is what the edit began or ended
     with."""
     blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
-    gone = (
-        memory
-        for memory in before.values()
-        if not os.path.lexists(worktree.top / memory.identity.path_in(top))
-    )
-    for memory in gone:
+    for memory in before.values():
+        if os.path.lexists(worktree.top / memory.identity.path_in(top)):
+            continue
         records = (record for record in read_edits(memory.edits) if record.id == edit.id)
         if any(blob in (record.source_blob, record.result_blob) for record in records):
             return memory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.prompt.formats import FORMS, AnswerFormat
+from repoagent.edit.prompt.formats import FORMS, OUTPUT_TOKENS, AnswerFormat
 from repoagent.errors import UsageError
 from repoagent.llm.catalog import SMALL, ModelInfo
 from repoagent.llm.model import Model
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
 HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
-OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,14 @@ class ModelSetup:
     @property
     def max_output_tokens(self) -> int:
         """The most tokens of a reply: as configured, else what the model can write, with room for a prompt."""
-        if (said := self.settings.whole_or_none("max_output_tokens")) is not None:
-            return said
+        if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
+            return configured
         window = self.context_tokens
-        most = [
+        return min(
             OUTPUT_TOKENS,
             self.known.max_output or OUTPUT_TOKENS,
             window // 2 if window else OUTPUT_TOKENS,
-        ]
-        return min(most)
+        )
 
 
 def attachments(setup: ModelSetup, folder: Path) -> Attachments:
@@ -80,8 +78,8 @@ def attachments(setup: ModelSetup, folder: Path) -> Attachments:
 
 def wants_tools(settings: Settings, spec: str) -> bool:
     """Whether to offer native tools to the model `spec`, by the setting or its catalog entry."""
-    wanted = settings.text("protocol")
-    return (model_info(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
+    protocol = settings.text("protocol")
+    return (model_info(settings, spec).protocol if protocol == "auto" else protocol) == "tools"
 
 
 def answer_format(
@@ -89,11 +87,10 @@ def answer_format(
 ) -> AnswerFormat:
     """The answer format for the model `spec`: as set, else by its family. `window` overrides the catalog's context
     size."""
-    found = model_info(settings, spec)
-    wanted = settings.text("edit.format")
-    form = next((form for form in FORMS if form == wanted), found.format)
-    small = found.parameters is not None and found.parameters <= SMALL
-    return AnswerFormat(form, True if small else None, output_tokens, window or found.context)
+    info, configured = model_info(settings, spec), settings.text("edit.format")
+    form = next((form for form in FORMS if form == configured), info.format)
+    small = info.parameters is not None and info.parameters <= SMALL
+    return AnswerFormat(form, True if small else None, output_tokens, window or info.context)
 
 
 def model_setup(
@@ -115,8 +112,17 @@ def model_setup(
     1. Nothing is sent. Raises ModelError for an unknown model, or if one is `needed` and none is configured; UsageError
     for a limit that cannot be kept.
     """
-    if record is not None:
-        _refuse_unwritable(record)
+    if record is not None:  # that nothing can be recorded should be known before a reply is paid for
+        try:
+            record.parent.mkdir(parents=True, exist_ok=True)
+            if record.exists() and not record.is_file():
+                raise UsageError(f"{record} is not a regular file: name another file for --record")
+            with record.open("ab"):
+                pass
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {record} ({error.strerror}): name another file for --record"
+            ) from error
     if model is None:
         try:
             model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
@@ -135,11 +141,8 @@ def model_setup(
 
     limits = limits or limits_of(settings)
     refuse_unpriced(limits, [model.spec], price_of)
-    return ModelSetup(
-        settings,
-        model,
-        Meter(limits, price_of, SpendLog(state_folder(), must=limits.day is not None, warn=say)),
-    )
+    log = SpendLog(state_folder(), must=limits.day is not None, warn=say)
+    return ModelSetup(settings, model, Meter(limits, price_of, log))
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -150,15 +153,3 @@ def limits_of(settings: Settings) -> Limits:
         settings.number_or_none("max_cost"),
         settings.number_or_none("max_cost_per_day"),
     )
-
-
-def _refuse_unwritable(file: Path) -> None:
-    """Raise UsageError where nothing can be recorded: that should be known before a reply is paid for."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if file.exists() and not file.is_file():
-            raise UsageError(f"{file} is not a regular file: name another file for --record")
-        with file.open("ab"):
-            pass
-    except OSError as error:
-        raise UsageError(f"cannot write {file} ({error.strerror}): name another file for --record") from error

@@ -20,7 +20,6 @@ from repoagent.errors import Refused
 from repoagent.git.files import FileChange
 from repoagent.git.objects import head_commit
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction.journal import Record
 from repoagent.git.undo_log import Edit, edit_record, list_edits
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
@@ -66,16 +65,16 @@ class Pending:
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
     """A record that, if saved and not dropped, is dropped at the end unless the change was made; then the next
     command completes it."""
-    one = Pending(worktree, name, event)
+    record = Pending(worktree, name, event)
     try:
-        yield one
+        yield record
     finally:
-        if one.descriptor is not None:
+        if record.descriptor is not None:
             with uninterrupted():
-                if _made(worktree, name, event) is False:
-                    one.drop()
+                if _is_made(worktree, name, event) is False:
+                    record.drop()
                 else:
-                    os.close(one.descriptor)
+                    os.close(record.descriptor)
 
 
 def to_remember(
@@ -83,13 +82,10 @@ def to_remember(
 ) -> dict[str, Any]:
     """The content of an edit's record."""
     levels: dict[str, list[str]] = {}
-    for dirs in placements:
-        levels.setdefault(dirs.path, []).append(dirs.level)
-    return {
-        "story": asdict(story),
-        "renames": {change.path: change.old_path for change in changes if change.is_rename},
-        "levels": levels,
-    }
+    for place in placements:
+        levels.setdefault(place.path, []).append(place.level)
+    renames = {change.path: change.old_path for change in changes if change.is_rename}
+    return {"story": asdict(story), "renames": renames, "levels": levels}
 
 
 def complete(worktree: WorkTree) -> list[str]:
@@ -97,7 +93,7 @@ def complete(worktree: WorkTree) -> list[str]:
 
     Raises RepoagentError or OSError if a memory cannot be written; its record stays.
     """
-    said = []
+    sentences = []
     for path in waiting(worktree):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -106,12 +102,12 @@ def complete(worktree: WorkTree) -> list[str]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with uninterrupted():
-                said += _complete(worktree, path)
+                sentences += _complete(worktree, path)
         except BlockingIOError:  # its owner lives
             continue
         finally:
             os.close(descriptor)
-    return said
+    return sentences
 
 
 def waiting(worktree: WorkTree) -> list[Path]:
@@ -123,47 +119,43 @@ def waiting(worktree: WorkTree) -> list[Path]:
 
 
 def _complete(worktree: WorkTree, path: Path) -> list[str]:
-    if not path.name.endswith(".json"):  # one that never got its name
+    if not path.name.endswith(".json"):  # it was killed while it wrote it
         path.unlink(missing_ok=True)
         return []
     value = json_files.read_document(path, version=VERSION)
     if value is None:
         return []
+    sentences = []
     try:
         name, event, folders = str(value["id"]), str(value["event"]), dict(value["memories"])
-        made = _made(worktree, name, event)
-        if made is None:
+        is_made = _is_made(worktree, name, event)
+        if is_made is None:
             return []
-        said = []
-        if made:
+        if is_made:
             edit = next(edit for edit in list_edits(worktree) if edit.id == name)
-            memories = dict(_memories(worktree, folders))
+            memories = {}
+            for file, folder in folders.items():
+                root = layout(worktree).memory / folder
+                if (identity := load(root)) is not None:
+                    memories[file] = Memory(root, identity)
             if event == "edit":
-                story, done = _story(value["story"]), _done(edit_record(worktree, edit), edit, value)
-                remember_changes(worktree, story, done, memories, again=True)
+                done = _committed(worktree, edit, value)
+                remember_changes(worktree, _story(value["story"]), done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
-            said.append(f"recorded the {event} {name} in memory")
+            sentences.append(f"recorded the {event} {name} in memory")
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{path} is malformed ({error}): remove it") from error
     path.unlink(missing_ok=True)
-    return said
+    return sentences
 
 
-def _made(worktree: WorkTree, name: str, event: str) -> bool | None:
-    """Whether the change came about; None while its journal is open, for it may yet."""
+def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:
+    """Whether the change was made; None while its journal is open, for it may yet be."""
     if (layout(worktree).journal / f"{name}-{event}").exists():
         return None
     edit = next((edit for edit in list_edits(worktree) if edit.id == name), None)
     return edit is not None and (event == "edit" or edit.undone == (event == "undo"))
-
-
-def _memories(worktree: WorkTree, folders: Mapping[str, str]) -> Iterator[tuple[str, Memory]]:
-    for path, name in folders.items():
-        dirs = layout(worktree).memory / name
-        identity = load(dirs)
-        if identity is not None:
-            yield path, Memory(dirs, identity)
 
 
 def _story(value: Mapping[str, Any]) -> Story:
@@ -173,24 +165,18 @@ def _story(value: Mapping[str, Any]) -> Story:
     return Story(**fields)
 
 
-def _done(record: Record, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:
+def _committed(worktree: WorkTree, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:
     """What was committed, from the bytes that are kept for undo."""
-    steps = {step.path: step for step in record.steps}
+    steps = {step.path: step for step in edit_record(worktree, edit).steps}
     renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
     changes = []
     for path, step in steps.items():
         if path in renames.values():
             continue
-        old, new = steps[renames.get(path, path)].old, step.new
-        changes.append(
-            FileChange(
-                renames.get(path, path) if old else None,
-                path if new else None,
-                old.data if old else None,
-                new.data if new else None,
-                old.mode if old else None,
-                new.mode if new else None,
-            )
-        )
-    levels = {path: tuple(found) for path, found in value["levels"].items()}
+        old_path = renames.get(path, path)
+        old, new = steps[old_path].old, step.new
+        before = (old_path, old.data, old.mode) if old else (None, None, None)
+        after = (path, new.data, new.mode) if new else (None, None, None)
+        changes.append(FileChange(before[0], after[0], before[1], after[1], before[2], after[2]))
+    levels = {path: tuple(names) for path, names in value["levels"].items()}
     return RecordedChanges(tuple(changes), edit.commit, levels)

@@ -1,28 +1,27 @@
-"""The request of an edit (files, places, instruction, conditions) and its draft.
-
-A draft never touches the disk. Each accepted answer is folded in, so that several rounds end as one change from the
-bytes that were read to the bytes that will be written."""
+"""The request of an edit: files, places, instruction, conditions."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.git.files import REGULAR, FileChange, Source
-from repoagent.git.similar_paths import NoSuchFile, no_such_file
 from repoagent.git.transaction.results import Options
-from repoagent.patch.model import SourceText
 
 if TYPE_CHECKING:
-    from repoagent.edit.checks import Check
+    from repoagent.git.similar_paths import NoSuchFile
     from repoagent.git.worktree import WorkTree
 
+    # From a work tree, a scratch folder and a command to what is run instead of it and its environment; None where no
+    # sandbox works.
+    Confine = Callable[[WorkTree, Path, Sequence[str]], tuple[list[str], Mapping[str, str]] | None]
+
+CHECK_TIMEOUT = 1800.0  # seconds, where `check.timeout` sets no other limit
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 _SYMBOL = re.compile(r"(?P<path>.+?)::(?P<symbol>.+)\Z", re.DOTALL)
 _LIKE_A_PATH = re.compile(r"\S*(/\S+|[\w-]\.[A-Za-z]\w{0,7})(:\S+)?")
@@ -43,6 +42,16 @@ class Target:
         if self.symbol is not None:
             return f"::{self.symbol}"
         return "" if self.first is None else f":{self.first}-{self.last or self.first}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command that must succeed before a commit. `timeout` is in seconds, None for no limit. `confine` puts the
+    command into the sandbox unless the user has accepted the change; None for no sandbox."""
+
+    command: str
+    timeout: float | None = CHECK_TIMEOUT
+    confine: Confine | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,18 @@ class EditRequest:
     def paths(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(target.path for target in self.targets))
 
+    @property
+    def commits(self) -> bool:
+        return not (self.commit.no_commit or self.dry_run)
+
+    def lines_in(self, path: str) -> list[tuple[int, int]]:
+        """The line ranges of `path` that the user pointed at."""
+        return [
+            (target.first, target.last or target.first)
+            for target in self.targets
+            if target.path == path and target.first is not None
+        ]
+
 
 def names_file(instruction: str, path: str) -> bool:
     """Whether an instruction names the file at `path`, by its path or the end of it."""
@@ -79,10 +100,10 @@ def names_file(instruction: str, path: str) -> bool:
 
 def named_files(targets: Sequence[Target]) -> dict[str, str]:
     """The targets as metadata of a turn: `files` and, if any, `places`; see `files_named`."""
-    found = {"files": json.dumps([target.path for target in targets], ensure_ascii=False)}
+    meta = {"files": json.dumps([target.path for target in targets], ensure_ascii=False)}
     if any(target.place for target in targets):
-        found["places"] = json.dumps([target.place for target in targets], ensure_ascii=False)
-    return found
+        meta["places"] = json.dumps([target.place for target in targets], ensure_ascii=False)
+    return meta
 
 
 def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
@@ -90,22 +111,22 @@ def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
     files, places = _texts(meta.get("files", "")), _texts(meta.get("places", ""))
     if len(places) != len(files):
         return tuple(map(Target, files))
-    return tuple(_target(file, place) for file, place in zip(files, places, strict=True))
-
-
-def _target(path: str, place: str) -> Target:
-    if place.startswith("::"):
-        return Target(path, symbol=place[2:])
-    match = _LINES.match(f"x{place}")
-    return Target(path, int(match["first"]), int(match["last"] or match["first"])) if match else Target(path)
+    return tuple(_at(file, place) for file, place in zip(files, places, strict=True))
 
 
 def _texts(text: str) -> list[str]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return []
-    return found if isinstance(found, list) and all(isinstance(item, str) for item in found) else []
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
+
+
+def _at(path: str, place: str) -> Target:
+    if place.startswith("::"):
+        return Target(path, symbol=place[2:])
+    match = _LINES.match(f"x{place}")
+    return Target(path, int(match["first"]), int(match["last"] or match["first"])) if match else Target(path)
 
 
 def parse_target(text: str, cwd: Path) -> Target:
@@ -120,8 +141,7 @@ def parse_target(text: str, cwd: Path) -> Target:
     if match := _SYMBOL.match(text):
         return Target(match["path"], symbol=match["symbol"])
     if match := _LINES.match(text):
-        first = int(match["first"])
-        last = int(match["last"] or first)
+        first, last = int(match["first"]), int(match["last"] or match["first"])
         if first < 1 or last < first:
             raise UsageError(
                 f"{text}: line numbers start at 1 and the second must not be less than the first."
@@ -132,6 +152,8 @@ def parse_target(text: str, cwd: Path) -> Target:
 
 def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
     """The error for a missing file to edit."""
+    from repoagent.git.similar_paths import no_such_file
+
     swapped = " " in path and "." not in path.rpartition("/")[2]
     remedy = "the instruction comes last, after the files" if swapped else "use --create to create it"
     return no_such_file(path, worktree.top, remedy=remedy)
@@ -149,19 +171,19 @@ def split_arguments(
         return list(arguments), None
     *files, last = arguments
     try:
-        exists = last != "-" and _exists(cwd / parse_target(last, cwd).path)
-    except UsageError:
-        exists = False
-    if exists:
-        return list(arguments), None
-    if _LIKE_A_PATH.fullmatch(last):
-        if create:
-            return list(arguments), None
         path = parse_target(last, cwd).path
-        raise no_such_file(
-            path, cwd, remedy="use --create to create it, or describe the change in several words"
-        )
-    return files, last
+    except UsageError:
+        path = None
+    if path is not None and last != "-" and _exists(cwd / path):
+        return list(arguments), None
+    if not _LIKE_A_PATH.fullmatch(last):
+        return files, last
+    if create:
+        return list(arguments), None
+    from repoagent.git.similar_paths import no_such_file
+
+    remedy = "use --create to create it, or describe the change in several words"
+    raise no_such_file(parse_target(last, cwd).path, cwd, remedy=remedy)
 
 
 def _exists(path: Path) -> bool:
@@ -169,60 +191,3 @@ def _exists(path: Path) -> bool:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError):  # too long for a name, a NUL: no file, but an instruction
         return False
-
-
-@dataclass(frozen=True)
-class Draft:
-    """`sources` by path as they were read; `edits` has the change of each file so far, in order of first change."""
-
-    sources: Mapping[str, Source]
-    edits: tuple[FileChange, ...] = ()
-
-    def texts(self) -> dict[str, SourceText]:
-        """Every file that exists in the draft, by its current path."""
-        texts = {
-            path: SourceText(source.data, source.mode or REGULAR)
-            for path, source in self.sources.items()
-            if source.data is not None
-        }
-        for edit in self.edits:
-            if edit.old_path is not None:
-                texts.pop(edit.old_path, None)
-        for edit in self.edits:
-            if edit.path is not None and edit.after is not None:
-                texts[edit.path] = SourceText(edit.after, edit.mode or REGULAR)
-        return texts
-
-    def with_source(self, source: Source) -> Draft:
-        """The draft with `source` added; a known file keeps its bytes."""
-        if source.path in self.sources:
-            return self
-        return replace(self, sources={**self.sources, source.path: source})
-
-    def with_changes(self, changes: Iterable[FileChange]) -> Draft:
-        """The draft after `changes`, which are relative to it."""
-        edits = list(self.edits)
-        for change in changes:
-            _fold(edits, change)
-        return replace(self, edits=tuple(edit for edit in edits if _changes(edit)))
-
-    def blobs(self) -> dict[str, str]:
-        """The blob id of each file as it was read; "" for one that did not exist."""
-        return {path: source.blob for path, source in self.sources.items()}
-
-
-def _fold(edits: list[FileChange], change: FileChange) -> None:
-    """Compose `change` with an earlier one of the same file, or append it."""
-    for number, earlier in enumerate(edits):
-        continues = change.old_path is not None and earlier.path == change.old_path
-        recreates = change.old_path is None and earlier.path is None and earlier.old_path == change.path
-        if continues or recreates:
-            edits[number] = replace(
-                change, old_path=earlier.old_path, before=earlier.before, old_mode=earlier.old_mode
-            )
-            return
-    edits.append(change)
-
-
-def _changes(change: FileChange) -> bool:
-    return (change.old_path, change.before, change.old_mode) != (change.path, change.after, change.mode)

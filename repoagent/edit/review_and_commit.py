@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from repoagent.edit.commit import CommitOutcome, EditSession, SentBack, commit
+from repoagent.edit.commit import CommitOutcome, SentBack, commit
 from repoagent.edit.diff_crosscheck import DiffStat, read_back
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.sensitive import concerns, described, hidden_changes
-from repoagent.edit.request import Draft
 from repoagent.edit.ui import CANCELLED, Decision, Proposal, UserInterface
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
@@ -18,6 +19,9 @@ from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
+
+if TYPE_CHECKING:
+    Message = Callable[[tuple[FileChange, ...]], str]
 
 RELOCATIONS = 3  # someone who saves more often than this between a yes and the write is still at work
 
@@ -39,7 +43,7 @@ class Unwanted(_Sensitive, NothingDone):
 def review_and_commit(
     session: EditSession,
     edit_id: str,
-    message: Callable[[tuple[FileChange, ...]], str],
+    message: Message,
     ui: UserInterface,
     explain: Callable[[], str],
     *,
@@ -62,22 +66,21 @@ def review_and_commit(
         except Moved:
             ui.note("a file has changed; applying the edit to its new text")
             session.draft = Draft(session.draft.sources, proposal.changes)
-            remarks = rebind(session, edit_id)
+            remarks = (*proposal.remarks, *rebind(session, edit_id))
             changes = session.draft.edits
-            diff, stat = _shown(session, changes)
+            diff, stat = _diff(session, changes)
+            placements = tuple(session.placements)
             proposal = replace(
-                proposal, changes=changes, diff=diff, stat=stat, placements=tuple(session.placements),
-                remarks=(*proposal.remarks, *remarks),
-            )  # fmt: skip
-    raise Refused(
-        f"the files keep changing while repoagent writes them; {_keep(session, proposal.diff, edit_id)}"
-    )
+                proposal, changes=changes, diff=diff, stat=stat, placements=placements, remarks=remarks
+            )
+    saved = _save_patch(session, proposal.diff, edit_id)
+    raise Refused(f"the files keep changing while repoagent writes them; {saved}")
 
 
 def agreed(
     session: EditSession,
     edit_id: str,
-    message: Callable[[tuple[FileChange, ...]], str],
+    message: Message,
     ui: UserInterface,
     explain: Callable[[], str],
     *,
@@ -89,16 +92,35 @@ def agreed(
     proposal = _propose(session, session.draft.edits, message, remarks)
     if session.request.dry_run:
         return proposal
-    while (decision := _agreed(proposal, ui, explain)).kind == "revise" and decision.changes:
-        if why := _parses_worse(session, decision.changes):
-            ui.say(f"not accepted: {why}")
-            continue
-        proposal = _propose(session, decision.changes, message, remarks)
+    while True:
+        decision: Decision = ui.decide(proposal)
+        if decision.kind == "explain":
+            try:
+                ui.explained(explain())
+            except (ModelError, LimitReached) as error:  # the change and the question remain
+                ui.explained(f"(no explanation: {error})")
+        elif decision.kind == "no" and decision.reason:
+            raise SentBack("person", f"The user rejected the change: {decision.reason}")
+        elif decision.kind == "no" or decision.changes == ():
+            raise NothingDone(f"{CANCELLED}.")
+        elif decision.kind == "revise" and decision.changes:
+            if reason := _parses_worse(session, decision.changes):
+                ui.say(f"not accepted: {reason}")
+            else:
+                proposal = _propose(session, decision.changes, message, remarks)
+        else:
+            break
     if decision.changes is not None and decision.changes != proposal.changes:
         proposal = _propose(session, decision.changes, message, remarks)
-    proposal = replace(proposal, accepted=decision.by_person)
-    _agreed_apart(session, proposal, ui, edit_id)
-    return proposal
+    unasked = [concern for concern in proposal.concerns if not concern.asked]
+    if unasked and not session.request.allow_sensitive and not (answer := ui.agrees(unasked)):
+        saved = _save_patch(session, proposal.diff, edit_id)
+        paths = tuple(concern.path for concern in unasked)
+        if answer is not None:
+            raise Unwanted(f"{CANCELLED}; {saved}", paths)
+        use = "use --allow-sensitive to allow it"
+        raise Unasked(f"{described(unasked)}, which you did not request: {use}; {saved}", paths)
+    return replace(proposal, accepted=decision.by_person)
 
 
 def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
@@ -107,69 +129,60 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     Only exact matches count: the lines are the file's own, so anything else would be a guess. Returns notes for the
     user. Raises Refused, with the change saved as a patch file, when it no longer fits.
     """
-    touched = [path for change in session.draft.edits for path in (change.old_path, change.path) if path]
+    edits, known = session.draft.edits, session.draft.sources
+    touched = [path for change in edits for path in (change.old_path, change.path) if path]
     fresh = {path: read_source(session.worktree, path) for path in dict.fromkeys(touched)}
     stale = [
         path
         for path, source in fresh.items()
-        if (known := session.draft.sources.get(path)) is not None
-        and (known.data, known.mode) != (source.data, source.mode)
+        if path in known and (known[path].data, known[path].mode) != (source.data, source.mode)
     ]
-    appeared = [
-        c.path
-        for c in session.draft.edits
-        if c.path and c.path != c.old_path and fresh[c.path].data is not None
-    ]
+    new = [change.path for change in edits if change.path and change.path != change.old_path]
+    appeared = [path for path in new if fresh[path].data is not None]
     if not stale and not appeared:
         return ()
-    diff = _shown(session, session.draft.edits)[0]
+    diff = _diff(session, edits)[0]
     if appeared:
-        raise Refused(f"{', '.join(appeared)} now exists; {_keep(session, diff, edit_id)}")
-    names = ", ".join(stale)
+        raise Refused(f"{', '.join(appeared)} now exists; {_save_patch(session, diff, edit_id)}")
     texts = {
         path: SourceText(source.data, source.mode or REGULAR)
         for path, source in fresh.items()
         if source.data is not None
     }
-    new = {change.path for change in session.draft.edits if change.is_new or change.is_rename}
     try:
         applied = apply_answer(diff, texts, may_create=lambda path: path in new, strict=True)
     except PatchRefused as error:
-        kept = _keep(session, diff, edit_id)
-        raise Refused(f"{names} has changed and the edit no longer applies; {kept}") from error
-    session.draft = Draft({**session.draft.sources, **fresh}, applied.changes)
+        saved = _save_patch(session, diff, edit_id)
+        raise Refused(f"{', '.join(stale)} has changed and the edit no longer applies; {saved}") from error
+    session.draft = Draft({**known, **fresh}, applied.changes)
     session.placements = list(applied.placements)
-    return (f"{names} has changed; the edit was applied to its new text",)
+    return (f"{', '.join(stale)} has changed; the edit was applied to its new text",)
 
 
 def _propose(
-    session: EditSession,
-    changes: tuple[FileChange, ...],
-    message: Callable[[tuple[FileChange, ...]], str],
-    remarks: tuple[str, ...],
+    session: EditSession, changes: tuple[FileChange, ...], message: Message, remarks: tuple[str, ...]
 ) -> Proposal:
     from repoagent.syntax.regressions import parse_doubt
 
-    diff, stat = _shown(session, changes)
+    diff, stat = _diff(session, changes)
     names = {change.name for change in changes}
-    doubts = [
-        doubt
+    doubts = (
+        parse_doubt(change.path, change.before, change.after)
         for change in changes
-        if change.path is not None
-        and change.after is not None
-        and (doubt := parse_doubt(change.path, change.before, change.after))
-    ]
+        if change.path is not None and change.after is not None
+    )
     request = session.request
-    found = concerns(changes, request.paths, session.worktree, request.sensitive)
+    sensitive = concerns(changes, request.paths, session.worktree, request.sensitive)
+    sentences = (concern.sentence for concern in sensitive)
     return Proposal(
         changes, diff, stat, message(changes),
         placements=tuple(place for place in session.placements if place.path in names),
-        remarks=(*remarks, *(concern.sentence for concern in found), *hidden_changes(changes), *doubts),
-        concerns=found,
+        remarks=(*remarks, *sentences, *hidden_changes(changes), *filter(None, doubts)),
+        concerns=sensitive,
     )  # fmt: skip
 
 
-def _parses_worse(session: EditSession, changes: Sequence[FileChange]) -> str:
+def _parses_worse(session: EditSession, changes: tuple[FileChange, ...]) -> str:
     """Which file would no longer parse, and why; "" for none, or where that is not asked for."""
     from repoagent.syntax.regressions import parses_worse
 
@@ -180,50 +193,14 @@ def _parses_worse(session: EditSession, changes: Sequence[FileChange]) -> str:
     return ""
 
 
-def _shown(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
-    """The diff that says exactly what `changes` would write: a second parser has read the one in the other."""
+def _diff(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
+    """The diff that says exactly what `changes` would write, as a second parser has verified."""
     diff = canonical_diff(changes, hash_name=session.worktree.object_format)
     return diff, read_back(diff, changes)
 
 
-def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -> Decision:
-    """The yes, with the changes as the user wants them, or what to ask about instead. Raises NothingDone or
-    SentBack on a no."""
-    while True:
-        decision: Decision = ui.decide(proposal)
-        if decision.kind == "explain":
-            try:
-                ui.explained(explain())
-            except (ModelError, LimitReached) as error:  # the change is there all the same, and the question
-                ui.explained(f"(no explanation: {error})")
-        elif decision.kind == "no" and decision.reason:
-            raise SentBack("person", f"The user rejected the change: {decision.reason}")
-        elif decision.kind == "no" or decision.changes == ():
-            raise NothingDone(f"{CANCELLED}.")
-        else:
-            return decision
-
-
-def _agreed_apart(session: EditSession, proposal: Proposal, ui: UserInterface, edit_id: str) -> None:
-    """A yes of its own for sensitive files that no one asked for. Raises NothingDone, or Refused without the user."""
-    unasked = [concern for concern in proposal.concerns if not concern.asked]
-    if not unasked or session.request.allow_sensitive:
-        return
-    agreed = ui.agrees(unasked)
-    if agreed:
-        return
-    kept = _keep(session, proposal.diff, edit_id)
-    paths = tuple(concern.path for concern in unasked)
-    if agreed is None:
-        raise Unasked(
-            f"{described(unasked)}, which you did not request: use --allow-sensitive to allow it; {kept}",
-            paths,
-        )
-    raise Unwanted(f"{CANCELLED}; {kept}", paths)
-
-
-def _keep(session: EditSession, diff: str, edit_id: str) -> str:
-    """Keep a change that could not be applied, and say where; outside of a repository there is no place for it."""
+def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
+    """Save a change that could not be applied, and say where; outside of a repository nothing is saved."""
     if not session.worktree.git_dir.is_dir():
         return "nothing was written"
     path = session.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"

@@ -54,73 +54,45 @@ class UserInterface(Protocol):
     @property
     def waited(self) -> float:
         """Seconds spent waiting for answers, which do not count as time of the edit."""
-        ...
 
     def text(self, piece: str) -> None:
         """A piece of the model's reply as it arrives."""
-        ...
 
     def void(self, text: str) -> None:
         """Discard text that was streamed by an attempt that failed."""
-        ...
 
     def event(self, event: LoopEvent) -> None:
         """An action was taken, or something was observed."""
-        ...
 
     def note(self, sentence: str) -> None:
         """A transient line: a wait, a remark, the current step."""
-        ...
 
     def say(self, sentence: str) -> None:
         """A permanent line that the user must see, in a pipe too."""
-        ...
 
     def running(self, command: str, output: Path) -> None:
         """A command was started; its output goes to the file `output`."""
-        ...
 
     def quiet(self) -> None:
         """Release the terminal to another program."""
-        ...
 
     def interrupted(self, sentence: str) -> None:
         """^C ended the edit; `sentence` is the resulting state."""
-        ...
 
     def output(self, data: bytes) -> None:
         """Output of git and its hooks during the commit."""
-        ...
 
     def decide(self, proposal: Proposal) -> Decision:
         """Ask for a decision on `proposal`."""
-        ...
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         """After a yes, ask again for sensitive files that were not requested; None if there is no user to ask."""
-        ...
 
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask whether the model may change these files too; None if there is no user to ask."""
-        ...
 
     def explained(self, text: str) -> None:
         """The model's explanation, which was also streamed as `text`, or why there is none."""
-        ...
-
-
-def tolerated(placements: Sequence[Placement]) -> list[Placement]:
-    """The placements whose tolerances the user should know."""
-    return [place for place in placements if tolerances_text(place)]
-
-
-def summary(placements: Sequence[Placement]) -> str:
-    """Where the hunks went, and their tolerances, in one line."""
-    places = [
-        f"{place.path}:{place.line}" + (f" ({words})" if (words := tolerances_text(place)) else "")
-        for place in placements
-    ]
-    return ", ".join(places)
 
 
 def tolerances_text(place: Placement) -> str:
@@ -131,12 +103,21 @@ def tolerances_text(place: Placement) -> str:
     return ", and ".join(TOLERANCES[name] for name in sorted(names))
 
 
+def tolerated(placements: Sequence[Placement]) -> list[Placement]:
+    """The placements whose tolerances the user should know."""
+    return [place for place in placements if tolerances_text(place)]
+
+
+def summary(placements: Sequence[Placement]) -> str:
+    """Where the hunks went, and their tolerances, in one line."""
+    return ", ".join(
+        f"{place.path}:{place.line}" + (f" ({words})" if (words := tolerances_text(place)) else "")
+        for place in placements
+    )
+
+
 def _ignore(*_: object) -> None:
-    """No one listens."""
-
-
-def _yes(proposal: Proposal) -> bool:
-    return True
+    """The default of a receiver of progress."""
 
 
 @dataclass
@@ -147,7 +128,7 @@ class NonInteractive:
     `hear` gets progress notes, `on_text` each piece of what a model writes. Permanent messages are in `said`.
     """
 
-    agree: Callable[[Proposal], bool] = _yes
+    agree: Callable[[Proposal], bool] = lambda proposal: True
     hear: Callable[[str], None] = _ignore
     on_text: Callable[[str], None] = _ignore
     said: list[str] = field(default_factory=list)
@@ -156,30 +137,17 @@ class NonInteractive:
     def text(self, piece: str) -> None:
         self.on_text(piece)
 
-    def void(self, text: str) -> None:
-        _ignore(text)
-
-    def event(self, event: LoopEvent) -> None:
-        _ignore(event)
-
     def note(self, sentence: str) -> None:
         self.hear(sentence)
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
 
-    def running(self, command: str, output: Path) -> None:
-        self.hear(f"running {command}")
-
-    def quiet(self) -> None:
-        _ignore()
-
     def interrupted(self, sentence: str) -> None:
         self.said.append(sentence)
 
-    def output(self, data: bytes) -> None:
-        """Dropped: if a hook fails, the error contains its output."""
-        _ignore(data)
+    def running(self, command: str, output: Path) -> None:
+        self.hear(f"running {command}")
 
     def decide(self, proposal: Proposal) -> Decision:
         return Decision("yes" if self.agree(proposal) else "no")
@@ -190,5 +158,12 @@ class NonInteractive:
     def permits(self, paths: Sequence[str]) -> bool | None:
         return None
 
-    def explained(self, text: str) -> None:
-        _ignore(text)
+    def void(self, text: str) -> None: ...
+
+    def event(self, event: LoopEvent) -> None: ...
+
+    def quiet(self) -> None: ...
+
+    def output(self, data: bytes) -> None: ...  # if a hook fails, the error contains it
+
+    def explained(self, text: str) -> None: ...

@@ -11,11 +11,10 @@ from repoagent.edit.memory import content_of, record_undone
 from repoagent.edit.pending_memory import STATES, pending
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.git import undo as in_repository
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.results import Options
 from repoagent.git.undo import UndoResult
-from repoagent.git.undo import redo as redo_in_repository
-from repoagent.git.undo import undo as undo_in_repository
 from repoagent.git.undo_log import Edit, find_edit, list_edits
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, read
@@ -45,11 +44,15 @@ def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
 
 
 def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None) -> UndoResult:
-    change = undo_in_repository if event == "undo" else redo_in_repository
-    before = _remembered(worktree, edit.paths)
-    with pending(worktree, edit.id, event) as later:
+    change = in_repository.undo if event == "undo" else in_repository.redo
+    try:
+        before = dict(_memories(worktree, edit.paths))
+    except (RepoagentError, OSError) as error:  # no reason not to undo the edit
+        to_stderr(f"could not read the memory of {', '.join(edit.paths)}: {error}")
+        before = {}
+    with pending(worktree, edit.id, event) as record:
         if before:
-            later.keep(before, {})
+            record.keep(before, {})
         result = change(worktree, edit.id, options)
         with uninterrupted():
             try:
@@ -57,7 +60,7 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
             except (RepoagentError, OSError) as error:  # what was done is done
                 to_stderr(f"could not update the memory of {', '.join(result.paths)}: {error}")
             else:
-                later.drop()
+                record.drop()
     return result
 
 
@@ -73,22 +76,12 @@ def last_request(worktree: WorkTree) -> LastRequest:
     present = (memory for _, memory in _memories(worktree, edit.paths))
     gone = (memory for memory in memories(layout(worktree)) if memory.identity.path in edit.paths)
     for memory in chain(present, gone):
-        turns = _turns(memory, edit.id)
-        if turns:
-            named = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
-            return LastRequest(edit, turns[0].text, named, turns[1:])
+        if turns := _turns(memory, edit.id):
+            targets = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
+            return LastRequest(edit, turns[0].text, targets, turns[1:])
     raise Refused(
         f"the request of edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and request it again"
     )
-
-
-def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]:
-    """The memories of the files; none where they cannot be read, which is no reason not to take an edit back."""
-    try:
-        return dict(_memories(worktree, paths))
-    except (RepoagentError, OSError) as error:
-        to_stderr(f"could not read the memory of {', '.join(paths)}: {error}")
-        return {}
 
 
 def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str, Memory]]:
@@ -101,15 +94,10 @@ def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str,
 
 def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
     """The turns of one edit in the conversation of a file: from its request up to the next one."""
-    found: list[Turn] = []
     conversation = read(memory.conversation)
-    for turn in conversation.turns if conversation else ():
-        if turn.role == "user" and "edit" in turn.meta:
-            if found:
-                break
-            if turn.meta["edit"] != edit_id:
-                continue
-        elif not found:
-            continue
-        found.append(turn)
-    return tuple(found)
+    turns = conversation.turns if conversation else ()
+    starts = [number for number, turn in enumerate(turns) if turn.role == "user" and "edit" in turn.meta]
+    for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
+        if turns[start].meta["edit"] == edit_id:
+            return turns[start:end]
+    return ()

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from repoagent.errors import Busy, Refused
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage.atomic import sweep
-from repoagent.storage.layout import Layout
 from repoagent.storage.locks import locked
 
 if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
-    from repoagent.storage.layout import Warn
+    from repoagent.storage.layout import Layout, Warn
 
 PREFIX = "edit-"
 
@@ -55,9 +53,9 @@ def find_unfinished(dirs: Layout, key: str) -> str | None:
         turns = _turns(file)
         edit_id = file.stem.removeprefix(PREFIX)
         if turns and all(turn.role != "assistant" for turn in turns):
-            if _dead(dirs, edit_id):
+            if _is_dead(dirs, edit_id):
                 forget(dirs, edit_id)
-        elif turns and turns[0].meta.get("asked") == wanted and _dead(dirs, edit_id):
+        elif turns and turns[0].meta.get("asked") == wanted and _is_dead(dirs, edit_id):
             return edit_id
     return None
 
@@ -70,38 +68,34 @@ def forget_unanswered(dirs: Layout, edit_id: str) -> None:
 
 def _turns(file: Path) -> tuple[Turn, ...]:
     """The turns of the conversation; a placeholder where the file is broken or of a newer format."""
-    from repoagent.llm.conversation import Turn
-    from repoagent.llm.conversation import read as read_conversation
+    from repoagent.llm import conversation
 
     try:
-        found = read_conversation(file)
+        content = conversation.read(file)
     except Refused:
-        return (Turn("assistant", "?"),)
-    return found.turns if found else ()
+        return (conversation.Turn("assistant", "?"),)
+    return content.turns if content else ()
 
 
 def forget(dirs: Layout, edit_id: str) -> None:
-    """Remove the conversation of an edit that has ended."""
-    _without_lock(dirs, edit_id).unlink(missing_ok=True)
+    """Remove the conversation of an edit that has ended, and its lock."""
+    file = conversation_file(dirs, edit_id)
+    file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
 
 
 def set_aside(dirs: Layout, edit_id: str) -> Path:
     """Keep the conversation of an edit that will not be resumed; returns its path."""
-    file = _without_lock(dirs, edit_id)
+    file = conversation_file(dirs, edit_id)
     kept = file.with_name(f"kept-{edit_id}.md")
     if file.exists():
         file.replace(kept)
+    forget(dirs, edit_id)
     return kept
 
 
-def _without_lock(dirs: Layout, edit_id: str) -> Path:
-    """The file of an edit whose lock, of which only that edit had need, is removed."""
-    file = conversation_file(dirs, edit_id)
-    file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
-    return file
-
-
-def _dead(dirs: Layout, edit_id: str) -> bool:
+def _is_dead(dirs: Layout, edit_id: str) -> bool:
+    """Whether no process holds the lock of an edit; removes the lock then."""
     try:
         with edit_lock(dirs, edit_id):
             return True
@@ -113,38 +107,25 @@ def clean_up(worktree: WorkTree) -> list[str]:
     """Complete and remove what killed commands left; returns a sentence for each. Running commands are left alone.
     Raises RepoagentError or OSError; a later command retries then."""
     dirs = layout(worktree)
-    if not (_release_dead(dirs) or any(dirs.pending.glob("*")) or _size(dirs.memory_lock)):
+    dead = [_is_dead(dirs, file.name.removeprefix(PREFIX)) for file in dirs.locks.glob(f"{PREFIX}*")]
+    try:
+        interrupted = dirs.memory_lock.lstat().st_size > 0
+    except OSError:
+        interrupted = False
+    if not (any(dead) or interrupted or any(dirs.pending.glob("*"))):
         return []
     from repoagent.edit.pending_memory import complete
     from repoagent.memory.identity.store import clear_unborn
+    from repoagent.storage.atomic import sweep
 
-    said = complete(worktree)
+    sentences = complete(worktree)
     for folder in (dirs.root, dirs.private, dirs.pending, dirs.proposals, dirs.conversations, dirs.sent):
         sweep(folder)
     clear_unborn(dirs)
     for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
         if not lock.with_suffix("").exists():
             lock.unlink(missing_ok=True)
-    return said
-
-
-def _release_dead(dirs: Layout) -> bool:
-    """Remove the lock files of edits that were killed; whether there was one."""
-    found = False
-    for file in dirs.locks.glob(f"{PREFIX}*"):
-        try:
-            with edit_lock(dirs, file.name.removeprefix(PREFIX)):
-                found = True
-        except Busy:
-            continue
-    return found
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0
+    return sentences
 
 
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from repoagent.config.settings import Settings
-from repoagent.edit.apply_patch import ApplySession, commit_change
+from repoagent.edit.apply_patch import commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, compose
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate, why_content_is_off_limits
 from repoagent.edit.model_setup import ModelSetup
-from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange, Source, read_source
@@ -121,9 +122,9 @@ def commit_suggestion(
         raise Refused(f"cannot edit {path}: {reason}")
     source = Source(path, change.before, change.old_mode, read_source(worktree, path).blob)
     draft = Draft({path: source}).with_changes([change])
-    refuse_untracked(worktree, request, draft)
+    refuse_untracked(worktree, request, draft.sources)
     message = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
-    session = ApplySession(worktree, request, draft, [])
+    session = EditSession(worktree, request, draft)
     edit_id, result = commit_change(session, settings, ui, lambda changes: message, kind="review")
     return FixOutcome(finding, edit_id, result)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from repoagent.config.settings import Settings
-from repoagent.edit.checks import Check
+from repoagent.edit.request import Check
 from repoagent.git.worktree import WorkTree
 
 

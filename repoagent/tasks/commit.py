@@ -7,11 +7,10 @@ not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.loop import account
-from repoagent.dataclass import dataclass
 from repoagent.edit.commit import (
     CommitOutcome,
     NotNow,
@@ -22,9 +21,10 @@ from repoagent.edit.commit import (
     trailers_of,
     with_trailers,
 )
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.memory import Story, recorded_changes, remember_changes
 from repoagent.edit.pending_memory import pending, to_remember
-from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
 from repoagent.errors import RepoagentError
 from repoagent.git.file_writer import Moved
@@ -32,12 +32,10 @@ from repoagent.git.files import FileChange, look
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
-from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import resolve
-from repoagent.patch.locate.exact import Placement
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.changes.detect import named
@@ -47,17 +45,6 @@ from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs.directory import resume_command
 
 TRIES = 3  # how often a file may be saved during the commit
-
-
-@dataclass
-class CommitContext:
-    """The whole change of a run on its way into a commit, as `edit` needs it."""
-
-    worktree: WorkTree
-    request: EditRequest
-    draft: Draft
-    resume_hint: str
-    placements: list[Placement] = field(default_factory=list)
 
 
 def resume_hint(context: RunContext) -> str:
@@ -163,17 +150,19 @@ def _commit(
         sensitive=context.settings.texts("edit.sensitive"),
         commit=request.commit,
     )
-    commit_context = CommitContext(context.worktree, edit_request, Draft({}, changes), resume_hint(context))
+    session = EditSession(
+        context.worktree, edit_request, Draft({}, changes), resume_hint=resume_hint(context)
+    )
 
     def make_commit() -> CommitOutcome:
         proposal = agreed(
-            commit_context,
+            session,
             edit_id,
             lambda planned: _message(context, planned, edit_id, summary),
             context.ui,
             lambda: summary,
         )
-        return commit(commit_context, proposal, edit_id, context.ui, in_place=in_place)
+        return commit(session, proposal, edit_id, context.ui, in_place=in_place)
 
     try:
         return _with_memory(context, changes, edit_id, summary, make_commit)

@@ -12,7 +12,6 @@ from repoagent.edit.apply_input import spelled
 from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt.build import masked_tool
-from repoagent.edit.tools import is_ignored_here, known_or_read
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, blob_hash, is_ignored
 from repoagent.git.index import read_entries
@@ -234,14 +233,14 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
         tool_context.not_ignored = frozenset()
     for path in names:
         try:
-            source = known_or_read(tool_context, path)
+            source = tool_context.source(path)
         except RepoagentError as error:
             if path in existing:
                 return str(error)
             continue
         if path in existing and path not in tool_context.editable:
             reason = why_content_is_off_limits(source.data or b"")
-            if not reason and is_ignored_here(tool_context, path):
+            if not reason and tool_context.is_ignored(path):
                 reason = "git ignores it"
             if reason:
                 return f"{path} may not be changed: {reason}"

@@ -189,8 +189,9 @@ class Finishing:
         context = self.context
         if not context.request.check:
             return None
-        from repoagent.edit.checks import Check, run_check
+        from repoagent.edit.checks import run_check
         from repoagent.edit.commit import SentBack
+        from repoagent.edit.request import Check
         from repoagent.tasks.commit import all_accepted
 
         check = Check(

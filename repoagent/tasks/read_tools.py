@@ -9,19 +9,18 @@ from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
+from repoagent.edit.file_search import search
 from repoagent.edit.prompt.blocks import quoted, shown
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.prompt.large_files import read_part
 from repoagent.edit.tools import (
     files_tool,
     history_tool,
-    known_or_read,
     matches_text,
     neighbors_tool,
     outline_tool,
     read_tool,
     recall_tool,
-    search,
     search_tool,
     uses_tool,
 )
@@ -73,7 +72,7 @@ def _with_notes(context: RunContext, tool: Tool) -> Tool:
         observation = tool.perform(action)
         if not observation.ok:
             return observation
-        source = known_or_read(context.tool_context, action.args.get("path", ""))
+        source = context.tool_context.source(action.args.get("path", ""))
         context.shown[source.path] = source.blob
         if source.path in context.notes_shown or not context.settings.switch("memory.enabled"):
             return observation

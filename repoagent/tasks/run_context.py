@@ -12,9 +12,8 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Mode, Verdic
 from repoagent.agent.state import EDIT, State, Tool, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.model_setup import ModelSetup
-from repoagent.edit.request import Draft
-from repoagent.edit.tools import ToolContext
 from repoagent.edit.ui import NonInteractive, UserInterface
 from repoagent.errors import Refused
 from repoagent.git.files import FileChange, Source, blob_hash, check_path
@@ -108,7 +107,7 @@ class RefusedEdit:
     was told.
     """
 
-    tool_context: ToolContext
+    tool_context: EditSession
     change_set: ChangeSet
     changes: frozenset[FileChange] | None = None
     files: dict[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -201,7 +200,7 @@ class RunContext:
     ui: RunInterface
     run_dir: RunDirectory
     change_set: ChangeSet
-    tool_context: ToolContext
+    tool_context: EditSession
     gate: Gate
     shown: dict[str, str] = field(default_factory=dict)
     notes_shown: set[str] = field(default_factory=set)

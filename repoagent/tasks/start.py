@@ -12,10 +12,10 @@ from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, extra_turn, steps
 from repoagent.config.settings import Settings
 from repoagent.edit.checks import preflight
+from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, attachments
-from repoagent.edit.request import Draft, EditRequest
-from repoagent.edit.tools import ToolContext, read_limit
+from repoagent.edit.request import EditRequest
 from repoagent.errors import UsageError
 from repoagent.git.facts import current_branch, gather_facts, unmerged
 from repoagent.git.index import Status, read_status
@@ -59,7 +59,7 @@ def create_context(  # noqa: PLR0917
         commit=request.commit,
     )
     form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
-    tool_context = ToolContext(
+    tool_context = EditSession(
         worktree, edit_request, Draft({}), set(), gate(worktree.top, ()),
         form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
         conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,

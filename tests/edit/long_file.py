@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.parse_reply import parse
 from repoagent.config.layers import load
-from repoagent.edit.prompt.build import Prepared
+from repoagent.edit.prompt.build import Prepared, prepare
 from repoagent.edit.prompt.formats import AnswerFormat, Form
-from repoagent.edit.prompt.gather import prepare
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
@@ -75,4 +74,4 @@ def answer(prepared: Prepared, reply: str) -> Observation:
 
 def result(prepared: Prepared, path: str = "shop.py") -> str:
     """The file as it would be written."""
-    return prepared.tool_context.draft.texts()[path].data.decode()
+    return prepared.session.draft.texts()[path].data.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.edit.request import Draft
+from repoagent.edit.draft import Draft
 from repoagent.git.files import REGULAR, FileChange, Source
 
 BOUND = Draft({"a": Source("a", b"1", REGULAR, "x"), "n": Source("n", None, None, "")})

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action
 from repoagent.config.layers import load
-from repoagent.edit.prompt.build import Prepared
+from repoagent.edit.prompt.build import Prepared, prepare
 from repoagent.edit.prompt.formats import AnswerFormat
-from repoagent.edit.prompt.gather import prepare
 from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, room_for_files, too_long
 from repoagent.edit.prompt.relevance import About, parts, read_query, units
 from repoagent.edit.request import EditRequest, Target

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from repoagent.edit.checks import refuse_untracked
-from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import open_worktree
@@ -31,9 +31,9 @@ def test_the_advice_helps(repo: GitRepo, how: str) -> None:
     worktree = open_worktree(repo.top)
     request = EditRequest("x", (Target(PATH),))
     with pytest.raises(Refused) as caught:
-        refuse_untracked(worktree, request, Draft({PATH: read_source(worktree, PATH)}))
+        refuse_untracked(worktree, request, {PATH: read_source(worktree, PATH)})
     assert ("excluded by the sparse checkout" in str(caught.value)) == (how != "removed")
     (advised,) = re.findall(r"`git (restore .*?)`", str(caught.value))
     repo.git(*shlex.split(advised))
     assert repo.read(PATH) == b"x\n"
-    refuse_untracked(worktree, request, Draft({PATH: read_source(worktree, PATH)}))
+    refuse_untracked(worktree, request, {PATH: read_source(worktree, PATH)})

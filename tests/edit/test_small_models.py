@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from repoagent.edit.checks import first_lines
+from repoagent.edit.prompt.blocks import first_lines
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from repoagent.edit.small_models.excerpts import (
     Window,
     answered_windows,
-    find_models,
+    file_excerpt,
     find_windows,
     question,
     rows_now,
 )
+from repoagent.git.files import Source
 from repoagent.patch.apply_file import apply_patches
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import FilePatch, SourceText, decode
@@ -23,7 +24,13 @@ DATA = SHOP.encode()
 
 
 def found(instruction: str, *places: tuple[int, int], data: bytes = DATA, path: str = "shop.py") -> list[str]:
-    return [window.label for window in find_windows(path, data, instruction, places, 150)]
+    labels = []
+    for window in find_windows(path, data, instruction, places, 150):
+        lines = (
+            f"lines {window.first}-{window.last}" if window.last > window.first else f"line {window.first}"
+        )
+        labels.append(f"{' and '.join(window.names)} ({lines})" if window.names else lines)
+    return labels
 
 
 @pytest.mark.parametrize(
@@ -133,12 +140,12 @@ def test_nothing_outside_the_rows_changes(
 
 def test_what_is_to_be_followed_is_no_place_even_if_it_comes_first() -> None:
     text = b"services:\n  postgres:\n    image: pg\n    healthcheck: x\n\n  redis:\n    image: redis\n\n  web:\n    image: web\n"
+    source = Source("c.yml", text, "100644", "")
     for request in (
         "Give redis a healthcheck like the one of postgres",
         "Like postgres, redis shall have a healthcheck",
     ):
         (window,) = find_windows("c.yml", text, request, [], 100)
         assert window.names == ("services.redis",)
-        (model,) = find_models("c.yml", text, request, 100)
-        assert model.names == ("services.postgres",)
-    assert find_models("c.yml", text, "as postgres does", 100) == ()
+        assert "services.postgres of c.yml, only to read:\n" in file_excerpt(source, [window], request)
+    assert "only to read" not in file_excerpt(source, [window], "as postgres does")

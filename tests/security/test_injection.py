@@ -11,9 +11,10 @@ import pytest
 
 from repoagent.agent.actions import Action
 from repoagent.config.layers import load
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.request import Draft, EditRequest, Target
-from repoagent.edit.tools import ToolContext, history_tool, outline_tool, read_tool, search_tool
+from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.tools import history_tool, outline_tool, read_tool, search_tool
 from repoagent.errors import UsageError
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.history.file_log import read_log
@@ -31,9 +32,9 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def bench(repo: GitRepo) -> ToolContext:
+def bench(repo: GitRepo) -> EditSession:
     request = EditRequest("x", (Target("a.txt"),), scope="repo")
-    return ToolContext(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
+    return EditSession(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
 
 
 @pytest.mark.parametrize("make", [read_tool, search_tool, outline_tool, history_tool])
@@ -52,7 +53,7 @@ def test_no_argument_of_a_tool_is_an_option(repo: GitRepo, make: object) -> None
 def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("long.txt", "a" * 40_000 + "!\n" + "ab" * 20_000 + "\n")
     repo.commit("long")
-    monkeypatch.setattr("repoagent.edit.tools.SECONDS", 1.0)
+    monkeypatch.setattr("repoagent.edit.file_search.SECONDS", 1.0)
     tool = search_tool(bench(repo))
     for pattern in (
         r"(a+)+$",

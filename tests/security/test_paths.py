@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.actions import Action
+from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.patch_tool import edit_tool
-from repoagent.edit.request import Draft, EditRequest, Target
-from repoagent.edit.tools import ToolContext
+from repoagent.edit.request import EditRequest, Target
 from repoagent.git.files import read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
@@ -74,11 +74,11 @@ def minefield(
     return repo
 
 
-def table(repo: GitRepo) -> ToolContext:
+def table(repo: GitRepo) -> EditSession:
     request = EditRequest("x", (Target("a.txt"),), scope="repo", create=True)
     worktree = open_worktree(repo.top)
     draft = Draft({"a.txt": read_source(worktree, "a.txt")})
-    return ToolContext(worktree, request, draft, {"a.txt"}, gate(repo.top, ("a.txt",)))
+    return EditSession(worktree, request, draft, {"a.txt"}, gate(repo.top, ("a.txt",)))
 
 
 def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo, tmp_path: Path) -> None:

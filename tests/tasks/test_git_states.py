@@ -391,7 +391,7 @@ def test_an_edit_asks_git_once_about_all_files_that_were_shown(
 
     def edit(request: Request) -> str:
         monkeypatch.setattr("repoagent.tasks.edit_tool.is_ignored", count)
-        monkeypatch.setattr("repoagent.edit.tools.is_ignored", count)
+        monkeypatch.setattr("repoagent.edit.draft.is_ignored", count)
         return EDIT
 
     go(repo, reads, edit, "enough", commit=NO_COMMIT)

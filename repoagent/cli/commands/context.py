@@ -198,7 +198,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
     from dataclasses import replace
 
     from repoagent.edit.model_setup import answer_format, wants_tools
-    from repoagent.edit.prompt.gather import prepare
+    from repoagent.edit.prompt.build import prepare
     from repoagent.llm.model import Message, Part, Request, display_name, tools_text
     from repoagent.llm.open_model import count_tokens, open_model
 

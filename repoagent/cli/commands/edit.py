@@ -189,7 +189,7 @@ def _files(
     for target in targets:  # first: the imports below are slow
         if not (options.create or os.path.lexists(worktree.top / target.path)):
             raise no_file(worktree, target.path)
-    from repoagent.edit.prompt.gather import read_sources
+    from repoagent.edit.prompt.build import read_sources
 
     read_sources(worktree, targets, read, create=options.create)
     return targets, read, text

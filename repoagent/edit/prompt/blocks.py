@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.checks import first_lines
-from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.prompt.formats import REMINDS
+from repoagent.edit.request import EditRequest
 from repoagent.errors import Refused, UsageError
 from repoagent.git.facts import Facts
 from repoagent.git.files import Source
@@ -19,11 +20,16 @@ from repoagent.llm.usage import estimate, estimate_tokens
 from repoagent.patch.model import decode
 from repoagent.storage.secrets import mask, without_secrets
 
-REMINDS = "\nAnswer with "  # how what a small model reads last begins
 NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
 LANGUAGES, SUBJECTS = 4, 4  # of the repository that are told
 MOST_NAMED = 8  # files to edit that the rules name again
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
+CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
+_NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
+    r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
+    r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
+    r"generatedMessage):\s*(?:\|-|'[^']*'|[\d.]+|true|false)?\s*$|\d+: \d+$)"
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,9 @@ class Prompt:
         """The request for the next reply after `turns` (the first is the user's request); `messages_of` converts
         turns to messages."""
         if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
-            message = self._anew(turns)
-            same = message.parts[-1].text.endswith(self.reminder)
-            grammar = self.grammar if same else ""
+            note = self._retry_note(turns)
+            message = Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
+            grammar = self.grammar if note.endswith(self.reminder) else ""
             return Request(self.system, (message,), max_output_tokens, key, grammar, retry_temperature(turns))
         first, *later = messages_of(turns, nonce)
         messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
@@ -73,20 +79,26 @@ class Prompt:
         message = Message("user", self.opening)
         return Request(self.system, (message,), max_output_tokens, key, self.grammar, temperature)
 
-    def _anew(self, turns: Sequence[Turn]) -> Message:
-        """The opening, with what was said of the last reply."""
+    def _retry_note(self, turns: Sequence[Turn]) -> str:
+        """The request with the reasons why the last reply was refused."""
         last = max(number for number, turn in enumerate(turns) if turn.role != "observation")
-        seen = [turn for turn in turns[last + 1 :] if turn.meta.get("ok") == "no"]
         text, reminder = "", self.reminder
-        for turn in seen:
-            said, mark, rest = turn.text.rpartition(REMINDS)
+        for turn in turns[last + 1 :]:
+            if turn.meta.get("ok") != "no":
+                continue
+            reason, mark, rest = turn.text.rpartition(REMINDS)
             reminder = f"{mark}{rest}\n" if mark else reminder
-            said = (said if mark else rest).strip()
-            own = turn.meta.get("kind") not in {"check", "hook"}
-            text += f"{said}\n" if own else f"{fence(first_lines(said), 'output')}\n"
+            reason = (reason if mark else rest).strip()
+            is_output = turn.meta.get("kind") in {"check", "hook"}
+            text += f"{fence(first_lines(reason), 'output') if is_output else reason}\n"
         request = self.opening[-1].text.removesuffix(self.reminder)
-        note = f"{request}\nAn earlier answer was wrong:\n{text}{reminder}"
-        return Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
+        return f"{request}\nAn earlier answer was wrong:\n{text}{reminder}"
+
+
+def first_lines(output: str) -> str:
+    """The first lines of a check's output, without traceback frames and the noise of test runners."""
+    lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
+    return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]
 
 
 def retry_temperature(turns: Sequence[Turn]) -> float:
@@ -110,10 +122,10 @@ def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
 
 def cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
     """The non-empty `parts`, with a cache breakpoint after the last, unless it is not `worth` one."""
-    said = [part for part in parts if part.text]
-    if said and worth:
-        said[-1] = replace(said[-1], cache=True)
-    return said
+    filled = [part for part in parts if part.text]
+    if filled and worth:
+        filled[-1] = replace(filled[-1], cache=True)
+    return filled
 
 
 def repository_line(facts: Facts) -> str:
@@ -151,15 +163,12 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
     lines = ["Rules of this run:", may]
     if request.check is not None and not request.dry_run:
         done = "kept" if request.commit.no_commit else "committed"
-        lines.append(
-            f"After your edit {_code(without_secrets(request.check.command))} runs; it is {done} only if that passes. "
-            + (
-                "If a test pins the old behaviour, change it too."
-                if request.scope == "repo"
-                else "If it fails for a test that pins the old behaviour and that you may not change, `<reject>` "
-                "and name it."
-            )
-        )
+        advice = "If a test pins the old behaviour, change it too."
+        if request.scope != "repo":
+            kind = "a test that pins the old behaviour and that you may not change"
+            advice = f"If it fails for {kind}, `<reject>` and name it."
+        command = _code(without_secrets(request.check.command))
+        lines.append(f"After your edit {command} runs; it is {done} only if that passes. {advice}")
     return "\n".join(lines) + "\n\n"
 
 
@@ -206,11 +215,16 @@ def quoted(path: str) -> str:
 
 def request_block(request: EditRequest) -> str:
     """The request with the places that the user pointed at."""
-    places = [place for place in map(_place, request.targets) if place]
-    lines = ["Request:", request.instruction.strip()]
-    if places:
-        lines += ["", "The request is about: " + "; ".join(places) + "."]
-    return "\n".join(lines) + "\n"
+    places = []
+    for target in request.targets:
+        name = named(target.path)
+        if target.symbol:
+            lines = f" (lines {target.first}-{target.last})" if target.first else ""
+            places.append(f"{target.symbol} in {name}{lines}")
+        elif target.first:
+            places.append(f"lines {target.first}-{target.last} of {name}")
+    about = f"\nThe request is about: {'; '.join(places)}.\n" if places else ""
+    return f"Request:\n{request.instruction.strip()}\n{about}"
 
 
 def check_fits(request: Request, context_tokens: int | None) -> None:
@@ -225,15 +239,6 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
             f"the prompt has about {needed:,} tokens but the model takes only {context_tokens:,}; "
             f"the largest block is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
         )
-
-
-def _place(target: Target) -> str:
-    if target.symbol:
-        lines = f" (lines {target.first}-{target.last})" if target.first else ""
-        return f"{target.symbol} in {named(target.path)}{lines}"
-    if target.first:
-        return f"lines {target.first}-{target.last} of {named(target.path)}"
-    return ""
 
 
 def headed(title: str, text: str) -> str:

@@ -1,107 +1,58 @@
-"""Build the prompt and the tools of an edit: which answer format, and how much of each file.
+"""Gather what a model needs to know for an edit, and build its prompt and tools from it.
 
 Keys and tokens are masked here on their way to a model. File contents are masked where they are shown
 (`blocks.shown`); only the patches that come back are unmasked, because they must match the real bytes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.native_tools import schemas
 from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import EDIT, Tool
-from repoagent.config.settings import Settings
+from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.off_limits import WhyNot
+from repoagent.edit import tools as look_up
+from repoagent.edit.draft import Draft, EditSession, read_limit
+from repoagent.edit.guards.off_limits import WhyNot, gate, why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
-from repoagent.edit.prompt import blocks
+from repoagent.edit.prompt import blocks, formats
 from repoagent.edit.prompt.blocks import Prompt
-from repoagent.edit.prompt.formats import (
-    ASKED_LINES,
-    FUNCTION_LINES,
-    LOOSE,
-    WHOLE_LINES,
-    AnswerFormat,
-    Form,
-    choose_form,
-    fence_grammar,
-    fits_whole,
-    reminder,
-)
-from repoagent.edit.prompt.instruction_files import ContextFiles, context_parts
-from repoagent.edit.prompt.large_files import FileContext, long_files
-from repoagent.edit.prompt.relevance import Touched
-from repoagent.edit.request import Draft, EditRequest
-from repoagent.edit.small_models.code_repairs import RENAMES
-from repoagent.edit.small_models.excerpts import (
-    Window,
-    answered_windows,
-    excerpt,
-    fence_mark,
-    find_models,
-    find_windows,
-    question,
-    shown_text,
-    whole_text,
-)
-from repoagent.edit.tools import (
-    ToolContext,
-    files_tool,
-    history_tool,
-    neighbors_tool,
-    outline_tool,
-    read_limit,
-    read_tool,
-    recall_tool,
-    search_tool,
-    uses_tool,
-)
-from repoagent.git.facts import Facts
-from repoagent.git.files import Source
-from repoagent.git.worktree import WorkTree
+from repoagent.edit.prompt.formats import LOOSE, AnswerFormat, Form
+from repoagent.edit.prompt.instruction_files import USER_FILE, ContextFiles, collect, context_parts
+from repoagent.edit.prompt.large_files import FileContext, limit_for, long_files
+from repoagent.edit.request import EditRequest, Target, no_file
+from repoagent.errors import Refused, UsageError
+from repoagent.git.facts import Facts, gather_facts
+from repoagent.git.files import Source, read_source
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.history.file_history import last_changes, walked_since
+from repoagent.history.neighbors import Neighborhood, recent_neighborhood
 from repoagent.llm.model import Part
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import copy_of, resolve
+from repoagent.memory.prompt import block, exchanges_block, notes_block
 from repoagent.storage.secrets import mask, unknown_in, unmask
 
+if TYPE_CHECKING:
+    from repoagent.edit.prompt.relevance import Touched
+    from repoagent.edit.small_models.excerpts import Window
+    from repoagent.memory.identity.record import Memory
 
-def masked_prompt(prompt: Prompt) -> Prompt:
-    """The prompt with keys and tokens masked."""
-    return replace(prompt, system=_masked(prompt.system), opening=_masked(prompt.opening))
-
-
-def masked_tool(tool: Tool, tool_context: ToolContext) -> Tool:
-    """The tool with its output masked, and with the patches that it gets unmasked."""
-
-    def perform(action: Action) -> Observation:
-        if tool.name == EDIT:
-            action = replace(action, body=unmask(action.body))
-            if made_up := _made_up(action.body, tool_context):
-                text = f"There is no {made_up}: write what the file shows, or another kind of placeholder."
-                return Observation(EDIT, tool_context.sent_back(text), ok=False)
-        seen = tool.perform(action)
-        return replace(seen, text=mask(seen.text))
-
-    return replace(tool, perform=perform)
-
-
-def _made_up(patches: str, tool_context: ToolContext) -> str:
-    """A placeholder of ours in the patches that stands for nothing and is in no file; "" for none."""
-    files = [text.data for text in tool_context.draft.texts().values()]
-    return next(
-        (name for name in unknown_in(patches) if not any(name.encode() in data for data in files)), ""
-    )
-
-
-def _masked(parts: Iterable[Part]) -> tuple[Part, ...]:
-    return tuple(replace(part, text=mask(part.text)) for part in parts)
+NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 4, 8
+MEMORY_TOKENS = 2_000  # for the notes on a file
+EARLIER_TOKENS = 1_500  # for earlier requests for it and their answers
+RESUME_HINT = "The model's answer is kept: run the same command again to resume from it."
 
 
 @dataclass(frozen=True)
 class PromptContext:
-    """Everything gathered for a prompt, before the answer format is chosen."""
+    """Everything gathered for a prompt, before it is decided how much of each file to show."""
 
     worktree: WorkTree
     settings: Settings
@@ -114,18 +65,378 @@ class PromptContext:
     history: str
     neighbors: str
     remembered: str
-    earlier: str = ""
-    uses: str = ""
-    recent: Mapping[str, tuple[Touched, ...]] = field(
-        default_factory=dict
-    )  # lines, of files that may be too long
-    answer_format: AnswerFormat = field(default_factory=AnswerFormat)
-    context_files: ContextFiles = field(default_factory=ContextFiles)
+    earlier: str
+    uses: str
+    recent: Mapping[str, tuple[Touched, ...]]  # lines, of files that may be too long
+    answer_format: AnswerFormat
+    context_files: ContextFiles
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An edit that is ready for the model.
+
+    `question`, if any, is asked first: which part of a long file the request is about; `located` takes the answer.
+    Without one the prompt has the whole files. A small model gets one prompt for each file. `reply_tokens` limits its
+    reply, if known: a small model that writes more is in a loop.
+    """
+
+    session: EditSession
+    tools: tuple[Tool, ...]
+    prompts: tuple[Prompt, ...]
+    context: PromptContext
+    question: str = ""
+    reply_tokens: int | None = None
+
+    @property
+    def form(self) -> Form:
+        return self.session.form
+
+    def located(self, answer: str) -> Prepared:
+        """The same edit with the parts that the answer to `question` names; unchanged if it names none."""
+        return assemble(self.context, answer) if self.question else self
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        """The blob ids of the files that the request is about."""
+        request, known = self.session.request, self.session.draft.blobs()
+        return {path: known[path] for path in (*request.paths, *request.read)}
+
+
+def prepare(
+    worktree: WorkTree, request: EditRequest, settings: Settings, answer_format: AnswerFormat | None = None
+) -> Prepared:
+    """Read the files, their history and memory, and build the prompt in the given answer format.
+
+    git searches the history while the rest is read, limited by numbers of commits, not by time: the same repository
+    always gives the same prompt. Raises UsageError for missing files, Refused for what may not be sent or edited, and
+    for an operation in progress unless `no_commit` is given.
+    """
+    answer_format = answer_format or AnswerFormat()
+    short, dirs = answer_format.is_short, layout(worktree)
+    why_not = gate(worktree.top, (*request.paths, *request.read))
+    request = replace(request, instruction=mask(request.instruction))
+    with ThreadPoolExecutor(3) as executor:
+        since = executor.submit(walked_since, worktree)
+        around = executor.submit(_neighborhood, worktree, request, since, short=short)
+        facts = gather_facts(worktree)
+        _refuse_during_operation(facts, request)
+        sources = _sources(worktree, request, why_not)
+        limit = limit_for(settings.whole("edit.inline_limit"), answer_format.window)
+        sizes = {path: len(sources[path].data or b"") for path in request.paths}
+        touched = {}
+        for path in [path for path, size in sizes.items() if size > limit]:
+            from repoagent.edit.prompt.relevance import recently_touched
+
+            touched[path] = executor.submit(recently_touched, worktree, path, sizes[path], since.result())
+        commits = 0 if short else settings.whole("history.commits")
+        changes = {
+            path: executor.submit(last_changes, worktree, path, commits, since.result(), dirs.summaries)
+            for path in (request.paths if commits else ())
+        }
+        request = _with_lines(request, sources)
+        uses = None if short else executor.submit(_uses, worktree, request, sources, why_not)
+        memories = {
+            path: memory
+            for path, data in _existing(request, sources).items()
+            if settings.switch("memory.enabled") and (memory := resolve(dirs, worktree, path, data))
+        }
+        histories = {path: future.result() for path, future in changes.items()}
+        neighbors = around.result()
+        recent = {path: future.result() for path, future in touched.items()}
+        used = uses.result() if uses else ""
+    rows = neighbors.rows if neighbors is not None else ()
+    editable = set(request.paths)
+    if request.scope == "neighbors":
+        sure = [os.fsdecode(row.path) for row in rows if row.together > 1]
+        editable |= {path for path in sure if not why_not(path)} - set(request.read)
+        for path in sorted(editable - set(sources)):
+            sources[path] = read_source(worktree, path)
+    # those that changed with the files more than once, or are named like them, and may be read
+    likely = (os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons)
+    neighbors_shown = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
+    context_files = ContextFiles()
+    if not short:
+        context_files = collect(
+            worktree.top, dirs.root, settings.texts("context"), request.paths, why_not,
+            user=user_file(os.environ).with_name(USER_FILE), budget=settings.whole("context_limit"),
+        )  # fmt: skip
+    known = {} if request.fresh else memories
+    words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
+    earlier = {path: exchanges_block(memory, words, EARLIER_TOKENS) for path, memory in known.items()}
+    return assemble(
+        PromptContext(
+            worktree, settings, request, why_not, sources, editable, facts, memories,
+            history=_by_path(request, histories),
+            neighbors="\n".join(map(blocks.named, neighbors_shown)) + _purposes(worktree, neighbors_shown),
+            remembered=_by_path(request, _remembered(worktree, request, sources, known, short=short)),
+            earlier="" if short else _by_path(request, earlier),
+            uses=used, recent=recent, answer_format=answer_format, context_files=context_files,
+        )
+    )  # fmt: skip
+
+
+def read_sources(worktree: WorkTree, targets: Sequence[Target], read: Sequence[str], *, create: bool) -> None:
+    """Read the files to edit and to read, and raise what `prepare` would raise about them."""
+    request = EditRequest("", tuple(targets), tuple(read), create)
+    _with_lines(request, _sources(worktree, request, gate(worktree.top, request.paths)))
+
+
+def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[str, Source]:
+    sources: dict[str, Source] = {}
+    for path in (*request.paths, *request.read):
+        if reason := why_not(path):
+            raise Refused(reason)
+        sources[path] = source = read_source(worktree, path)
+        edited = path in request.paths
+        if source.data is None:
+            if not (edited and request.create):
+                from repoagent.git.similar_paths import no_such_file
+
+                raise no_file(worktree, path) if edited else no_such_file(path, worktree.top)
+        elif source.binary:
+            raise Refused(f"{path} is binary; only text files can be edited.")
+        elif edited and (reason := why_content_is_off_limits(source.data)):
+            raise Refused(f"{path} is not edited: {reason}.")
+    return sources
+
+
+def _with_lines(request: EditRequest, sources: Mapping[str, Source]) -> EditRequest:
+    """The request with each `FILE::symbol` resolved to lines, and each range checked against its file."""
+    targets: dict[Target, None] = {}
+    for target in request.targets:
+        data = sources[target.path].data or b""
+        if target.symbol is not None:
+            from repoagent.syntax.outline import find_symbols
+
+            for symbol in find_symbols(target.path, data, target.symbol):
+                targets[replace(target, first=symbol.first_line, last=symbol.last_line)] = None
+            continue
+        if target.first is not None:
+            count = max(1, len(blocks.shown(data).splitlines()))
+            if target.first > count:
+                raise UsageError(f"{target.path} has {count} lines; there is no line {target.first}.")
+            target = replace(target, last=min(target.last or target.first, count))
+        targets[target] = None
+    return replace(request, targets=tuple(targets))
+
+
+def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:
+    """A commit in the middle of a merge or rebase would take that operation over or destroy it."""
+    if not request.commits:
+        return
+    if facts.unmerged:
+        raise Refused(f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit.")
+    if facts.operation and facts.operation != "bisect":
+        article = "an" if facts.operation == "am" else "a"
+        raise Refused(
+            f"{article} {facts.operation} is in progress: finish or abort it first, or use --no-commit."
+        )
+
+
+def _existing(request: EditRequest, sources: Mapping[str, Source]) -> dict[str, bytes]:
+    return {path: data for path in request.paths if (data := sources[path].data) is not None}
+
+
+def _neighborhood(
+    worktree: WorkTree, request: EditRequest, since: Future[int | None], *, short: bool
+) -> Neighborhood | None:
+    """What changes with the files; None where it is not shown, and for new files."""
+    paths = [path for path in request.paths if os.path.lexists(worktree.top / path)]
+    if not paths or (short and request.scope != "neighbors"):
+        return None
+    return recent_neighborhood(worktree, paths, limit=NEIGHBORS_IN_SCOPE, since=since.result())
+
+
+def _uses(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source], why_not: WhyNot) -> str:
+    """Where the symbols that the request names are used in other files, and in which tests."""
+    from repoagent.uses.request_symbols import uses_block
+
+    targets = [(target.path, target.symbol) for target in request.targets if target.symbol]
+    files = _existing(request, sources)
+    return uses_block(worktree, request.instruction, files, targets, why_not) if files else ""
+
+
+def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
+    """The texts of several files under each other, each with its path where there is more than one."""
+    texts = {path: text.strip() for path, text in values.items()}
+    named = len(request.paths) > 1
+    return "\n\n".join(
+        f"{blocks.named(path)}:\n{text}" if named else text for path, text in texts.items() if text
+    )
+
+
+def _remembered(
+    worktree: WorkTree,
+    request: EditRequest,
+    sources: Mapping[str, Source],
+    memories: Mapping[str, Memory],
+    *,
+    short: bool,
+) -> dict[str, str]:
+    """The notes of each file and its summary; for a small model also the last edits, and no summary."""
+    from repoagent.memory.notes import older_texts
+
+    dirs = layout(worktree)
+    show, older = (block if short else notes_block), older_texts(worktree)
+    texts = {}
+    for path in request.paths:
+        data = sources[path].data
+        text = show(memories[path], MEMORY_TOKENS, data=data, older=older) if path in memories else ""
+        if data is not None and not short and (dirs.summaries / "files").is_dir():
+            from repoagent.memory.file_summaries import summary_block
+
+            text += summary_block(dirs, path, data)
+        texts[path] = text
+    return texts
+
+
+def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
+    """One line for each of the neighbors `paths` that has a summary. Unreadable ones are omitted."""
+    dirs = layout(worktree)
+    if not (dirs.summaries / "files").is_dir():
+        return ""
+    from repoagent.memory.file_summaries import may_have_purpose, purpose
+
+    lines = []
+    for path in paths:
+        try:
+            size = (worktree.top / path).lstat().st_size
+            data = read_source(worktree, path).data if may_have_purpose(dirs, path, size) else None
+        except (Refused, OSError):
+            continue
+        if data is not None and (line := purpose(dirs, path, data)):
+            lines.append(f"- {blocks.named(path)}: {line}\n")
+    return "".join(["\nTheir purpose:\n", *lines]) if lines else ""
+
+
+def copies(context: PromptContext) -> list[str]:
+    """A sentence for each file without memory that is a copy of one with memory: it inherits nothing."""
+    sentences = []
+    dirs, enabled = layout(context.worktree), context.settings.switch("memory.enabled")
+    for path, data in _existing(context.request, context.sources).items() if enabled else ():
+        if path in context.memories:
+            continue
+        if (original := copy_of(dirs, context.worktree, path, data)) is not None:
+            from repoagent.memory.lookup import is_copy
+
+            typed = os.path.relpath(context.worktree.top / path)
+            sentences.append(f"{path} {is_copy(original, context.worktree, typed)}")
+    return sentences
+
+
+def masked_prompt(prompt: Prompt) -> Prompt:
+    """The prompt with keys and tokens masked."""
+    system, opening = (
+        tuple(replace(part, text=mask(part.text)) for part in parts)
+        for parts in (prompt.system, prompt.opening)
+    )
+    return replace(prompt, system=system, opening=opening)
+
+
+def masked_tool(tool: Tool, session: EditSession) -> Tool:
+    """The tool with its output masked, and with the patches that it gets unmasked."""
+
+    def perform(action: Action) -> Observation:
+        if tool.name == EDIT:
+            action = replace(action, body=unmask(action.body))
+            files = [text.data for text in session.draft.texts().values()]
+            for name in unknown_in(action.body):  # a placeholder of ours that stands for nothing
+                if not any(name.encode() in data for data in files):
+                    text = f"There is no {name}: write what the file shows, or another kind of placeholder."
+                    return Observation(EDIT, session.sent_back(text), ok=False)
+        seen = tool.perform(action)
+        return replace(seen, text=mask(seen.text))
+
+    return replace(tool, perform=perform)
+
+
+def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
+    """Build the prompt and the tools. `answer` is the answer to `question`.
+
+    A small model is asked in short form: it does better without a protocol, and without what the repository says to
+    assistants.
+    """
+    request, sources, answer_format = context.request, context.sources, context.answer_format
+    form, short = answer_format.form, answer_format.is_short
+    edited = _existing(request, sources)
+    lines = formats.WHOLE_LINES
+    if form == "function" and not formats.is_rename(request.instruction):
+        lines = formats.ASKED_LINES
+    whole = {
+        path: formats.fits_whole(data, answer_format.output_tokens, lines) for path, data in edited.items()
+    }
+    windows: dict[str, tuple[Window, ...]] = {}
+    marks: dict[str, str] = {}
+    question = ""
+    if short:
+        from repoagent.edit.small_models import excerpts
+
+        if form in LOOSE:
+            windows = _windows(context, edited, whole, answer)
+        asks = answer is None and form in LOOSE
+        form = formats.choose_form(form, whole, windows)
+        windows = windows if form == "function" else {}
+        marks = {
+            path: excerpts.fence_mark(excerpts.shown_text(sources[path], windows.get(path, ())))
+            for path in request.paths
+        }
+        if asks and form == "search":
+            long = [path for path, fits in whole.items() if not fits]
+            questions = (excerpts.question(path, edited[path], request.instruction) for path in long)
+            question = mask("\n\n".join(filter(None, questions)))
+    session = EditSession(
+        context.worktree, request, Draft(sources), set(context.editable), context.why_not,
+        resume_hint=RESUME_HINT, form=form, short=short, windows=windows, fits=all(whole.values()),
+        read_limit=read_limit(answer_format.window),
+    )  # fmt: skip
+    # several files are asked for one at a time: each prompt has its own reminder then
+    if short and (form not in LOOSE or len(request.paths) == 1):
+        session.reminder = formats.reminder(form, request.paths, windows, marks)
+    tools = [edit_tool(session)]
+    if not short:
+        tools += [
+            look_up.read_tool(session), look_up.files_tool(session), look_up.search_tool(session),
+            look_up.outline_tool(session), look_up.history_tool(session), look_up.neighbors_tool(session),
+            look_up.uses_tool(session), look_up.recall_tool(session),
+        ]  # fmt: skip
+    masked = tuple(masked_tool(tool, session) for tool in tools)
+    groups = [(path,) for path in request.paths] if form in LOOSE else [request.paths]
+    prompts = tuple(prompt_for(context, session, masked, paths, marks) for paths in groups)
+    tokens = None
+    if form in LOOSE and len(edited) == len(request.paths):
+        # half as much again as the longest of what is asked for, and an explanation
+        texts = (excerpts.shown_text(sources[path], windows.get(path, ())) for path in request.paths)
+        longest = max(map(estimate_tokens, texts))
+        tokens = longest + longest // 2 + 400
+    return Prepared(session, masked, prompts, context, question, tokens)
+
+
+def _windows(
+    context: PromptContext, edited: Mapping[str, bytes], whole: Mapping[str, bool], answer: str | None
+) -> dict[str, tuple[Window, ...]]:
+    """The parts of files that are asked for instead of the whole."""
+    from repoagent.edit.small_models import excerpts
+
+    request, output_tokens = context.request, context.answer_format.output_tokens
+    limit = max(20, min(formats.WHOLE_LINES, output_tokens // 16))
+    windows: dict[str, tuple[Window, ...]] = {}
+    for path, data in edited.items():
+        is_small = formats.fits_whole(data, output_tokens, formats.FUNCTION_LINES)
+        is_small = is_small or context.answer_format.form == "whole"
+        if whole[path] and (is_small or formats.is_rename(request.instruction)):
+            continue
+        parts = excerpts.find_windows(path, data, request.instruction, request.lines_in(path), limit)
+        if not parts and answer is not None and not whole[path]:
+            parts = excerpts.answered_windows(path, data, answer, limit)
+        if parts:
+            windows[path] = parts
+    return windows
 
 
 def prompt_for(
     context: PromptContext,
-    tool_context: ToolContext,
+    session: EditSession,
     tools: Sequence[Tool],
     paths: Sequence[str],
     marks: Mapping[str, str],
@@ -139,23 +450,32 @@ def prompt_for(
     What changes least comes first: the repository, files for reading, what belongs to the edited files, these files,
     then what each commit or request changes. Cache breakpoints are where the next edit may share the beginning.
     """
-    request, sources, form, short = context.request, context.sources, tool_context.form, tool_context.short
+    request, sources, form, short = context.request, context.sources, session.form, session.short
     native = context.answer_format.native and not short
-    windows = {path: tool_context.windows[path] for path in paths if path in tool_context.windows}
-    last = reminder(form, paths, windows, marks, plain=plain) if short else ""
-    alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
-    if plain or (short and form in LOOSE):
+    windows = {path: session.windows[path] for path in paths if path in session.windows}
+    last = ""
+    repository: Sequence[Part] = ()
+    facts = history = neighbors = subjects = rules = grammar = ""
+    excerpts: dict[str, str] = {}
+    if short:
+        last = formats.reminder(form, paths, windows, marks, plain=plain)
         protocol = blocks.prompt_text("plain" if plain else form)
-    elif short:
-        protocol = blocks.prompt_text("short") + "\n" + blocks.prompt_text(form)
+        if form not in LOOSE and not plain:
+            protocol = f"{blocks.prompt_text('short')}\n{protocol}"
+        if form in LOOSE:
+            from repoagent.edit.small_models.excerpts import file_excerpt
+
+            excerpts = {
+                path: file_excerpt(sources[path], windows.get(path), request.instruction) for path in paths
+            }
+            if len(windows.get(paths[0], ())) < 2:
+                grammar = formats.fence_grammar("" if plain else paths[0], marks[paths[0]])
     else:
         protocol = blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
-    repository = () if short else context_parts(context.context_files)
-    facts = "" if short else blocks.repository_line(context.facts)
-    subjects = "" if short else blocks.subjects_block(context.facts)
-    rules = "" if short else blocks.rules_block(request, context.editable)
-    history, neighbors = ("", "") if short else (context.history, context.neighbors)
-    excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
+        repository = context_parts(context.context_files)
+        facts, subjects = blocks.repository_line(context.facts), blocks.subjects_block(context.facts)
+        history, neighbors = context.history, context.neighbors
+        rules = blocks.rules_block(request, context.editable)
     texts = (
         protocol, facts, history, neighbors, context.remembered, subjects, context.earlier, context.uses, rules,
         request.instruction, note, last, *excerpts.values(), *(part.text for part in repository),
@@ -166,29 +486,22 @@ def prompt_for(
         [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
         request,
         FileContext(
-            context.settings.whole("edit.inline_limit"),
-            context.answer_format.window,
-            context.answer_format.output_tokens,
-            sum(map(estimate_tokens, texts)),
-            short,
-            context.recent,
+            context.settings.whole("edit.inline_limit"), context.answer_format.window,
+            context.answer_format.output_tokens, sum(map(estimate_tokens, texts)), short, context.recent,
         ),
-    )
-    for path, block in long.items():
-        tool_context.seen[path] = [*tool_context.seen.get(path, ()), *block.lines]
-    excerpts |= {path: block.text for path, block in long.items()}
-    shown.sort(key=lambda source: source.path in long)
-    read, edited = (
-        [
-            Part(excerpts.get(source.path) or blocks.file_block(source, role), f"{name} {source.path}")
-            for source in shown
-            if source.path in group
-        ]
-        for group, role, name in (
-            (set(request.read) - set(request.paths), "for reading only", "read"),
-            (set(request.paths), "file to edit", "file"),
-        )
-    )
+    )  # fmt: skip
+    for path, file in long.items():
+        session.seen[path] = [*session.seen.get(path, ()), *file.lines]
+        excerpts[path] = file.text
+    read: list[Part] = []
+    edited: list[Part] = []
+    for source in sorted(shown, key=lambda source: source.path in long):
+        if source.path in request.paths:
+            text = excerpts.get(source.path) or blocks.file_block(source, "file to edit")
+            edited.append(Part(text, f"file {source.path}"))
+        elif source.path in request.read:
+            text = excerpts.get(source.path) or blocks.file_block(source, "for reading only")
+            read.append(Part(text, f"read {source.path}"))
     opening = [
         *blocks.cached([Part(blocks.headed("The repository", facts), "facts"), *read], len(read)),
         *blocks.cached(
@@ -206,167 +519,13 @@ def prompt_for(
         Part(rules, "rules"),
         Part(blocks.request_block(request) + note + last, "request"),
     ]
-    prompt = Prompt(
-        tuple(blocks.cached([Part(protocol, "protocol"), *repository])),
-        tuple(part for part in opening if part.text),
-        last,
-        short,
-        fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
-        schemas(tools) if native else (),
+    return masked_prompt(
+        Prompt(
+            tuple(blocks.cached([Part(protocol, "protocol"), *repository])),
+            tuple(part for part in opening if part.text),
+            last,
+            short,
+            grammar,
+            schemas(tools) if native else (),
+        )
     )
-    return masked_prompt(prompt)
-
-
-def _excerpts(
-    request: EditRequest,
-    sources: Mapping[str, Source],
-    paths: Sequence[str],
-    windows: Mapping[str, Sequence[Window]],
-) -> dict[str, str]:
-    found = {}
-    for path in paths:
-        source = sources[path]
-        if path not in windows:
-            found[path] = whole_text(source)
-            continue
-        models = find_models(path, source.data or b"", request.instruction, WHOLE_LINES)
-        found[path] = excerpt(source, windows[path], models)
-    return found
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An edit that is ready for the model.
-
-    `question`, if any, is asked first: which part of a long file the request is about; `located` takes the answer.
-    Without one the prompt has the whole files. A small model gets one prompt for each file. `reply_tokens` limits its
-    reply, if known: a small model that writes more is in a loop.
-    """
-
-    tool_context: ToolContext
-    tools: tuple[Tool, ...]
-    prompts: tuple[Prompt, ...]
-    memories: dict[str, Memory]
-    context: PromptContext
-    answer_format: AnswerFormat
-    question: str = ""
-    reply_tokens: int | None = None
-
-    @property
-    def reminder(self) -> str:
-        """What a small model must read last, also after each setback."""
-        return self.tool_context.reminder
-
-    @property
-    def form(self) -> Form:
-        return self.tool_context.form
-
-    def located(self, answer: str) -> Prepared:
-        """The same edit with the parts that the answer to `question` names; unchanged if it names none."""
-        return assemble(self.context, self.answer_format, answer) if self.question else self
-
-    @property
-    def blobs(self) -> dict[str, str]:
-        """The blob ids of the files that the request is about."""
-        request = self.tool_context.request
-        known = self.tool_context.draft.blobs()
-        return {path: known[path] for path in (*request.paths, *request.read)}
-
-
-def assemble(context: PromptContext, answer_format: AnswerFormat, answer: str | None = None) -> Prepared:
-    """Build the prompt and the tools. `answer` is the answer to `question`.
-
-    A small model is asked in short form: it does better without a protocol, and without what the repository says to
-    assistants.
-    """
-    request, sources = context.request, context.sources
-    edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
-    renames = RENAMES.search(request.instruction) is not None  # a name is used all over a file
-    lines = ASKED_LINES if answer_format.form == "function" and not renames else WHOLE_LINES
-    whole = {path: fits_whole(data, answer_format.output_tokens, lines) for path, data in edited.items()}
-    windows = _windows(request, edited, whole, answer_format, answer) if answer_format.form in LOOSE else {}
-    form = choose_form(answer_format.form, whole, windows)
-    short = answer_format.is_short
-    windows = windows if form == "function" else {}
-    marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in request.paths}
-    tool_context = ToolContext(
-        context.worktree,
-        request,
-        Draft(sources),
-        set(context.editable),
-        context.why_not,
-        form=form,
-        short=short,
-        windows=windows,
-        fits=all(whole.values()),
-        read_limit=read_limit(answer_format.window),
-        # several files are asked for one at a time: each prompt has its own then
-        reminder=reminder(form, request.paths, windows, marks)
-        if short and (form not in LOOSE or len(request.paths) == 1)
-        else "",
-    )
-    tools = tuple(
-        masked_tool(tool, tool_context)
-        for tool in ((edit_tool(tool_context),) if short else _tools(tool_context))
-    )
-    asks = answer is None and answer_format.form in LOOSE and form == "search"
-    questions = [
-        question(path, edited[path], request.instruction) for path, fits in whole.items() if asks and not fits
-    ]
-    return Prepared(
-        tool_context,
-        tools,
-        tuple(
-            prompt_for(context, tool_context, tools, paths, {path: marks[path] for path in paths})
-            for paths in ([(path,) for path in request.paths] if form in LOOSE else [request.paths])
-        ),
-        context.memories,
-        context,
-        answer_format,
-        mask("\n\n".join(filter(None, questions))),
-        _reply_tokens(sources, request.paths, windows)
-        if form in LOOSE and len(edited) == len(request.paths)
-        else None,
-    )
-
-
-def _reply_tokens(
-    sources: Mapping[str, Source], paths: Sequence[str], windows: Mapping[str, Sequence[Window]]
-) -> int:
-    """Room for half as much again as the longest of what is asked for, and for an explanation."""
-    longest = max(estimate_tokens(shown_text(sources[path], windows.get(path, ()))) for path in paths)
-    return longest + longest // 2 + 400
-
-
-def _windows(
-    request: EditRequest,
-    edited: Mapping[str, bytes],
-    whole: Mapping[str, bool],
-    answer_format: AnswerFormat,
-    answer: str | None,
-) -> dict[str, tuple[Window, ...]]:
-    """The parts of files that are asked for instead of the whole."""
-    limit = max(20, min(WHOLE_LINES, answer_format.output_tokens // 16))
-    found: dict[str, tuple[Window, ...]] = {}
-    for path, data in edited.items():
-        short = answer_format.form == "whole" or fits_whole(data, answer_format.output_tokens, FUNCTION_LINES)
-        if whole[path] and (short or RENAMES.search(request.instruction)):
-            continue
-        places = [
-            (target.first, target.last or target.first)
-            for target in request.targets
-            if target.path == path and target.first is not None
-        ]
-        parts = find_windows(path, data, request.instruction, places, limit)
-        if not parts and answer is not None and not whole[path]:
-            parts = answered_windows(path, data, answer, limit)
-        if parts:
-            found[path] = parts
-    return found
-
-
-def _tools(tool_context: ToolContext) -> tuple[Tool, ...]:
-    looking = (
-        read_tool, files_tool, search_tool, outline_tool, history_tool, neighbors_tool, uses_tool, recall_tool
-    )  # fmt: skip
-    return edit_tool(tool_context), *(tool(tool_context) for tool in looking)

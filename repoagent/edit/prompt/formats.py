@@ -5,15 +5,16 @@ Every format is accepted whichever was requested, and all become the same valida
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.prompt.blocks import REMINDS, prompt_text
-from repoagent.edit.small_models.excerpts import Window
-from repoagent.llm.usage import estimate_tokens
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import decode
+
+if TYPE_CHECKING:
+    from repoagent.edit.small_models.excerpts import Window
 
 Form = Literal["diff", "search", "whole", "function"]
 FORMS: tuple[Form, ...] = ("diff", "search", "whole", "function")
@@ -23,7 +24,8 @@ RETRIES = 2  # refusals in a row in one form, before another is asked for
 WHOLE_LINES = 150  # of a file that is still written again as a whole
 ASKED_LINES = 60  # of one that is still written again as a whole, rather than asked which part of it is meant
 FUNCTION_LINES = 40  # of a file that is written again as a whole even where a part of it would do
-OUTPUT_TOKENS = 16_000
+OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
+REMINDS = "\nAnswer with "  # how what a small model reads last begins
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class AnswerFormat:
 
 def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> bool:
     """Whether a file is short enough to be rewritten as a whole, with room for some growth."""
+    from repoagent.llm.usage import estimate_tokens
+
     text = decode(data)
     if text is None:
         return False
@@ -62,27 +66,24 @@ def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -
     return "function" if parts else "whole"
 
 
-def next_form(form: Form, *, fits: bool) -> Form | None:
-    """The form after RETRIES refusals in a row; `fits`: the files may be rewritten as a whole.
+def is_rename(instruction: str) -> bool:
+    """Whether a name is to be changed, which is used all over a file."""
+    return re.search(r"\brenam", instruction, re.IGNORECASE) is not None
+
+
+def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
+    """The form after `refusals` refused edits in a row, starting from `form`; `fits`: the files may be rewritten as a
+    whole.
 
     A model that was asked for whole text is never asked for blocks: a small model copies the example of a block into
     its answer.
     """
-    if form == "diff":
-        return "search"
-    return "whole" if fits and form != "whole" else None
-
-
-def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
-    """The form after `refusals` refused edits in a row, starting from `form`."""
     for _ in range(refusals // RETRIES):
-        form = next_form(form, fits=fits) or form
+        if form == "diff":
+            form = "search"
+        elif fits:
+            form = "whole"
     return form
-
-
-def form_text(form: Form) -> str:
-    """The instructions for this form."""
-    return prompt_text(form)
 
 
 def reminder(
@@ -101,27 +102,24 @@ def reminder(
     """
     if form == "diff":
         return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"
+    windows = windows or {}
+    parts = [part for path in paths for part in windows.get(path, ())]
+    if form == "search":
+        wanted = "the SEARCH/REPLACE blocks"
+    elif not parts:
+        wanted = " and ".join(f"the whole new {path}" for path in paths)
+    else:
+        named = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
+        whole = [path for path in paths if path not in windows]
+        each = ", each in a fence of its own," if len(parts) > 1 else ""
+        rest = f", and the whole new {' and '.join(whole)}," if whole else ""
+        wanted = f"the whole new {' and '.join(named)}{each}{rest}"
+    if plain:
+        return f"{REMINDS}{wanted} with this change, in a code block.\n"
     fences = {path: (marks or {}).get(path, "```") for path in paths}
     lines = " and ".join(f"{mark}{path}" for path, mark in fences.items())
     ends = " and ".join(sorted(set(fences.values()), key=len)) or "```"
-    if form == "search":
-        wanted = "the SEARCH/REPLACE blocks"
-    else:
-        wanted = _wanted(paths, windows or {})
-    if plain:
-        return f"{REMINDS}{wanted} with this change, in a code block.\n"
     return f"{REMINDS}{wanted} between the lines {lines} and {ends}, and nothing else.\n"
-
-
-def _wanted(paths: Sequence[str], windows: Mapping[str, Sequence[Window]]) -> str:
-    parts = [part for path in paths for part in windows.get(path, ())]
-    if not parts:
-        return " and ".join(f"the whole new {path}" for path in paths)
-    named = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
-    whole = [path for path in paths if path not in windows]
-    each = ", each in a fence of its own," if len(parts) > 1 else ""
-    rest = f", and the whole new {' and '.join(whole)}," if whole else ""
-    return f"the whole new {' and '.join(named)}{each}{rest}"
 
 
 def fence_grammar(path: str, mark: str) -> str:
@@ -149,8 +147,8 @@ _SHORT = {
 
 def short_refusal(error: PatchRefused) -> str:
     """The reasons of a refusal for a small model: one sentence each, without advice about other forms."""
-    said: dict[str, None] = {}
-    for problem in error.problems:
-        short = _SHORT.get(problem.reason)
-        said[short or f"Not applied: {problem.text.split(' Look at the added')[0]}"] = None
-    return "\n".join(said)
+    sentences = (
+        _SHORT.get(problem.reason) or f"Not applied: {problem.text.split(' Look at the added')[0]}"
+        for problem in error.problems
+    )
+    return "\n".join(dict.fromkeys(sentences))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
+from repoagent.edit.prompt.formats import is_rename
 from repoagent.git.files import FileChange
 from repoagent.patch.render import differing
 
@@ -183,7 +184,6 @@ _STAYS = re.compile(
     r"|\b(?:do not|don't|never|must not|without) (?:chang|touch|edit|modify|alter)\w*",
     re.IGNORECASE,
 )
-RENAMES = re.compile(r"\brenam", re.IGNORECASE)
 _ADDS = re.compile(r"\s*(?:please\s+)?(?:add|give|document|support|introduce|include)\b", re.IGNORECASE)
 _TAKES = re.compile(
     r"\b(?:instead|remov|delet|drop|replac|renam|mov|chang|rewrit|turn|only|no longer|rather)", re.IGNORECASE
@@ -209,7 +209,7 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
     lines = _with_lost(path, old, lines, request, source)
     if _ADDS.match(request) and not _TAKES.search(request):
         lines = _by_hunk(old, lines, _with_unrelated)
-    if RENAMES.search(request):
+    if is_rename(request):
         lines = _by_hunk(old, lines, lambda removed, added: _with_literals(removed, added, request))
     return lines
 

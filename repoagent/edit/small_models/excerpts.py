@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import named, shown
+from repoagent.edit.prompt.formats import WHOLE_LINES
 from repoagent.edit.small_models.code_repairs import frozen_words
 from repoagent.git.files import Source
 from repoagent.patch.model import decode
@@ -123,12 +124,6 @@ class Window:
     last: int
     names: tuple[str, ...] = ()
 
-    @property
-    def label(self) -> str:
-        """Its name in a sentence."""
-        lines = f"lines {self.first}-{self.last}" if self.last > self.first else f"line {self.first}"
-        return f"{' and '.join(self.names)} ({lines})" if self.names else lines
-
 
 def find_windows(
     path: str, data: bytes, instruction: str, places: Sequence[tuple[int, int]], limit: int
@@ -154,15 +149,6 @@ def find_windows(
         if len(matching) == 1:
             rows.append((matching[0], matching[0]))
     return _windows(path, lines, symbols, rows, limit)
-
-
-def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[Window, ...]:
-    """The parts of the file that a request names as examples ("as sortBy does")."""
-    lines, symbols = _outlined(path, data)
-    models = _models(symbols, instruction)
-    if not mentioned([symbol for symbol in symbols if symbol not in models], instruction, limit):
-        return ()
-    return _windows(path, lines, symbols, _spans(models), limit)
 
 
 def question(path: str, data: bytes, instruction: str) -> str:
@@ -277,24 +263,40 @@ def rows_now(window: Window, before: Sequence[str], now: Sequence[str]) -> tuple
     return start, max(start, end)
 
 
-def whole_text(source: Source) -> str:
-    """The block of a file that is rewritten as a whole."""
-    if source.data is None:
-        return f"File {named(source.path)} does not exist yet: create it.\n\n"
-    return f"{named(source.path)}:\n{_fenced(_language(source), shown(source.data))}\n"
-
-
-def excerpt(source: Source, windows: Sequence[Window], models: Sequence[Window] = ()) -> str:
-    """The blocks of a file of which only `windows` are to be edited; `models` are for reading.
+def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: str) -> str:
+    """The block of a file that is rewritten as a whole, or of which only `windows` are, after the parts that the
+    request names as examples ("as sortBy does").
 
     No outline, no line numbers, no head of the file: Qwen2.5-Coder-1.5B takes everything near the part for code to
     write, and invents the bodies of what an outline lists.
     """
+    from repoagent.syntax.languages import language_of
+
+    path, data = source.path, source.data or b""
+    if source.data is None:
+        return f"File {named(path)} does not exist yet: create it.\n\n"
+    language = language_of(path, data) or ""
+    if language == "bash" and not re.search(rb"bash|zsh|ksh", data.split(b"\n", 1)[0]):
+        language = "sh"  # or a model writes what only bash knows
+
+    def fenced(text: str) -> str:
+        mark = fence_mark(text)
+        end = "" if text.endswith("\n") or not text else "\n"
+        return f"{mark}{language}\n{text}{end}{mark}\n"
+
+    if windows is None:
+        return f"{named(path)}:\n{fenced(shown(data))}\n"
+    lines, symbols = _outlined(path, data)
+    models = _models(symbols, instruction)
+    examples: tuple[Window, ...] = ()
+    if mentioned([symbol for symbol in symbols if symbol not in models], instruction, WHOLE_LINES):
+        examples = _windows(path, lines, symbols, _spans(models), WHOLE_LINES)
     blocks = []
-    for window, read_only in (*((model, True) for model in models), *((part, False) for part in windows)):
-        what = " and ".join(window.names) or ("lines" if read_only else "this part")
-        label = f"{what} of {named(source.path)}{', only to read' * read_only}"
-        blocks.append(f"{label}:\n{_fenced(_language(source), shown_text(source, [window]))}\n")
+    for window in (*examples, *windows):
+        is_example = window in examples
+        what = " and ".join(window.names) or ("lines" if is_example else "this part")
+        label = f"{what} of {named(path)}{', only to read' * is_example}"
+        blocks.append(f"{label}:\n{fenced(shown_text(source, [window]))}\n")
     return "".join(blocks)
 
 
@@ -315,19 +317,3 @@ def fence_mark(text: str) -> str:
     if not any(run.startswith("~") for run in starts):
         return "~~~"
     return "`" * (1 + max(map(len, starts)))
-
-
-def _language(source: Source) -> str:
-    """The language of a fence; not "bash" for a script for any shell, or a model writes what only bash knows."""
-    from repoagent.syntax.languages import language_of
-
-    data = source.data or b""
-    language = language_of(source.path, data) or ""
-    first = data.split(b"\n", 1)[0]
-    return "sh" if language == "bash" and not re.search(rb"bash|zsh|ksh", first) else language
-
-
-def _fenced(language: str, text: str) -> str:
-    mark = fence_mark(text)
-    end = "" if text.endswith("\n") or not text else "\n"
-    return f"{mark}{language}\n{text}{end}{mark}\n"

@@ -14,12 +14,13 @@ from repoagent.agent.native_tools import messages_of
 from repoagent.agent.state import State, Tool
 from repoagent.dataclass import dataclass
 from repoagent.edit import tools
+from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.prompt.blocks import Prompt, check_fits
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.recorder import blocks_of, keep_blocks, keep_sent
-from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.request import EditRequest
 from repoagent.errors import Busy, LimitReached, ModelError, Refused
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request
@@ -106,9 +107,9 @@ def tools_for(
     session: ReviewSession, versions: Versions, why_not: WhyNot, window: int | None
 ) -> tuple[Tool, ...]:
     """The read-only tools of a reviewer."""
-    context = tools.ToolContext(
+    context = EditSession(
         session.worktree, EditRequest("", ()), Draft({}), set(), why_not,
-        read_limit=tools.read_limit(window), read=versions.read, at=versions.at,
+        read_limit=read_limit(window), read=versions.read, at=versions.at,
     )  # fmt: skip
     factories = (
         tools.read_tool, tools.search_tool, tools.outline_tool, tools.neighbors_tool, tools.history_tool,

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.request import Draft
+from repoagent.edit.draft import Draft
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, Content, FileChange, check_path, look, same
 from repoagent.git.merge import Conflict, merge

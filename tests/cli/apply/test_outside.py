@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit import apply_patch
+from repoagent.errors import Refused
+from repoagent.git import file_writer
 from repoagent.git.file_writer import Step
 from tests.cli.applying import TWO, Here, apply, diff, made, snapshot
 
@@ -95,12 +96,12 @@ def test_a_write_that_fails_puts_the_others_back(
 
     def take(top: Path, step: Step) -> None:
         if len(done) == number:
-            raise apply_patch.Refused(f"{step.path} could not be written: No space left on device")
+            raise Refused(f"{step.path} could not be written: No space left on device")
         done.append(step)
         real(top, step)
 
-    real = apply_patch.write_step
-    monkeypatch.setattr(apply_patch, "write_step", take)
+    real = file_writer.write_step
+    monkeypatch.setattr(file_writer, "write_step", take)
     before = snapshot(folder)
     failed = here(EVERY_KIND, "-y", cwd=folder)
     assert failed.code == 3 and "No space left" in failed.err, failed.err

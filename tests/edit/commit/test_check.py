@@ -16,7 +16,8 @@ import pytest
 from repoagent.agent.sandbox.backends import find
 from repoagent.config.layers import load, set_value
 from repoagent.config.settings import user_file
-from repoagent.edit.checks import Check, run_check
+from repoagent.edit.checks import run_check
+from repoagent.edit.request import Check
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.check import check_of
 from tests.cli.applying import program
@@ -63,7 +64,7 @@ def test_what_a_check_leaves_does_not_hold_it_up(repo: GitRepo) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs subreapers")
 def test_a_check_dies_with_the_program(repo: GitRepo, tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom repoagent.edit.checks import Check, run_check\n"
+        "import sys\nfrom pathlib import Path\nfrom repoagent.edit.checks import run_check\nfrom repoagent.edit.request import Check\n"
         "from repoagent.git.worktree import open_worktree\n"
         "run_check(Check('sleep 60 & echo $! >pid.new; mv pid.new pid; wait'), open_worktree(Path.cwd()), accepted=True)"
     )

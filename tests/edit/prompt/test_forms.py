@@ -8,8 +8,8 @@ import pytest
 
 from repoagent.agent.parse_reply import parse
 from repoagent.config.layers import load
+from repoagent.edit.prompt.build import prepare
 from repoagent.edit.prompt.formats import AnswerFormat, Form, choose_form, fits_whole, form_after
-from repoagent.edit.prompt.gather import prepare
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn
@@ -148,7 +148,7 @@ def test_bytes_outside_the_part_stay(repo: GitRepo) -> None:
     prepared = asked(repo, "in read_names skip the head", text=text)
     new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
     assert answer(prepared, fenced("shop.py", new)).ok
-    after = prepared.tool_context.draft.texts()["shop.py"].data
+    after = prepared.session.draft.texts()["shop.py"].data
     start = text.index(b"def read_names")
     assert after == text[:start] + new.rstrip().replace("\n", "\r\n").encode("latin-1")
 
@@ -198,7 +198,7 @@ def test_remarks_that_nobody_asked_to_take_out_stay(repo: GitRepo) -> None:
 
 def test_what_shall_stay_stays(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
-    assert [window.names for window in prepared.tool_context.windows["shop.py"]] == [("Basket.total_price",)]
+    assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
     old = "def one():\n    return 1\n\n\ndef keep_me():\n    return 2\n"
     new = old.replace("1", "3").replace("2", "4")
     prepared = asked(
@@ -277,7 +277,7 @@ def test_whole_files(repo: GitRepo) -> None:
 def test_a_markdown_file_is_asked_for_in_another_fence(repo: GitRepo) -> None:
     old = "# Notes\n\nRun:\n\n```\nmake\n```\n\nThen:\n\n```\nmake test\n```\n\nDone.\n"
     prepared = asked(repo, "say pytest", "whole", targets=[Target("n.md")], text=old)
-    assert prepared.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
+    assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
     new = old.replace("make test", "pytest")
     assert answer(prepared, f"~~~n.md\n{new}~~~\n").ok
     assert result(prepared, "n.md") == new
@@ -316,24 +316,24 @@ def test_what_the_request_likens_it_to_is_shown_to_read(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents, as task_3 does")
     prompt = "".join(part.text for part in prepared.prompts[0].opening)
     assert "task_3 of shop.py, only to read:\n```python\ndef task_3(" in prompt
-    assert [window.names for window in prepared.tool_context.windows["shop.py"]] == [("Basket.total_price",)]
+    assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
     alone = asked(repo, "as task_3 does")
-    assert [window.names for window in alone.tool_context.windows["shop.py"]] == [("task_3",)]
+    assert [window.names for window in alone.session.windows["shop.py"]] == [("task_3",)]
 
 
 def test_what_is_added_is_no_place(repo: GitRepo) -> None:
     text = SHOP.replace("def task_5(", "def low(")
     for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
-        windows = asked(repo, request, text=text).tool_context.windows.get("shop.py", ())
+        windows = asked(repo, request, text=text).session.windows.get("shop.py", ())
         assert all("low" not in window.names for window in windows)
-    assert asked(repo, "Add a test to low()", text=text).tool_context.windows["shop.py"][0].names == ("low",)
+    assert asked(repo, "Add a test to low()", text=text).session.windows["shop.py"][0].names == ("low",)
 
 
 def test_a_place_or_an_answer_shows_the_part(repo: GitRepo) -> None:
     pointed = asked(repo, "round", targets=[Target("shop.py", 22, 23)])
     assert pointed.form == "function"
     asks = asked(repo, "make it round to cents")
-    assert (asks.form, asks.tool_context.short) == ("search", True)
+    assert (asks.form, asks.session.short) == ("search", True)
     assert "Basket.total_price" in asks.question
     assert asks.located("I don't know").form == "search"
     found = asks.located("Basket.total_price")
@@ -379,7 +379,7 @@ def test_another_form_is_asked_for_after_two_refusals(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     texts = [answer(prepared, fenced("shop.py", TOTAL)).text for _ in range(3)]
     assert not any("<<<<<<< SEARCH" in text for text in texts)  # a small model would copy the example
-    assert all(text.endswith(prepared.reminder.strip()) for text in texts)
+    assert all(text.endswith(prepared.session.reminder.strip()) for text in texts)
     assert answer(prepared, ANSWERS["language only"]).ok
     long = asked(repo, "total_price shall round to cents", "diff")
     wrong = ANSWERS["diff"].replace("-        return total", "-        return totals")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.edit.draft import Draft, EditSession
+from repoagent.edit.file_search import search
 from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.request import Draft, EditRequest
-from repoagent.edit.tools import ToolContext, search, search_tool
+from repoagent.edit.request import EditRequest
+from repoagent.edit.tools import search_tool
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
@@ -39,7 +39,7 @@ def files(repo: GitRepo) -> GitRepo:
 
 
 def seen(repo: GitRepo, pattern: str, **args: str) -> Observation:
-    bench = ToolContext(open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), gate(repo.top, ()))
+    bench = EditSession(open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), gate(repo.top, ()))
     return search_tool(bench).perform(Action("search", {"pattern": pattern, **args}))
 
 
@@ -112,26 +112,6 @@ def test_more_lines_of_one_file_than_are_shown_are_mentioned(repo: GitRepo) -> N
     assert text.count("many.txt:") == 20 and "one.txt:1:" in text
     assert "More matches were omitted (in many.txt)" in text
     assert seen(repo, "needle", path="many.txt").text.count("many.txt:") == 44
-
-
-def test_a_git_without_pcre_refuses_what_it_would_misread(
-    files: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    git = shutil.which("git")
-    shim = tmp_path / "bin/git"
-    shim.parent.mkdir()
-    shim.write_text(
-        '#!/bin/sh\ncase " $* " in *" -P "*)\n'
-        'echo "fatal: cannot use Perl-compatible regexes when not compiled with USE_LIBPCRE" >&2; exit 128;; esac\n'
-        f'exec {git} "$@"\n'
-    )
-    shim.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
-    assert seen(files, r"(?i)IF_RANGE|\bno").text.count("src/range.py:") == 1
-    assert seen(files, r"lazy|\<word\>").text.count("src/range.py:") == 2
-    for pattern, what in ((r"a(?=b)", "(?=b"), (r"\d", r"\d"), (r"a.*?b", "*?")):
-        found = seen(files, pattern)
-        assert not found.ok and "not supported" in found.text and what in found.text
 
 
 def test_an_output_is_searched_the_same_way(tmp_path: Path) -> None:

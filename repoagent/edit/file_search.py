@@ -1,0 +1,325 @@
+"""Search and list the files of a repository for a model, without ignored and withheld ones.
+
+Both ask git. `search` is bounded in time, memory and output."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.guards.off_limits import WhyNot
+from repoagent.errors import UsageError
+from repoagent.git.files import check_path
+from repoagent.git.process import GitError, git, git_stream
+
+MATCH_LIMIT = 60
+FILE_LIMIT = 20  # of one file among several
+LINE_LIMIT = 200
+SECONDS = 5.0
+LARGEST = 4 * 1024 * 1024  # bytes of matching lines that are looked at
+LONGEST = 300  # characters of a pattern
+# As Python reads a pattern: \w and (?i) know all letters, and $ matches before the CR of a CRLF file.
+_AS_PYTHON = "(*UCP)(*ANYCRLF)"
+_UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # git takes . for a byte otherwise
+# What PCRE reads in another way than Python: anchors of the whole text, counts without a minimum, grep's \< and \>.
+_DIFFERS = re.compile(r"\\.|\{(?=,\d+\})")
+_INSTEAD = {r"\A": "^", r"\Z": "$", r"\z": "$", "{": "{0"}
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matching lines as `path:line:text`, and a remark: what was omitted, or how else the pattern would match."""
+
+    rows: tuple[str, ...] = ()
+    remark: str = ""
+
+
+def search(
+    top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
+) -> Matches:
+    """Lines that match a Perl regular expression in tracked and untracked files that may be shown, at most MATCH_LIMIT;
+    or in the one file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search in, or
+    "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git, and case is ignored.
+
+    If no line matches, lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or one
+    that takes too long.
+    """
+    if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
+        raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
+    grep = _Grep(top, why_not, path, at, output)
+    perl = _AS_PYTHON + _DIFFERS.sub(lambda match: _INSTEAD.get(match[0], match[0]), pattern)
+    try:
+        matches = grep.matches("-P", "-e", perl)
+    except GitError as error:
+        reason = ""
+        if error.returncode == 128 and "-e option, '" in error.stderr:
+            reason = "not a valid regular expression: " + error.stderr.rpartition("': ")[2]
+        elif error.returncode != 128 or "pcre2" not in error.stderr:  # which failed at a match
+            raise
+        matches = grep.matches("-F", "-e", pattern) if reason else Matches()
+        if not matches.rows:
+            raise UsageError(reason or "the pattern takes too long: use a simpler one") from None
+        return Matches(matches.rows, f"Searched as plain text: {reason}. {matches.remark}".rstrip())
+    if not matches.rows and re.search(r"\\[<>]", pattern):  # the ends of a word, as grep has them
+        matches = grep.matches("-P", "-e", re.sub(r"\\[<>]", r"\\b", perl))
+    if not matches.rows and _SPECIAL.search(pattern) and (plain := grep.matches("-F", "-e", pattern)).rows:
+        remark = "No line matches it as a regular expression; these lines contain it as plain text."
+        return Matches(plain.rows, f"{remark} {plain.remark}".rstrip())
+    if matches.rows:
+        return matches
+    if count := grep.count("-i", "-P", "-e", perl):
+        lines = "1 line matches" if count == 1 else f"{count:,} lines match"
+        return Matches((), f"No line matches; {lines} if case is ignored: begin the pattern with (?i).")
+    remark = r": each line is searched separately, without its \n" if r"\n" in pattern else ""
+    return Matches((), f"No line matches{remark}.")
+
+
+class _TooMuch(Exception):
+    """Thrown into `git_stream`, which then ends git."""
+
+
+@dataclass(frozen=True)
+class _Grep:
+    """What is searched, see `search`."""
+
+    top: Path
+    why_not: WhyNot
+    path: str
+    at: str | None
+    output: bool
+
+    def _run(self, *how: str) -> tuple[bytes, bool]:
+        """What git grep prints, and whether it was cut off."""
+        args = ["grep", "-z", "--no-color", "--full-name", *how]
+        if self.output:
+            args += ["-a", "-i", "--no-index", "--", self.path]
+        else:
+            args += ["-I", *([self.at] if self.at else ["--cached"] if self.at == "" else ["--untracked"])]
+            if self.path:
+                args[1:1] = ["--no-exclude-standard"] if self.at is None else []
+                args += ["--", self.path]
+        data = bytearray()
+        deadline = time.monotonic() + SECONDS
+        try:
+            with git_stream(self.top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
+                poll = select.poll()
+                poll.register(stream, select.POLLIN | select.POLLHUP)
+                while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    chunk = os.read(stream.fileno(), 1 << 16)
+                    if not chunk:
+                        break
+                    data += chunk
+                else:
+                    raise _TooMuch
+        except _TooMuch:
+            return bytes(data[: data.rfind(b"\n") + 1]), True
+        except GitError as error:
+            if error.returncode != 1:  # 1: no match
+                raise
+        return bytes(data), False
+
+    def matches(self, *how: str) -> Matches:
+        most = MATCH_LIMIT if self.path else FILE_LIMIT
+        data, is_cut = self._run("-n", "--column", "-m", f"{most + 1}", *how)
+        rows: list[str] = []
+        seen: Counter[str] = Counter()
+        for line in data.split(b"\n"):
+            fields = line.split(b"\0", 3)
+            if len(fields) < 4 or self.why_not(name := self._name(fields[0])):
+                continue
+            seen[name] += 1
+            if seen[name] > most or len(rows) == MATCH_LIMIT:
+                is_cut = True
+                continue
+            row = f"{fields[1].decode()}:{_around(fields[3], int(fields[2]) - 1)}"
+            rows.append(row if self.output else f"{name}:{row}")
+        if not is_cut:
+            return Matches(tuple(rows))
+        if not rows:
+            raise UsageError("the search takes too long: use a simpler pattern")
+        full = [name for name, count in seen.items() if count > most and not self.path][:3]
+        where = f" (in {', '.join(full)})" if full else ""
+        return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
+
+    def count(self, *how: str) -> int:
+        rows = [line.rpartition(b"\0") for line in self._run("-c", *how)[0].splitlines()]
+        return sum(int(count) for name, _, count in rows if not self.why_not(self._name(name)))
+
+    def _name(self, name: bytes) -> str:
+        return os.fsdecode(name).removeprefix(f"{self.at}:" if self.at else "")
+
+
+def _around(text: bytes, at: int) -> str:
+    """A line, or what surrounds the match that begins at byte `at`, with the number of that character."""
+    if len(text) <= LINE_LIMIT:
+        return text.decode(errors="replace")
+    start = max(0, at - LINE_LIMIT // 4)
+    piece = text[start : start + LINE_LIMIT].decode(errors="ignore")
+    place = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
+    return f"{place}{'…' if start else ''}{piece}"
+
+
+LISTED = 100  # files and folders of one listing
+_NARROWER = 4  # folders that are named to look further in
+_MOST_FORMS = 50  # patterns that braces may expand to
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the work tree; `modified` is its modification time in seconds since the epoch."""
+
+    path: str
+    size: int
+    modified: float
+    tracked: bool
+    kind: str = ""  # "link" or "submodule"; "" for a file
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below
+    each folder, `more` what was omitted, by the folder to search in; `withheld` counts files that may not be
+    shown."""
+
+    files: Sequence[File] = ()
+    folders: Mapping[str, int] = field(default_factory=dict)
+    more: Mapping[str, int] = field(default_factory=dict)
+    withheld: int = 0
+
+
+def list_files(
+    top: Path, why_not: WhyNot, path: str = "", pattern: str = "", *, most: int = LISTED
+) -> Listing:
+    """List the folder `path` ("" is the top): its files, and its folders with their number of files. With a `pattern`
+    (a glob; without a slash it matches names at any depth) list all matching files below `path`.
+
+    Raises UsageError for an unknown path and a pattern that is too long, Refused for a path outside the repository.
+    """
+    path = path.strip().removeprefix("./").rstrip("/")
+    path = "" if path == "." else path
+    pattern = pattern.strip().removeprefix("./")
+    if path:
+        check_path(path)
+        if (reason := why_not(path)) is not None:
+            raise UsageError(reason)
+    if len(pattern) > LONGEST or "\0" in pattern:
+        raise UsageError(f"the pattern is longer than {LONGEST} characters: use a shorter one")
+    tracked, withheld = _names(top, why_not, _pathspecs(path, pattern))
+    if path in tracked:
+        return Listing(tuple(_files(top, [path], tracked)))
+    if path and not tracked and not withheld and not (top / path).is_dir():
+        raise UsageError(f"there is no folder {path}")
+    prefix = f"{path}/" if path else ""
+    names, folders = list(tracked), Counter[str]()
+    if not pattern:
+        folders.update(_folder(name, prefix) for name in tracked)
+        names = [name for name in tracked if not _folder(name, prefix)]
+        del folders[""]
+    listed = dict(list(folders.items())[:most])
+    left = most - len(listed)
+    more = Counter(_folder(name, prefix) for name in names[left:])
+    more.update({folder: count for folder, count in folders.items() if folder not in listed})
+    return Listing(tuple(_files(top, names[:left], tracked)), listed, more, withheld)
+
+
+def listing_text(listing: Listing) -> str:
+    """One line for each entry: name, size, day of the last change."""
+    rows = [f"{_row(folder)}/  {_count(count)}" for folder, count in listing.folders.items()]
+    for file in listing.files:
+        size = f"{file.size} B"
+        if file.size >= 1024:
+            kilobytes = file.size / 1024
+            size = f"{kilobytes:.0f} KB" if kilobytes < 1024 else f"{kilobytes / 1024:.1f} MB"
+        day = datetime.fromtimestamp(file.modified, timezone.utc).strftime("%Y-%m-%d")
+        marks = filter(None, [file.kind, "" if file.tracked else "untracked"])
+        rows.append("  ".join([_row(file.path), size, day, *marks]))
+    return "\n".join(rows)
+
+
+def left_out_text(listing: Listing) -> str:
+    """How many entries were omitted and how to narrow the search; "" for none."""
+    lines = []
+    if left := sum(listing.more.values()):
+        largest = sorted(listing.more.items(), key=lambda item: (-item[1], item[0]))
+        where = ", ".join(f'path="{_row(name)}" ({count})' for name, count in largest[:_NARROWER] if name)
+        narrow = f"{where} or a pattern" if where else "a pattern"
+        lines.append(f"{_count(left)} omitted: narrow the search with {narrow}.")
+    if listing.withheld:
+        lines.append(f"{_count(listing.withheld)} withheld.")
+    return "\n".join(lines)
+
+
+def _pathspecs(path: str, pattern: str) -> list[str]:
+    """What git is asked for: everything below `path`, or what matches there."""
+    if not pattern:
+        return [f":(top,literal){path}"] if path else []
+    base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
+    forms = list(islice(_forms(pattern.lstrip("/")), _MOST_FORMS + 1))
+    if len(forms) > _MOST_FORMS:
+        raise UsageError("the pattern expands to too many patterns: use fewer braces")
+    return [f":(top,glob){base}{form if '/' in form else f'**/{form}'}" for form in forms]
+
+
+def _forms(pattern: str) -> Iterator[str]:
+    """The patterns that braces stand for, which git does not know: `*.{c,h}` is `*.c` and `*.h`."""
+    braces = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if braces is None:
+        yield pattern
+        return
+    for word in braces[1].split(","):
+        yield from _forms(pattern[: braces.start()] + word + pattern[braces.end() :])
+
+
+def _names(top: Path, why_not: WhyNot, pathspecs: Iterable[str]) -> tuple[dict[str, bool], int]:
+    """The files with whether git tracks them, and how many may not be shown."""
+    kinds = ("--cached", "--others", "--deleted", "--exclude-standard")
+    data = git(top, "--no-literal-pathspecs", "ls-files", "-z", "-t", *kinds, "--", *pathspecs)
+    tracked: dict[str, bool] = {}
+    withheld, gone = set(), set()
+    for row in data.split(b"\0"):
+        name = os.fsdecode(row[2:]).rstrip("/")  # a repository inside of this one ends in a slash
+        if row[:1] in {b"R", b"S"}:  # deleted, or left out of a sparse checkout
+            gone.add(name)
+        elif name and name not in tracked:
+            if why_not(name) is None:
+                tracked[name] = row[:1] != b"?"
+            else:
+                withheld.add(name)
+    return {name: tracked[name] for name in sorted(tracked) if name not in gone}, len(withheld - gone)
+
+
+def _files(top: Path, names: Iterable[str], tracked: Mapping[str, bool]) -> Iterator[File]:
+    for name in names:
+        try:
+            status = os.lstat(top / name)
+        except (FileNotFoundError, NotADirectoryError):  # deleted just now
+            continue
+        folder = stat.S_ISDIR(status.st_mode)
+        kind = "submodule" if folder else "link" if stat.S_ISLNK(status.st_mode) else ""
+        yield File(name, 0 if folder else status.st_size, status.st_mtime, tracked[name], kind)
+
+
+def _folder(name: str, prefix: str) -> str:
+    """The folder below `prefix` that a file is in; "" for a file that is in `prefix` itself."""
+    head, slash, _ = name[len(prefix) :].partition("/")
+    return prefix + head if slash else ""
+
+
+def _row(path: str) -> str:
+    """A path on one line, in which no name can pass for another row."""
+    return path if path.isprintable() else ascii(path)[1:-1]
+
+
+def _count(count: int) -> str:
+    return f"{count:,} file{'s' * (count != 1)}"
