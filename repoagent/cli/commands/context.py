@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.repository import open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.session import Session, json_option, pass_session, select, write_json
 from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import Column, bar
+from repoagent.cli.ui.table import Cell, Column, bar
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, ModelError, UsageError
@@ -43,57 +45,50 @@ Examples:
 @click.option("--count", is_flag=True, help="Send the prompt to the provider to count its tokens.")
 @json_option
 @pass_session
-def command(session: Session, /, arguments: tuple[str, ...], **options: Any) -> Exit:
+def command(session: Session, /, **values: Any) -> Exit:
     """Show the prompt that an edit of FILEs would send: its blocks, their tokens, what is cached.
 
     It needs no model and no key, and sends nothing except with --count. An INSTRUCTION selects the relevant parts of
     long files.
     """
-    from dataclasses import replace
-
     from repoagent.edit.request import EditRequest, parse_target, split_arguments
 
-    if not arguments:
-        raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
-    repo = open_repository(session, {"model": options["model"]})
-    cwd, settings, terminal = repo.cwd, repo.settings, repo.terminal
-    files, text = split_arguments(arguments, instruction_elsewhere=False, cwd=cwd, create=options["create"])
+    options = SimpleNamespace(**values)
+    files: list[str] = []
+    if options.arguments:
+        repo = open_repository(session, {"model": options.model})
+        files, text = split_arguments(
+            options.arguments, instruction_elsewhere=False, cwd=repo.cwd, create=options.create
+        )
     if not files:
         raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
-    named = [parse_target(file, cwd) for file in files]
+    settings, terminal = repo.settings, repo.terminal
+    named = [parse_target(file, repo.cwd) for file in files]
     request = EditRequest(
         instruction=(text or "").strip(),
         targets=tuple(replace(target, path=repo.relative(target.path)) for target in named),
-        read=tuple(map(repo.relative, options["read"])),
-        create=options["create"],
+        read=tuple(map(repo.relative, options.read)),
+        create=options.create,
         scope=settings.text("edit.scope"),
-        fresh=options["conversation"] == "fresh",
+        fresh=options.conversation == "fresh",
         dry_run=True,
     )
     with terminal.working("reading the repository"):
-        prompt = prompt_of(repo.worktree, request, settings, count=options["count"])
-    if options["as_json"] or options["full"]:
-        show_texts(prompt, terminal, as_json=options["as_json"], count=options["count"])
+        prompt = prompt_of(repo.worktree, request, settings, count=options.count)
+    if options.as_json or options.full:
+        show_texts(prompt, terminal, as_json=options.as_json, count=options.count)
     else:
-        _show_table(prompt, terminal, count=options["count"])
+        _show_table(prompt, terminal, count=options.count)
     return Exit.DONE
 
 
 _SOURCES = {
-    "protocol": "repoagent",
-    "tools": "repoagent",
-    "question": "repoagent",
-    "long files": "repoagent",
-    "rules": "repoagent",
-    "facts": "git",
-    "subjects": "git",
-    "history": "git log",
-    "neighbors": "git log",
+    **dict.fromkeys(("protocol", "tools", "question", "long files", "rules"), "repoagent"),
+    **dict.fromkeys(("facts", "subjects"), "git"),
+    **dict.fromkeys(("history", "neighbors"), "git log"),
     "uses": "git grep",
-    "memory": ".repoagent/memory",
-    "earlier": ".repoagent/memory",
-    "request": "you",
-    "system": "you",
+    **dict.fromkeys(("memory", "earlier"), ".repoagent/memory"),
+    **dict.fromkeys(("request", "system"), "you"),
 }
 
 
@@ -110,20 +105,7 @@ class Block:
     def source(self) -> str:
         """Where the text comes from, in a word or two."""
         name = self.part.name
-        if name.startswith("context /"):
-            return "your file"
-        return _SOURCES.get(name, "work tree")
-
-    def as_object(self) -> dict[str, object]:
-        return {
-            "role": self.role,
-            "name": self.part.name,
-            "source": self.source,
-            "tokens": self.tokens,
-            "cache": self.part.cache,
-            "cached": self.cached,
-            "text": self.part.text,
-        }
+        return "your file" if name.startswith("context /") else _SOURCES.get(name, "work tree")
 
 
 @dataclass(frozen=True)
@@ -146,39 +128,21 @@ class ShownPrompt:
         """The number of distinct masked keys and tokens; each line of a private key counts."""
         from repoagent.storage.secrets import placeholders, unmask
 
-        return len(
-            {name for block in self.blocks for name in placeholders(block.part.text) if unmask(name) != name}
-        )
-
-    def as_object(self) -> dict[str, Any]:
-        """The data of `--json`."""
-        return {
-            "model": self.model,
-            "window": self.window,
-            "tokens": self.tokens,
-            "counted": self.counted,
-            "masked": self.masked,
-            "warnings": list(self.warnings),
-            "blocks": [block.as_object() for block in self.blocks],
-        }
+        names = {name for block in self.blocks for name in placeholders(block.part.text)}
+        return sum(unmask(name) != name for name in names)
 
 
 def blocks_of(request: Request) -> tuple[Block, ...]:
     """The blocks of a request; images and PDFs as lines that describe them."""
     from repoagent.llm.model import Part, tools_text
 
-    parts: list[tuple[str, Part]] = [("system", part) for part in request.system]
-    if request.tools:
-        parts.insert(0, ("tools", Part(tools_text(request.tools), "tools")))
-    return blocks_from(
-        [*parts, *((message.role, part) for message in request.messages for part in message.parts)]
-    )
+    tools = [("tools", Part(tools_text(request.tools), "tools"))] if request.tools else []
+    messages = ((message.role, part) for message in request.messages for part in message.parts)
+    return blocks_from([*tools, *(("system", part) for part in request.system), *messages])
 
 
 def blocks_from(parts: Iterable[tuple[str, Part]]) -> tuple[Block, ...]:
     """The blocks of one call, from its (role, part)s."""
-    from dataclasses import replace
-
     from repoagent.llm.usage import estimate_tokens
 
     parts = list(parts)
@@ -195,8 +159,6 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
 
     Raises what preparing the edit raises.
     """
-    from dataclasses import replace
-
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.build import prepare
     from repoagent.llm.model import Message, Part, Request, display_name, tools_text
@@ -224,16 +186,13 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
     return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question), counted)
 
 
-def show_request(
-    request: Request, settings: Settings, terminal: Terminal, *, as_json: bool, window: bool = True
-) -> None:
+def show_request(request: Request, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
     """Show the prompt of a request that is not an edit's. Nothing is sent, so it needs no key."""
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
 
     spec = spec_of(settings)
-    size = answer_format(settings, spec).window if window else None
-    prompt = ShownPrompt(display_name(spec), size, blocks_of(request))
+    prompt = ShownPrompt(display_name(spec), answer_format(settings, spec).window, blocks_of(request))
     show_texts(prompt, terminal, as_json=as_json)
 
 
@@ -242,7 +201,12 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count:
     for warning in prompt.warnings:
         terminal.warn(warning)
     if as_json:
-        write_json(terminal, prompt.as_object())
+        blocks = [
+            select(block, "role", "source", "tokens", "cached") | select(block.part, "name", "cache", "text")
+            for block in prompt.blocks
+        ]
+        head = select(prompt, "model", "window", "tokens", "counted", "masked", "warnings")
+        write_json(terminal, {**head, "blocks": blocks})
         return
     for block in prompt.blocks:
         terminal.result(block.part.text)
@@ -273,7 +237,7 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None
     most = max(1, *(block.tokens for block in prompt.blocks))
     label, line = "cache breakpoint", "-" if page.ascii else "─"
     ruler = f"{line * 2} {label} {line * max(2, min(page.width or 60, 60) - len(label) - 4)}"
-    rows: list[tuple[tuple[str, ...], ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     below = {}
     for number, block in enumerate(prompt.blocks):
         share = bar(block.tokens / most, _BAR, ascii_only=page.ascii)
@@ -283,19 +247,17 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None
             below[number] = [page.paint(ruler, "dim")]
     rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",), ("",)))
     page.write(page.table(_COLUMNS, rows, below), terminal)
-    share = f", {_share(prompt.tokens / prompt.window)} of its context window" if prompt.window else ""
     if prompt.asks_first:
         terminal.note("This small model first chooses the part of the file that matters.", "dim")
+    part = prompt.tokens / prompt.window if prompt.window else 0.0
+    share = f"{part:.0%}" if part >= 0.01 else "less than 1%"
+    share = f", {share} of its context window" if prompt.window else ""
     terminal.note(f"estimated for {prompt.model}{share}", "dim")
     if masked := prompt.masked:
         what = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
         terminal.note(f"{what} masked here, and restored in the diff of the model", "dim")
     if count:
         terminal.note(_counted(prompt).strip(), "dim")
-
-
-def _share(part: float) -> str:
-    return f"{part:.0%}" if part >= 0.01 else "less than 1%"
 
 
 def _counted(prompt: ShownPrompt) -> str:

@@ -77,7 +77,7 @@ def command(session: Session, /, **values: Any) -> None:
         raise UsageError("--budget cannot be combined with --json")
     repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
     if options.summarize:
-        from repoagent.cli.commands.outline_summary import open_for_summaries
+        from repoagent.cli.commands.summaries import open_for_summaries
 
         settings, terminal = open_for_summaries(session, repo.layout, options)
         repo = repo._replace(settings=settings, terminal=terminal)
@@ -262,7 +262,7 @@ class _Summaries:
         Raises UsageError if the cost cannot be confirmed, NothingDone if it is declined, and what the model and the
         limits raise.
         """
-        from repoagent.cli.commands.outline_summary import spent_object
+        from repoagent.cli.commands.summaries import spent_object
         from repoagent.cli.ui.progress import about, agree, ready_for
         from repoagent.edit.guards.off_limits import gate
         from repoagent.history.commit_summaries import plan, summarize

@@ -5,34 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column, ago, bar
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import UsageError
-from repoagent.history.neighbors import Neighborhood
-from repoagent.history.render import (
-    CommitHeader,
-    guidance,
-    headline,
-    hidden,
-    is_weak,
-    legend,
-    rate,
-    scale_of,
-    why,
-)
+from repoagent.history import render
+from repoagent.history.render import is_weak, rate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.history.cochange.score import Neighbor
+    from repoagent.history.neighbors import Neighborhood
+    from repoagent.history.render import CommitHeader
 
 EXAMPLES = """\b
 Examples:
@@ -98,181 +89,118 @@ updated on use. Until it is complete, the last commits of FILE are used."""
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @json_option
 @pass_session
-def command(
-    session: Session,
-    /,
-    *,
-    files: tuple[str, ...],
-    limit: int,
-    min_score: float,
-    revision: str,
-    whole: bool,
-    weak: bool,
-    explain: bool,
-    form: str,
-    nul: bool,
-    output: str | None,
-    as_json: bool,
-) -> None:
+def command(session: Session, /, **values: Any) -> None:
     """Show which files change together with FILE.
 
     Files rank higher if they changed in the same commits more often, more recently and with fewer other files. They
     are places to look, not files that must change. FILE may be a folder; several FILEs are combined.
     """
-    if whole:
-        other = next(
-            (name for name, used in (("--json", as_json), ("-z", nul), ("--explain", explain)) if used), ""
-        )
-        if files or other or form not in ("table", "html"):
-            other = other or ("FILE" if files else f"--format {form}")
-            raise UsageError(f"--map cannot be combined with {other}")
-        _map(session.terminal(), revision, output)
-        return
-    if not files:
-        raise UsageError("no file: name one, or use --map for the whole repository")
-    _check(limit, min_score, form, as_json=as_json, nul=nul)
-    from pathlib import Path
-
-    from repoagent.git.worktree import open_at_head, relative
+    options = SimpleNamespace(**values)
+    _check(options)
+    from repoagent.git.worktree import open_at_head, open_worktree, relative
     from repoagent.history.neighbors import neighborhood
 
-    cwd = Path.cwd()
+    cwd, form, output = Path.cwd(), options.form, options.output
+    terminal = session.terminal()
+    if options.whole:
+        from repoagent.history.map_html import map_page
+        from repoagent.history.repository_map import repository_map
+
+        page = map_page(repository_map(open_worktree(cwd), options.revision))
+        _deliver(terminal, page, output, browser="map")
+        return
     worktree, head = open_at_head(cwd)
     found = neighborhood(
         worktree,
-        [relative(worktree, file, cwd) for file in files],
-        revision,
-        commit=head if revision == "HEAD" else None,
-        limit=limit,
-        min_score=min_score,
+        [relative(worktree, file, cwd) for file in options.files],
+        options.revision,
+        commit=head if options.revision == "HEAD" else None,
+        limit=options.limit,
+        min_score=options.min_score,
         picture=form != "table",
     )
     commits: Mapping[str, CommitHeader] = {}
-    if explain or form in ("svg", "html"):
-        from repoagent.history.render import read_headers
-
-        commits = read_headers(worktree.top, found.ids.values())
-    terminal = session.terminal()
-    if form == "html" and output is None and terminal.shows:
-        from repoagent.cli.ui.terminal import show_page
-
-        show_page(terminal, _text(found, commits, form, terminal, weak=weak, as_json=as_json), "neighbors")
-        return
-    if not nul:
-        _deliver(terminal, _text(found, commits, form, terminal, weak=weak, as_json=as_json), output, cwd)
-        return
-    names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows if weak or not is_weak(row))
-    if output in (None, "-"):
-        terminal.result(names)
+    if options.explain or form in ("svg", "html"):
+        commits = render.read_headers(worktree.top, found.ids.values())
+    if options.nul:
+        rows = [row for row in found.rows if options.weak or not is_weak(row)]
+        _deliver(terminal, "".join(f"{os.fsdecode(row.path)}\0" for row in rows), output, exact=True)
+    elif options.as_json:
+        _deliver(terminal, _json(found, commits), output)
+    elif form == "table":
+        page_of = Page.of(terminal, least=1)
+        _deliver(terminal, table(found, commits, page_of, time.time(), weak=options.weak), output)
     else:
-        _deliver(terminal, names, output, cwd)
+        from repoagent.history.graph_output import draw
+
+        _deliver(terminal, draw(form, found, commits), output, browser="neighbors" if form == "html" else "")
 
 
-def _map(terminal: Terminal, revision: str, output: str | None) -> None:
-    from pathlib import Path
-
-    from repoagent.git.worktree import open_worktree
-    from repoagent.history.map_html import map_page
-    from repoagent.history.repository_map import repository_map
-
-    cwd = Path.cwd()
-    text = map_page(repository_map(open_worktree(cwd), revision))
-    if output is None and terminal.shows:
-        from repoagent.cli.ui.terminal import show_page
-
-        show_page(terminal, text, "map")
+def _check(options: SimpleNamespace) -> None:
+    """Raise UsageError for options that cannot be combined, and for values out of their range."""
+    flags = {"--json": options.as_json, "-z": options.nul, "--explain": options.explain}
+    as_other = [f"--format {options.form}"] if options.form != "table" else []
+    if options.whole:
+        others = [name for name, used in flags.items() if used] + ["FILE"] * bool(options.files)
+        if others := others + (as_other if options.form != "html" else []):
+            raise UsageError(f"--map cannot be combined with {others[0]}")
         return
-    _deliver(terminal, text, output, cwd)
-
-
-def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool) -> None:
-    if limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {limit}")
-    if not 0 <= min_score <= 1:
-        raise UsageError(f"--min-score must be between 0 and 1, not {min_score:g}")
-    if as_json and form != "table":
-        raise UsageError(f"--json cannot be combined with --format {form}")
-    if nul and (as_json or form != "table"):
+    if not options.files:
+        raise UsageError("no file: name one, or use --map for the whole repository")
+    if options.limit < 1:
+        raise UsageError(f"--limit must be at least 1, not {options.limit}")
+    if not 0 <= options.min_score <= 1:
+        raise UsageError(f"--min-score must be between 0 and 1, not {options.min_score:g}")
+    if options.as_json and as_other:
+        raise UsageError(f"--json cannot be combined with {as_other[0]}")
+    if options.nul and (options.as_json or as_other):
         raise UsageError("-z cannot be combined with --json or --format")
 
 
-def _text(
-    found: Neighborhood,
-    commits: Mapping[str, CommitHeader],
-    form: str,
-    terminal: Terminal,
-    *,
-    weak: bool,
-    as_json: bool,
-) -> str:
-    if as_json:
-        return render_json(found, commits)
-    if form == "table":
-        return table(found, commits, Page.of(terminal, least=1), time.time(), weak=weak)
-    from repoagent.history.graph_output import draw
+def _deliver(
+    terminal: Terminal, text: str, output: str | None, *, exact: bool = False, browser: str = ""
+) -> None:
+    """Write to the file of -o, or else to standard output; a page goes from a terminal to the browser."""
+    from repoagent.cli.ui.terminal import show_page, write_to
 
-    return draw(form, found, commits)
+    if browser and output is None and terminal.shows:
+        show_page(terminal, text, browser)
+    elif output not in (None, "-"):
+        write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
+        terminal.note(f"written to {output}")
+    else:
+        (terminal.result if exact else terminal.styled)(text)
 
 
-def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> None:
-    if output is None or output == "-":
-        terminal.styled(text)
-        return
-    from repoagent.cli.ui.terminal import write_to
-
-    write_to(cwd / output, text.encode("utf-8", "surrogateescape"), "-o")
-    terminal.note(f"written to {output}")
-
-
-VERSION = 1
-
-
-def render_json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
+def _json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
     """Bytes of paths that are not UTF-8 are surrogate escapes; commits are full ids, or objects from `commits`."""
+
+    def evidence(commit: str) -> object:
+        if commit not in commits:
+            return {"commit": commit} if commits else commit
+        return {"commit": commit, **select(commits[commit], "short", "date", "author", "subject")}
+
     rows = [
         {
             "path": os.fsdecode(row.path),
             "score": round(row.score, 4),
-            "together": row.together,
-            "commits": row.commits,
+            **select(row, "together", "commits", "reasons"),
             "rate": rate(row.together, row.commits),
-            "last": None if row.last is None else _date(row.last),
-            "reasons": list(row.reasons),
+            "last": None if row.last is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.last)),
             "weak": is_weak(row),
-            "evidence": [_commit(found.ids[number], commits) for number in row.evidence],
+            "evidence": [evidence(found.ids[number]) for number in row.evidence],
         }
         for row in found.rows
     ]
-    content = {
-        "version": VERSION,
-        "paths": [os.fsdecode(path) for path in found.paths],
-        "revision": found.revision,
-        "commit": found.commit or None,
-        "state": found.state,
-        "note": found.note or None,
-        "commits": found.looked_at,
-        "neighbors": rows,
-    }
     import json
 
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _commit(commit: str, headers: Mapping[str, CommitHeader]) -> object:
-    header = headers.get(commit)
-    if header is None:
-        return {"commit": commit} if headers else commit
-    return {
-        "commit": commit,
-        "short": header.short,
-        "date": header.date,
-        "author": header.author,
-        "subject": header.subject,
+    content = {
+        "version": 1,
+        "paths": [os.fsdecode(path) for path in found.paths],
+        **select(found, "revision", "commit", "state", "note", commits="looked_at"),
+        "neighbors": rows,
     }
-
-
-def _date(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return json.dumps(content, indent=2) + "\n"
 
 
 COLUMNS = (
@@ -293,29 +221,27 @@ def table(
 ) -> str:
     """The heading, a line per row with the commits behind it if `commits` has them, and a legend; `now` is a Unix time.
     Without `weak`, weak rows are only counted."""
-    left_out = 0 if weak else sum(map(is_weak, found.rows))
+
+    def sentence(text: str, *styles: str) -> Iterator[str]:
+        return page.sentence(one_line(text), *styles)
+
     shown = found._replace(rows=tuple(row for row in found.rows if weak or not is_weak(row)))
-    lines = [*_sentence(headline(shown), page, "bold")]
+    lines = [*sentence(render.headline(shown), "bold")]
     if found.note:
-        lines += _sentence(found.note, page, "yellow")
+        lines += sentence(found.note, "yellow")
     if shown.rows:
-        rows = list(_rows(shown, commits, page, now))
-        lines += ["", *rows, ""]
+        scale = render.scale_of(shown.rows)
+        cells = [_cells(row, scale(row.score), page, now) for row in shown.rows]
+        below = {}
+        if commits:
+            below = {at: list(_behind(row, shown, commits, page)) for at, row in enumerate(shown.rows)}
+        rows = list(page.table(COLUMNS, cells, below))
         reasons = shown.rows if "why" in rows[0] else ()  # a narrow terminal drops that column
-        for sentence in (guidance(shown), legend(reasons)):
-            lines += _sentence(sentence, page, "dim")
-    if left_out:
-        lines += _sentence(hidden(left_out), page, "dim")
+        lines += ["", *rows, "", *sentence(render.guidance(shown), "dim")]
+        lines += sentence(render.legend(reasons), "dim")
+    if left_out := len(found.rows) - len(shown.rows):
+        lines += sentence(render.hidden(left_out), "dim")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _rows(found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float) -> Iterator[str]:
-    scale = scale_of(found.rows)
-    rows = [_cells(row, scale(row.score), page, now) for row in found.rows]
-    below = {}
-    if commits:
-        below = {number: list(_behind(row, found, commits, page)) for number, row in enumerate(found.rows)}
-    return page.table(COLUMNS, rows, below)
 
 
 def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, ...]:
@@ -331,7 +257,7 @@ def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, .
         (f"{row.together} of {row.commits}" if row.together else none,),
         (percent + often if often else none, _RATE_STYLE[often or "low"]),
         (none if row.last is None else ago(now - row.last, short=not medium),),
-        (why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
+        (render.why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
     )
 
 
@@ -351,7 +277,3 @@ def _behind(
         yield page.paint(line[:head], "dim") + page.paint(short, "yellow") + line[head + len(short) :]
     if row.together > EXPLAINED:
         yield f"    and {row.together - EXPLAINED} more"
-
-
-def _sentence(text: str, page: Page, *styles: str) -> Iterator[str]:
-    return page.sentence(one_line(text), *styles)

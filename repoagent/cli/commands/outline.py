@@ -8,17 +8,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
-from repoagent.cli.options import is_given, max_cost_option, model_option, record_option, reply_option
-from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.output_style import Page
+from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.terminal_text import clean, paint
 from repoagent.errors import Exit, UsageError
 
@@ -48,11 +47,9 @@ of keys, and more levels of large values.
 
 In a folder, only files that git tracks are outlined; files without a grammar
 are counted. The exit code is 1 if nothing was found."""
-LEAST_WORDS, MOST_WORDS = 20, 2_000  # of a summary
-_OPTION_GROUPS = {
-    "Options": ("depth", "kinds", "language", "summary"),
-    "Options for --summary": ("words", "model", "refresh", "yes", "max_cost", "record", "reply"),
-}
+_OF_OUTLINE = ("depth", "kinds", "language")
+_OF_SUMMARY = ("words", "model", "refresh", "yes", "max_cost", "record", "reply")
+_OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary": _OF_SUMMARY}
 
 
 @click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
@@ -62,15 +59,15 @@ _OPTION_GROUPS = {
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
 @click.option(
-    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N",
+    "--words", type=click.IntRange(20, 2_000), metavar="N",
     help="The length of a summary, roughly.  [default: 150]",
 )  # fmt: skip
-@model_option
+@shared.model_option
 @click.option("--refresh", is_flag=True, help="Replace summaries by a model; keep your corrections.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before a summary that takes many calls.")
-@max_cost_option
-@record_option
-@reply_option
+@shared.max_cost_option
+@shared.record_option
+@shared.reply_option
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> int:
@@ -80,7 +77,12 @@ def command(session: Session, /, **values: Any) -> int:
     its main parts and what to know before changing it; only parts that changed since the last summary cost again.
     """
     options = SimpleNamespace(**values)
-    _refuse_conflicts(options)
+    for name in _OF_OUTLINE if options.summary else _OF_SUMMARY:
+        if shared.is_given(options, name):
+            option = next(param.opts[-1] for param in command.params if param.name == name)
+            raise UsageError(
+                f"{option} {'cannot be combined with' if options.summary else 'needs'} --summary"
+            )
     if options.summary:
         from repoagent.cli.commands.outline_summary import show_file_summaries
 
@@ -88,14 +90,6 @@ def command(session: Session, /, **values: Any) -> int:
         show_file_summaries(session._replace(no_pager=True), options)
         return Exit.DONE
     return _outline(session, options)
-
-
-def _refuse_conflicts(options: SimpleNamespace) -> None:
-    groups = list(_OPTION_GROUPS.values())
-    wrong = [name for name in (groups[0][:-1] if options.summary else groups[1]) if is_given(options, name)]
-    if wrong:
-        option = next(param.opts[-1] for param in command.params if param.name == wrong[0])
-        raise UsageError(f"{option} {'cannot be combined with' if options.summary else 'needs'} --summary")
 
 
 def _outline(session: Session, options: SimpleNamespace) -> int:
@@ -116,29 +110,33 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
     any_symbols = False
     with nullcontext() if terminal.shows else terminal.working("outlining") as working:
         for number, outline in enumerate(_outlines(paths, definitions, options.language)):
+            if outline.kind and len(paths) == 1:
+                raise UsageError(f"{outline.path} {outline.reason}")
+            if outline.kind or outline.flaws:
+                left_out.append(outline)
             if outline.kind:
-                if len(paths) == 1:
-                    raise UsageError(f"{outline.path} {outline.reason}")
-                left_out.append(outline)
                 continue
-            if outline.flaws:
-                left_out.append(outline)
-            symbols = outline.symbols
-            if depth is not None:
-                least = min((symbol.depth for symbol in symbols), default=0)
-                symbols = tuple(symbol for symbol in symbols if symbol.depth < least + depth)
-            if kinds:
-                symbols = tuple(symbol for symbol in symbols if symbol.kind in kinds)
+            least = min((symbol.depth for symbol in outline.symbols), default=0)
+            symbols = tuple(
+                symbol
+                for symbol in outline.symbols
+                if (depth is None or symbol.depth < least + depth) and (not kinds or symbol.kind in kinds)
+            )
             outline = outline._replace(symbols=symbols)
             if options.as_json:
                 outlines.append(outline)
             elif symbols:
-                page.write(_lines(outline, page, head=len(paths) > 1, gap=any_symbols), terminal)
+                if len(paths) > 1:
+                    name = page.paint(page.shorten(clean(outline.path), page.width), "bold")
+                    page.write(["", name] if any_symbols else [name], terminal)
+                page.write(_lines(outline, page), terminal)
             any_symbols = any_symbols or bool(symbols)
             if working is not None and number % 20 == 0:
                 working.progress("outlining", number / len(paths))
-    if options.as_json:
-        write_json(terminal, _as_object(outlines, left_out))
+    if options.as_json:  # a flat list of symbols for each file, in order; `depth` has the nesting
+        files = [select(each, "path", "language", "lines", "symbols", errors="flaws") for each in outlines]
+        skipped = [select(each, "path", reason="kind") for each in left_out if each.kind]
+        write_json(terminal, {"files": files, "skipped": skipped})
     _show_left_out(left_out, terminal)
     if not any_symbols:
         terminal.note("nothing found")
@@ -154,19 +152,17 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     definitions: dict[str, str] = {}
     for file in files:
         path, separator, name = file.partition("::")
-        if separator and not Path(file).exists():
-            if not name:
-                raise UsageError(f"no definition after the :: of {file}")
-            definitions[path] = name
-        else:
+        if not separator or Path(file).exists():
             path = file
-        if path == "-":
-            paths[path] = None
-        elif Path(path).is_dir():
+        elif not name:
+            raise UsageError(f"no definition after the :: of {file}")
+        else:
+            definitions[path] = name
+        if path != "-" and Path(path).is_dir():
             if path in definitions:
                 raise UsageError(f"{path} is a directory; :: needs a file")
             paths.update(dict.fromkeys(_files_below(path)))
-        elif not os.path.lexists(path):
+        elif path != "-" and not os.path.lexists(path):
             raise no_such_file(path, Path.cwd())
         else:
             paths[path] = None
@@ -213,21 +209,21 @@ def _outlines(
     from repoagent.syntax.outline import MOST_BYTES, Outline, outline_of, pick_symbol, within
 
     for path in paths:
-        if path == "-":
-            if language is None:
-                raise UsageError("standard input needs --language")
-            data = sys.stdin.buffer.read()
-        else:
-            try:
+        if path == "-" and language is None:
+            raise UsageError("standard input needs --language")
+        try:
+            if path == "-":
+                data = sys.stdin.buffer.read()
+            else:
                 with Path(path).open("rb") as file:
                     data = file.read(MOST_BYTES + 1)
-            except OSError as error:
-                if len(paths) > 1:
-                    yield Outline(path, "", 0, (), 0, "unreadable", "cannot be read")
-                    continue
-                if isinstance(error, FileNotFoundError):
-                    raise no_such_file(path, Path.cwd()) from None
-                raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        except OSError as error:
+            if len(paths) > 1:
+                yield Outline(path, "", 0, (), 0, "unreadable", "cannot be read")
+                continue
+            if isinstance(error, FileNotFoundError):
+                raise no_such_file(path, Path.cwd()) from None
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
         outline = outline_of(path, data, language)
         if path in definitions and not outline.kind:
             symbol = pick_symbol(path, outline.symbols, definitions[path])
@@ -235,10 +231,9 @@ def _outlines(
         yield outline
 
 
+_TYPES = ("class", "struct", "union", "enum", "interface", "type", "namespace", "impl", "object")
 _STYLES = {
-    **dict.fromkeys(
-        ("class", "struct", "union", "enum", "interface", "type", "namespace", "impl", "object"), "blue"
-    ),
+    **dict.fromkeys(_TYPES, "blue"),
     **dict.fromkeys(("function", "method", "macro"), "green"),
     **dict.fromkeys(("declaration", "constant", "variable", "entry", "key", "element"), "cyan"),
     **dict.fromkeys(("selector", "rule"), "yellow"),
@@ -246,43 +241,22 @@ _STYLES = {
 _NAMED = 5  # files of a kind that are named
 
 
-def _as_object(outlines: Sequence[Outline], left_out: Sequence[Outline]) -> dict[str, object]:
-    """The outlines as JSON data: a flat list of symbols for each file, in order; `depth` has the nesting."""
-    return {
-        "files": [
-            {
-                "path": outline.path,
-                "language": outline.language,
-                "lines": outline.lines,
-                "errors": outline.flaws,
-                "symbols": [asdict(symbol) for symbol in outline.symbols],
-            }
-            for outline in outlines
-        ],
-        "skipped": [{"path": outline.path, "reason": outline.kind} for outline in left_out if outline.kind],
-    }
-
-
-def _lines(outline: Outline, page: Page, *, head: bool, gap: bool) -> Iterator[str]:
-    """One outline; `head`: with the file's name above it, `gap`: with a blank line before that."""
-    if head and gap:
-        yield ""
-    if head:
-        yield page.paint(page.shorten(clean(outline.path), page.width), "bold")
+def _lines(outline: Outline, page: Page) -> Iterator[str]:
+    symbols = outline.symbols
     ranges = [
         f"{symbol.first_line}-{symbol.last_line}"
         if symbol.last_line > symbol.first_line
-        else str(symbol.first_line)
-        for symbol in outline.symbols
+        else f"{symbol.first_line}"
+        for symbol in symbols
     ]
-    width = max(map(len, ranges), default=0)
-    least = min((symbol.depth for symbol in outline.symbols), default=0)
-    for lines, symbol in zip(ranges, outline.symbols, strict=True):
-        indent, width_left = 2 * (symbol.depth - least), None
+    width = max(map(len, ranges))
+    least = min(symbol.depth for symbol in symbols)
+    for lines, symbol in zip(ranges, symbols, strict=True):
+        indent, room = 2 * (symbol.depth - least), None
         if page.width is not None:
             indent = min(indent, page.width // 3)
-            width_left = page.width - width - 2 - indent
-        text = page.cut(clean(symbol.signature), width_left)
+            room = page.width - width - 2 - indent
+        text = page.cut(clean(symbol.signature), room)
         text = _painted(text, symbol) if page.color else text
         yield f"{page.paint(lines.rjust(width), 'dim')}  {' ' * indent}{text}"
 
@@ -307,12 +281,8 @@ def _show_left_out(left_out: Sequence[Outline], terminal: Terminal) -> None:
         count = sum(outline.flaws for outline in broken)
         where = ", ".join(f"{outline.path} ({outline.flaws})" for outline in broken[:_NAMED])
         more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
-        terminal.note(
-            f"{count} syntax error{'s' * (count > 1)}: {where}{more}; definitions near "
-            f"{'them' if count > 1 else 'it'} may be missing",
-            "yellow",
-        )
+        near = f"definitions near {'them' if count > 1 else 'it'} may be missing"
+        terminal.note(f"{plural(count, 'syntax error')}: {where}{more}; {near}", "yellow")
     if skipped := Counter(outline.kind for outline in left_out if outline.kind):
         why = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
-        total = skipped.total()
-        terminal.note(f"skipped {total} file{'s' * (total > 1)}: {why}", "dim")
+        terminal.note(f"skipped {plural(skipped.total(), 'file')}: {why}", "dim")
