@@ -107,8 +107,7 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
         reviewed += 1
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)
-            # the commits that speak for a finding are not needed here
-            context = run.history_context(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
+            context = run.history_context(change, worktree, levels, source, habits)
             found = [finding for rule in levels for finding in run.load_check(rule)(context)]
             _hide(figures, context, change, source_of)
         _judge(figures, found, history, place_in_log)

@@ -315,7 +315,7 @@ def reviewed(
     context = None
     notes: list[str] = []
     if asks:
-        from repoagent.review.llm.session import ReviewSession
+        from repoagent.review.llm.review import ReviewSession
 
         context = ReviewSession(worktree, paths, settings, notes.append, hear, ready=ready)
     request = ReviewRequest(worktree, paths, settings, context, unseen, strict=asks, narrowed=bool(pathspecs))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.review.change import Change
-    from repoagent.review.llm.session import ReviewSession
+    from repoagent.review.llm.review import ReviewSession
     from repoagent.storage.layout import Layout
 
 _NOTHING = {

@@ -290,7 +290,7 @@ def _reports(
     with terminal.working("reviewing") if asks else nullcontext() as working:
         context = None
         if working is not None:
-            from repoagent.review.llm.session import ReviewSession
+            from repoagent.review.llm.review import ReviewSession
 
             context = ReviewSession(worktree, place, settings, terminal.warn, working.label)
         return [

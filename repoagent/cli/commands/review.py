@@ -313,7 +313,7 @@ def _review(
     worktree, place, settings = where
     context = None
     if not options.no_model and (options.model or options.ask or settings.text_or_none("review.model")):
-        from repoagent.review.llm.session import ReviewSession
+        from repoagent.review.llm.review import ReviewSession
 
         with terminal.working("reading the change") as working:
             context = ReviewSession(
@@ -390,8 +390,7 @@ def _show_prompt(
     """Print the blocks of each call's prompt. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
-    from repoagent.review.llm.review import prompts, review_settings
-    from repoagent.review.llm.session import ReviewSession
+    from repoagent.review.llm.review import ReviewSession, prompts, review_settings
 
     worktree, place, settings = where
     calls = prompts(change, ReviewSession(worktree, place, settings, terminal.warn))

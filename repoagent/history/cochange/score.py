@@ -77,6 +77,10 @@ class View(Protocol):
         """The present paths of those that are alive at the revision; the others are left out."""
         ...
 
+    def ids(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The full ids of commits by number."""
+        ...
+
 
 class Neighbor(NamedTuple):
     """A file that changed with the queried ones, or might.

@@ -64,12 +64,11 @@ class ChangedSymbol(NamedTuple):
     line: int
 
 
-def find_changed_api(context: CheckContext) -> list[Finding]:
+def find_changed_api(context: CheckContext) -> Iterator[Finding]:
     """One finding for each file, at its first changed symbol with callers."""
     if context.view is None:
-        return []
+        return
     until = time.monotonic() + min(context.remaining(), SECONDS)
-    findings: list[Finding] = []
     reported: set[str] = set()
     for file in [file for file in context.change.files if _may_matter(context, file)][:MOST_FILES]:
         if time.monotonic() > until:
@@ -85,9 +84,8 @@ def find_changed_api(context: CheckContext) -> list[Finding]:
             and (symbol.after or not _is_moved(context, file, symbol.name))
         ]
         if symbols and len(symbols) <= SYMBOLS and (finding := _finding(context, file, symbols)) is not None:
-            findings.append(finding)
+            yield finding
             reported.update(symbol.qualified for symbol in symbols)  # a header declares what a source defines
-    return findings
 
 
 def _may_matter(context: CheckContext, file: ChangedFile) -> bool:

@@ -1,13 +1,13 @@
 """The input of a check: the change, and for the rules of the history also the history before it.
 
-A check is a function from a `CheckContext` to findings; `run.CHECKS` lists them. Helpers that several checks share are
+A check is a generator of findings in a `CheckContext`; `run.CHECKS` lists them. Helpers that several checks share are
 at the end.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -30,19 +30,14 @@ MOST = 200  # files of a change that history checks read
 SHOWN = 5  # commits that support a finding
 
 
-def _no_ids(numbers: Iterable[int]) -> Mapping[int, str]:
-    return {}
-
-
 class HistorySource(NamedTuple):
     """The history before a change: the index, or until it exists the last commits of the changed files.
 
-    `view` is None without a history; `ids` maps its commit numbers to full ids; `author` is the id of the change's
-    author; `state` is "whole", "building" or "none"; `mined` is the number of commits in the index.
+    `view` is None without a history; `author` is the id of the change's author; `state` is "whole", "building" or
+    "none"; `mined` is the number of commits in the index.
     """
 
     view: View | None = None
-    ids: Callable[[Iterable[int]], Mapping[int, str]] = _no_ids
     author: int | None = None
     state: str = "none"
     mined: int = 0
@@ -132,7 +127,7 @@ class CheckContext:
 
     def evidence(self, numbers: Sequence[int]) -> tuple[Evidence, ...]:
         """The newest of these commits, read with one git call."""
-        ids = self.history.ids(numbers[:SHOWN])
+        ids = self.view.ids(numbers[:SHOWN]) if self.view else {}
         return evidence_of(self.top, [ids[number] for number in numbers[:SHOWN] if number in ids])
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from repoagent.review.change import ChangedFile
@@ -46,21 +46,18 @@ _VERSIONS = {
 }  # fmt: skip
 
 
-def find_generated_edits(context: CheckContext) -> list[Finding]:
+def find_generated_edits(context: CheckContext) -> Iterator[Finding]:
     """One finding for each generated file; none if much of the change is generated: then the generator changed."""
     change = context.change
     modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)]
-    if not modified:
-        return []
     reasons = {file: _generated_reason(context, file) for file in modified[:MOST]}
     generated = {file: reason for file, reason in reasons.items() if reason is not None}
     ours = {file.path for file in generated if not file_origin.is_lock(file.path)}
     renewed = [file for file, reason in generated.items() if file.path not in ours or _PINS.search(reason)]
     if len(renewed) == len(change.files):  # an update of dependencies
-        return []
+        return
     if len(ours) > 2 and 2 * len(ours) >= len(change.files):
-        return []
-    findings = []
+        return
     for file, reason in generated.items():
         if _is_explained(context, file, ours):
             continue
@@ -74,8 +71,7 @@ def find_generated_edits(context: CheckContext) -> list[Finding]:
         location = Location(file.path)
         if (hunks := change.read_lines(file)) and hunks[0].added:
             location = Location(file.path, hunks[0].new, hunks[0].new + len(hunks[0].added) - 1)
-        findings.append(context.finding("generated-edited", title, location, body, file.path))
-    return findings
+        yield context.finding("generated-edited", title, location, body, file.path)
 
 
 def _generated_reason(context: CheckContext, file: ChangedFile) -> str | None:
@@ -169,7 +165,7 @@ def _paths(context: CheckContext, history: Sequence[Commit]) -> dict[int, str]:
     return {file_id: os.fsdecode(path) for file_id, path in paths.items()}
 
 
-def find_vendored_edits(context: CheckContext) -> list[Finding]:
+def find_vendored_edits(context: CheckContext) -> Iterator[Finding]:
     """At most one finding for each vendored folder, at its first edited file."""
     groups: dict[str, list[ChangedFile]] = {}
     for file in context.change.files:
@@ -179,7 +175,6 @@ def find_vendored_edits(context: CheckContext) -> list[Finding]:
             continue
         if (root := _root(file.path)) or file.path in context.attributes.vendored:
             groups.setdefault(root or _folder(file.path), []).append(file)
-    findings = []
     for root, edited in sorted(groups.items()):
         if _is_update(context, root, edited) or _is_ours(context, root, edited):
             continue
@@ -191,8 +186,7 @@ def find_vendored_edits(context: CheckContext) -> list[Finding]:
             f"does not look like an update: {len(edited)} of its files changed, none was added or removed. The next "
             "update overwrites the edit unless you also make it upstream or keep it as a patch."
         )
-        findings.append(context.finding("vendored-edited", title, Location(path), body, root or path))
-    return findings
+        yield context.finding("vendored-edited", title, Location(path), body, root or path)
 
 
 def _root(path: str) -> str:

@@ -7,7 +7,7 @@ So check a short branch commit by commit; a partner is missing if no commit of t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.review.checks.comments import only_comments
@@ -37,12 +37,12 @@ class _Partner(NamedTuple):
     alike: int
 
 
-def find_missing_partners(context: CheckContext) -> list[Finding]:
+def find_missing_partners(context: CheckContext) -> Iterator[Finding]:
     """At most three partners, the surest first."""
     view, habits = context.view, context.habits
     threshold = habits.threshold if habits is not None and habits.commits >= FEWEST else UNLEARNED
     if view is None or threshold >= 1:
-        return []
+        return
     changed = {*context.changed, *context.change.earlier}
     for path in context.changed:  # the rule generated-edited covers the manifests of lock files
         folder, slash, name = path.rpartition("/")
@@ -57,10 +57,10 @@ def find_missing_partners(context: CheckContext) -> list[Finding]:
             known = best.get(name)
             if name not in changed and (not known or known.missing.confidence < partner.missing.confidence):
                 best[name] = partner
-    if not best or only_comments(context.change, *context.change.files):
-        return []
     surest = sorted(best.values(), key=lambda partner: (-partner.missing.confidence, partner.missing.file))
-    return [_finding(context, view, partner, threshold) for partner in surest[:SHOWN]]
+    if surest and not only_comments(context.change, *context.change.files):
+        for partner in surest[:SHOWN]:
+            yield _finding(context, view, partner, threshold)
 
 
 def _steps(context: CheckContext) -> list[frozenset[str]]:

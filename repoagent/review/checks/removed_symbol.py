@@ -58,9 +58,8 @@ class _RemovedSymbol(NamedTuple):
     imports: int
 
 
-def find_removed_symbols(context: CheckContext) -> list[Finding]:
+def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
     """One finding for each file, at its most used name."""
-    findings = []
     errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
     broken = {finding.location.path for finding in errors}
     for file in context.files:
@@ -79,8 +78,7 @@ def find_removed_symbols(context: CheckContext) -> list[Finding]:
             break
         if (texts := context.texts(file)) and (symbols := _removed_symbols(context, file, family, *texts)):
             symbols.sort(key=lambda symbol: (-symbol.imports, -len(symbol.uses), symbol.line))
-            findings.append(_finding(context, file, texts[0], symbols))
-    return findings
+            yield _finding(context, file, texts[0], symbols)
 
 
 def _removed_symbols(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
@@ -97,10 +97,10 @@ def history_findings(change: Change, worktree: WorkTree, layout: Layout, setting
     return CheckOutcome(findings, tuple(filter(None, (shallow, source.note, note))), tuple(context.unseen))
 
 
-def load_check(rule: str) -> Callable[[CheckContext], list[Finding]]:
+def load_check(rule: str) -> Callable[[CheckContext], Iterator[Finding]]:
     """The function of CHECKS."""
     module, _, name = CHECKS[rule].partition(":")
-    check: Callable[[CheckContext], list[Finding]]
+    check: Callable[[CheckContext], Iterator[Finding]]
     check = getattr(import_module(f"repoagent.review.checks.{module}"), name)
     return check
 
@@ -166,7 +166,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
         if quick_look is None:
             return HistorySource(state="building", note=note)
         view = quick_look.view()
-        return HistorySource(view, view.ids, state="building", note=note)
+        return HistorySource(view, state="building", note=note)
 
     index = stack.enter_context(open_index(worktree))
     if not layout(worktree).history.exists():
@@ -184,7 +184,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
         return recent()
 
     author = view.author(change.author) if change.author else None
-    return HistorySource(view, view.ids, author, "whole" if complete else "building", state.commits)
+    return HistorySource(view, author, "whole" if complete else "building", state.commits)
 
 
 def _habits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -41,9 +42,8 @@ _OPEN, _MIDDLE, _CLOSE = b"<<<<<<<", b"=======", b">>>>>>>"
 _FENCE = re.compile(rb"[ ]{0,3}(?:```|~~~)")
 
 
-def find_conflict_markers(context: CheckContext) -> list[Finding]:
+def find_conflict_markers(context: CheckContext) -> Iterator[Finding]:
     """One finding for each file with a conflict marker of git."""
-    findings = []
     for file in context.files:
         markers = [(number, line) for number, line in _added(context, file) if _MARKER.match(line)]
         ends = [(number, line) for number, line in markers if line[:7] in (_OPEN, _CLOSE)]
@@ -54,12 +54,9 @@ def find_conflict_markers(context: CheckContext) -> list[Finding]:
         title = f"{file.path} has the conflict marker {line[:7].decode()}"
         body = "The change contains the markers that git writes into a file with conflicts."
         quote = _text(line).rstrip()
-        findings.append(
-            _line_finding(
-                context, "conflict-marker", file.path, numbers, title, body=body, quote=quote, key="marker"
-            )
+        yield _line_finding(
+            context, "conflict-marker", file.path, numbers, title, body=body, quote=quote, key="marker"
         )
-    return findings
 
 
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
@@ -87,10 +84,9 @@ def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
 _EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a made-up value of an example
 
 
-def find_secrets(context: CheckContext) -> list[Finding]:
+def find_secrets(context: CheckContext) -> Iterator[Finding]:
     """One finding for each file to which a key, a token or a password is added; the value is never shown. Tests,
     examples and documents contain made-up ones and are skipped."""
-    findings = []
     for file in context.files:
         path = file.path
         if file_origin.is_lock(path) or file_origin.is_vendored_path(path) or file_origin.is_test(path):
@@ -120,10 +116,9 @@ def find_secrets(context: CheckContext) -> list[Finding]:
             "git ignores; if it was pushed, revoke it."
         )
         numbers = [number for number, _ in lines]
-        findings.append(
-            _line_finding(context, "secret", path, numbers, title, body=body, quote=quote, key=quote.strip())
+        yield _line_finding(
+            context, "secret", path, numbers, title, body=body, quote=quote, key=quote.strip()
         )
-    return findings
 
 
 class _Debugging(NamedTuple):
@@ -153,9 +148,8 @@ _OUTPUT_PATH = (
 )
 
 
-def find_debug_leftovers(context: CheckContext) -> list[Finding]:
+def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
     """One finding for each file with a line left over from debugging."""
-    findings = []
     for file in context.files:
         if file_origin.is_vendored_path(file.path):
             continue
@@ -174,10 +168,7 @@ def find_debug_leftovers(context: CheckContext) -> list[Finding]:
         title = f"{file.path} adds a line that looks left over from debugging: {code.strip()[:60]}"
         numbers = [number for number, _ in lines]
         body = "The file had no such line before."
-        findings.append(
-            _line_finding(context, "debug-leftover", file.path, numbers, title, body=body, quote=code)
-        )
-    return findings
+        yield _line_finding(context, "debug-leftover", file.path, numbers, title, body=body, quote=code)
 
 
 def _is_leftover(path: str, line: bytes, patterns: _Debugging | None) -> bool:
@@ -202,9 +193,8 @@ _C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
 _LINE = re.compile(r"\bline (\d+)")
 
 
-def find_parse_errors(context: CheckContext) -> list[Finding]:
+def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
     """One finding for each file that parsed before the change and no longer does."""
-    findings = []
     conflicts = {finding.location.path for finding in context.findings}
     for file in context.files:
         if file.status not in ("modified", "renamed") or file.path in conflicts:
@@ -224,12 +214,9 @@ def find_parse_errors(context: CheckContext) -> list[Finding]:
         title = f"{file.path} no longer parses as {language}: {detail}"
         quote = _text(lines[number - 1]) if number else ""
         body = "The version before this change parsed."
-        findings.append(
-            _line_finding(
-                context, "parse-error", file.path, [number], title, body=body, quote=quote, key="parse"
-            )
+        yield _line_finding(
+            context, "parse-error", file.path, [number], title, body=body, quote=quote, key="parse"
         )
-    return findings
 
 
 def _may_break_c(context: CheckContext, file: ChangedFile) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import sqrt
 from pathlib import Path
@@ -86,19 +86,18 @@ class Habits(NamedTuple):
     prone: Mapping[bytes, FixRate]
 
 
-def find_fix_prone(context: CheckContext) -> list[Finding]:
+def find_fix_prone(context: CheckContext) -> Iterator[Finding]:
     """At most three fix-prone files of the change, the most prone first."""
     prone = context.habits.prone if context.habits else {}
     changed = [file for file in context.change.files if file.status not in ("added", "deleted")]
     rates = {file: rate for file in changed if (rate := prone.get(os.fsencode(file.old_path)))}
     if not rates or context.habits is None:
-        return []
+        return
     from repoagent.review.checks.comments import only_comments
     from repoagent.review.checks.context import evidence_of
 
     files = [file for file in rates if not only_comments(context.change, file)]
     files.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))
-    findings = []
     for path, rate in [(file.path, rates[file]) for file in files[:3]]:
         share = rate.followed / rate.changes
         body = (
@@ -108,32 +107,29 @@ def find_fix_prone(context: CheckContext) -> list[Finding]:
         )
         title = f"changes to {path} are followed by fixes more often than usual here"
         evidence = evidence_of(context.top, rate.fixes)
-        findings.append(context.finding("fix-prone", title, Location(path), body, path, evidence=evidence))
-    return findings
+        yield context.finding("fix-prone", title, Location(path), body, path, evidence=evidence)
 
 
-def find_unusual_width(context: CheckContext) -> list[Finding]:
+def find_unusual_width(context: CheckContext) -> Iterator[Finding]:
     """One finding for the change as a whole."""
     habits, files = context.habits, context.change.files
     if habits is None or not habits.files or context.change.kind == "range":
-        return []
+        return
     if len(files) <= max(habits.files, LEAST_FILES):
-        return []
+        return
     title = f"the change touches {len(files):,} files: 99 of 100 commits here touch {habits.files:,} or fewer"
     body = (
         f"Compared with the last {habits.commits:,} commits, without merges. A change that does one thing is easier to "
         "review, to revert and to find with git bisect."
     )
-    return [
-        context.finding("unusual-width", title, Location(min(file.path for file in files)), body, "width")
-    ]
+    yield context.finding("unusual-width", title, Location(min(file.path for file in files)), body, "width")
 
 
-def find_unusual_size(context: CheckContext) -> list[Finding]:
+def find_unusual_size(context: CheckContext) -> Iterator[Finding]:
     """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
     habits, change = context.habits, context.change
     if habits is None or not habits.lines or change.kind == "range" or len(change.files) > COUNTED:
-        return []
+        return
     counts = {
         file.path: sum(len(hunk.removed) + len(hunk.added) for hunk in change.read_lines(file))
         for file in change.files
@@ -141,14 +137,14 @@ def find_unusual_size(context: CheckContext) -> list[Finding]:
     }
     total = sum(counts.values())
     if total <= max(habits.lines, LEAST_LINES):
-        return []
+        return
     largest = max(counts, key=lambda path: (counts[path], path))
     title = f"the change has {total:,} changed lines: 99 of 100 commits here have {habits.lines:,} or fewer"
     body = (
         f"{counts[largest]:,} of them are in {largest}. Compared with the last {habits.sampled:,} commits, without "
         "merges, lock files and vendored files."
     )
-    return [context.finding("unusual-size", title, Location(largest), body, "size")]
+    yield context.finding("unusual-size", title, Location(largest), body, "size")
 
 
 def is_fix(subject: bytes) -> bool:
@@ -245,7 +241,7 @@ def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: in
     from repoagent.history.cochange.missing import calibrate
 
     def repairing(numbers: Iterable[int]) -> dict[int, str]:
-        ids = {number: row[0].decode("ascii") for number, row in view.describe(list(numbers)).items()}
+        ids = view.ids(numbers)
         stdin = "".join(f"{commit}\n" for commit in ids.values()).encode()
         out = git(
             top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--no-color", "--format=%H %s",

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.loop import ModelAgent, run
@@ -29,7 +35,9 @@ from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.chunks import FileView, Versions
 from repoagent.review.llm.claims import Claim, parse_finding, verify
 from repoagent.review.llm.prompt import REQUEST
-from repoagent.review.llm.session import Clock, ReviewSession
+
+if TYPE_CHECKING:
+    from repoagent.review.llm.review import ReviewSession
 
 REPLIES = 6  # for one chunk: at most five rounds of lookups
 REPLY_TOKENS = 8_000
@@ -116,6 +124,52 @@ def tools_for(
         tools.recall_tool,
     )  # fmt: skip
     return tuple(masked_tool(tool(context), context) for tool in factories)
+
+
+class Clock:
+    """The time limit of a review."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.end = time.monotonic() + seconds
+
+    @property
+    def remaining(self) -> float:
+        return self.end - time.monotonic()
+
+    def check(self, *_: object) -> None:
+        """Raise LimitReached when the time is up."""
+        if self.remaining <= 0:
+            raise LimitReached(
+                f"the time limit of {self.seconds:g} s is reached; raise review.max_seconds to continue"
+            )
+
+    def wait(self, seconds: float, reason: str) -> None:
+        """Raise LimitReached if a pause of `seconds` would pass the limit."""
+        if seconds > self.remaining:
+            raise LimitReached(
+                f"{reason}; waiting {seconds:.0f} s would exceed review.max_seconds ({self.seconds:g} s)"
+            )
+
+    @contextmanager
+    def alarm(self) -> Iterator[None]:
+        """Raise LimitReached in the block when the time is up, even while it waits for the network."""
+        self.check()
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ring(number: int, frame: FrameType | None) -> None:
+            self.end = min(self.end, time.monotonic())
+            self.check()
+
+        before = signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, max(self.remaining, 0.001))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import Tool
@@ -27,7 +28,9 @@ from repoagent.memory.prompt import notes_block
 from repoagent.review.change import Change
 from repoagent.review.dismissals import Verdict
 from repoagent.review.llm.chunks import Block
-from repoagent.review.llm.session import ReviewSession
+
+if TYPE_CHECKING:
+    from repoagent.review.llm.review import ReviewSession
 
 NOTES_TOKENS = 600  # for the notes on one file
 HISTORIES, COMMITS = 5, 4  # files of a call whose last commits are included, and how many of each

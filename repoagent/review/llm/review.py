@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 
 from repoagent.agent.state import Tool
 from repoagent.config.settings import Settings
@@ -13,6 +14,7 @@ from repoagent.edit.guards.off_limits import WhyNot, gate
 from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
+from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import Part, Retryable, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.review.change import Change
@@ -21,14 +23,61 @@ from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.cache import AnswerCache, forget
 from repoagent.review.llm.chunks import Block, Material, Versions, gather, levels_of, pack, unreviewed
 from repoagent.review.llm.claims import merge_findings
-from repoagent.review.llm.loop import FindingCollector, ModelAccess, review_chunk, tools_for
+from repoagent.review.llm.loop import Clock, FindingCollector, ModelAccess, review_chunk, tools_for
 from repoagent.review.llm.prompt import instructions, prompt_for, repository
-from repoagent.review.llm.session import Clock, ModelAnswer, ReviewSession
 from repoagent.review.untrusted import ignored_before
+from repoagent.storage.layout import Layout
 
 SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
 LEAST_TOKENS = 1_000  # of the change in one call
 FAILURES = 2  # in a row, after which the review ends
+
+
+def _ignore(*_: object) -> None:
+    """Ignore the message."""
+
+
+@dataclass(frozen=True)
+class ReviewSession:
+    """Where to review, and within which limits.
+
+    `warn` gets warnings for the user, `progress` the current step. `ready` is the model to ask; without it the model of
+    the settings is opened. `record` is the cassette to write, `reply` the reply for `manual`. `afresh` ignores cached
+    answers.
+    """
+
+    worktree: WorkTree
+    layout: Layout
+    settings: Settings
+    warn: Callable[[str], None] = _ignore
+    progress: Callable[[str], None] = _ignore
+    ready: ModelSetup | None = None
+    record: Path | None = None
+    reply: Path | None = None
+    afresh: bool = False
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """The verified findings of a model.
+
+    `dropped` counts the findings that could not be verified, `reasons` the same by reason. `unseen` has a phrase for
+    each part of the change that was not reviewed, `notes` sentences for the user. `reused` counts the parts with a
+    cached answer, `calls` the calls made. `error` is why the review is incomplete (no model, no network, a limit); it
+    is also among the `notes`, and the findings made before it count.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    dropped: int = 0
+    unseen: tuple[str, ...] = ()
+    tokens: int = 0
+    cost: float | None = 0.0
+    model: str = ""
+    notes: tuple[str, ...] = ()
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    reused: int = 0
+    calls: int = 0
+    error: RepoagentError | None = None
 
 
 def open_model(session: ReviewSession) -> ModelSetup:

@@ -13,8 +13,7 @@ from repoagent.git.worktree import layout
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector, open_repository
-from repoagent.review.llm.review import model_findings
-from repoagent.review.llm.session import ModelAnswer, ReviewSession
+from repoagent.review.llm.review import ModelAnswer, ReviewSession, model_findings
 from tests.conftest import GitRepo
 from tests.edit.conftest import Script, script
 
