@@ -1,5 +1,4 @@
 """`repoagent chat`: a conversation with a model in the terminal.
 
-Read command.py (options, the loop), chat.py (state, one turn), input.py (line editor), then slash_commands.py (the
-table of commands) and slash_conversation.py.
+Read command.py (options, the loop), chat.py (state, one turn), input.py (line editor), then slash_commands.py.
 """

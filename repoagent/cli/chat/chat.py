@@ -1,4 +1,4 @@
-"""The state of a chat, one turn of it, what a turn prints, and the status line.
+"""The state of a chat (`Chat`), one turn of it, and the status line.
 
 `serve_json` is the chat with a program: lines of JSON in both directions (`commands/run_output.py` has the events);
 each turn ends with `end` or `error`.
@@ -13,21 +13,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import MODES, Mode
-from repoagent.cli.commands import run_options
-from repoagent.cli.commands.run_options import explicit_options, inherit_options
-from repoagent.cli.commands.run_output import (
-    LONGEST,
-    EventStream,
-    as_object,
-    emit,
-    emit_error,
-    show_commits,
-    spent,
-)
+from repoagent.agent.state import is_beside, open_state
+from repoagent.cli.commands import run_options, run_output
 from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.echo import collect
 from repoagent.cli.ui.progress import Words, Working
-from repoagent.cli.ui.terminal_text import clean, display_width, fold, one_line
+from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, RepoagentError
 from repoagent.git.facts import current_branch
@@ -38,7 +29,7 @@ from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.session import run
 from repoagent.tasks.uncommitted_by_run import uncommitted_files
-from repoagent.tasks.worktree import resumed_worktree
+from repoagent.tasks.worktree import close_linked, resumed_worktree
 
 if TYPE_CHECKING:
     from repoagent.cli.session import Session
@@ -50,23 +41,14 @@ if TYPE_CHECKING:
     from repoagent.llm.usage import Meter
     from repoagent.storage.layout import Layout
     from repoagent.tasks.run_context import RunInterface
+    from repoagent.tasks.runs.list import Run
     from repoagent.tasks.session import RunOutcome
-
-
-@dataclass(frozen=True)
-class Then:
-    """What follows a slash command: `words` go to the model ("" resumes the turn that was stopped), None sends nothing;
-    `ends` ends the chat."""
-
-    words: str | None = None
-    ends: bool = False
-
-
-ENDS = Then(ends=True)
 
 SHOWN = 8  # files
 _ANSWER_LINES = 8  # of the last answer, in a resumed chat
 _MESSAGE_LINES = 3  # of the last message
+_BETWEEN = " · "
+_NAME = 32  # columns of a model's name, or of a branch
 
 
 class Speaking(Working):
@@ -81,67 +63,6 @@ class Speaking(Working):
     def words(self, piece: str) -> None:
         collect()
         super().words(piece)
-
-
-def show_turn(
-    worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool
-) -> None:
-    """Print the end of a turn: its text unless it was streamed (`answered`), commits, uncommitted files, usage."""
-    if as_json:
-        terminal.result(json.dumps(as_object(outcome)) + "\n")
-        return
-    if outcome.text.strip() and not (answered and terminal.shows):
-        terminal.reply(outcome.text.strip() + "\n")
-    show_commits(worktree, outcome, terminal)
-    show_left(outcome.left, terminal)
-    if terminal.tells:
-        terminal.note(f"{spent(outcome)}\n", "dim")
-
-
-def show_left(paths: tuple[str, ...], terminal: Terminal) -> None:
-    """Print which files are written and not committed, and what to do about them."""
-    if not paths:
-        return
-    names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
-    more = "; /diff shows the changes, /undo reverts them" if terminal.can_ask else ""
-    terminal.note(f"written, not committed: {names}{more}")
-
-
-def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
-    """Print the last turn of a resumed chat: the message, and the end of the answer."""
-    from repoagent.agent.state import is_beside
-
-    messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_beside(turn)]
-    if not messages:
-        return
-    lines = [line for line in turns[messages[-1]].text.strip().split("\n") if line.strip()]
-    for line in lines[:_MESSAGE_LINES]:
-        terminal.note(f"> {_cut(line, terminal.width - 2)}", "dim")
-    if len(lines) > _MESSAGE_LINES:
-        terminal.note("> …", "dim")
-    replies = [turn.text for turn in turns[messages[-1] :] if turn.role == "assistant"]
-    markdown = terminal.markdown("dim", aside=True)
-    shown = markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()
-    lines = shown.removesuffix("\n").split("\n")
-    if len(lines) > _ANSWER_LINES:
-        lines = ["…", *lines[-_ANSWER_LINES:]]
-    terminal.styled("".join(f"{line}\n" for line in lines), aside=True)
-
-
-def words_of(reply: str) -> str:
-    """The prose of a whole reply, without the actions and patches in it."""
-    words = Words(ends=True)
-    return (words.feed(reply) + words.rest()).strip() or "(only actions, no text)"
-
-
-def folded(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width` columns."""
-    return fold(text, max(20, width)).split("\n")
-
-
-def _cut(line: str, width: int) -> str:
-    shown = one_line(line)
-    return shown if display_width(shown) <= width else shown[: max(10, width - 2)] + " …"
 
 
 @dataclass
@@ -175,9 +96,105 @@ class Chat:
         return RunDirectory(self.layout, self.name)
 
     @property
-    def person(self) -> bool:
+    def turns(self) -> tuple[Turn, ...]:
+        return open_state(self.run_dir.conversation).turns
+
+    @property
+    def has_user(self) -> bool:
         """Whether a user types at a terminal, who can answer questions."""
         return self.terminal.can_ask
+
+    def meter(self) -> Meter:
+        """The meter of one turn, within its limits and those of the session."""
+        return self.model_setup.meter.part(Limits(turns=self.calls, seconds=self.seconds))
+
+    def request(self, prompt: str = "") -> RunRequest:
+        """The run that one turn is."""
+        options = self.options
+        return RunRequest(
+            prompt.strip(),
+            self.name,
+            kind="chat",
+            mode=self.mode,
+            commit=run_options.commit_options(options),
+            commit_per_edit=options.commit_per_edit,
+            check=options.check,
+            allow_sensitive=options.allow_sensitive,
+            agent=options.agent,
+            branch=(current_branch(self.worktree) or "") if self.worktree.is_linked else "",
+            options=run_options.explicit_options(options),
+        )
+
+    def turn(self, words: str) -> None:
+        """Send `words` to the model ("" resumes the turn that was stopped), print what comes and how it ends. Raises
+        what `perform` does."""
+        terminal = self.terminal
+        with Speaking(terminal, "reading the repository") as working:
+            ui = RunTerminal.of(terminal, working, self.mode)
+            outcome = self.perform(words, ui, self.meter())
+        if self.options.as_json:
+            terminal.result(json.dumps(run_output.as_object(outcome)) + "\n")
+            return
+        if outcome.text.strip() and not (ui.answered and terminal.shows):
+            terminal.reply(outcome.text.strip() + "\n")
+        run_output.show_commits(self.worktree, outcome, terminal)
+        self.show_uncommitted(outcome.left)
+        if terminal.tells:
+            terminal.note(f"{run_output.spent(outcome)}\n", "dim")
+
+    def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
+        """Run one turn. Raises KeyboardInterrupt and what `tasks.session.run` does; what happened before that is
+        kept. Raises Refused where the conversation was deleted; the next message starts a new one."""
+        from repoagent.cli.app import settle
+
+        settle(self.worktree, self.terminal)
+        if self.lives and not self.run_dir.folder.is_dir() and not self.run_dir.conversation.exists():
+            before, self.name, self.lives = self.name, new_name("chat"), False
+            self.aside.clear()
+            raise Refused(
+                f"the files of {before} were deleted (by `git clean -x`, for example); your next message starts a "
+                "new conversation"
+            )
+        request = self.request("\n\n".join([*self.aside, words]) if words else "")
+        try:
+            return run(self.worktree, request, self.settings, ui, replace(self.model_setup, meter=meter))
+        finally:
+            if words and meter.attempts:  # it is in the conversation by now
+                self.aside.clear()
+            self.note_edits()
+            self.lives = self.run_dir.folder.is_dir()
+
+    def note_edits(self) -> None:
+        """Read from the record of the chat which edits of this work tree belong to it."""
+        from repoagent.git.undo_log import list_edits
+
+        if self.run_dir.folder.is_dir():
+            commits = self._run().record.commits
+            self.edits |= {edit.id: None for edit in list_edits(self.worktree) if edit.commit in commits}
+
+    def unfinished(self) -> bool:
+        """Whether the last turn is incomplete."""
+        from repoagent.tasks.runs.list import CONVERSATION
+
+        if not any(turn.role == "user" and not is_beside(turn) for turn in self.turns):
+            return False
+        return self._run().state not in {"done", "answered", "rejected", CONVERSATION}
+
+    def _run(self) -> Run:
+        from repoagent.tasks.runs.list import Run, refreshed
+        from repoagent.tasks.runs.record import Record
+
+        return refreshed(Run(self.run_dir, Record(name=self.name), ""), warn=self.terminal.warn)
+
+    def uncommitted(self) -> tuple[str, ...]:
+        return uncommitted_files(self.worktree, self.run_dir)
+
+    def show_uncommitted(self, paths: tuple[str, ...] | None = None) -> None:
+        """Print which files are written and not committed, and what to do about them."""
+        if paths := self.uncommitted() if paths is None else paths:
+            names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
+            more = "; /diff shows the changes, /undo reverts them" if self.has_user else ""
+            self.terminal.note(f"written, not committed: {names}{more}")
 
 
 def open_chat(
@@ -191,7 +208,7 @@ def open_chat(
     UsageError."""
     layout, settings, terminal = opened
     name, fresh = run_options.chosen_name(options, worktree, "chat")
-    note = "" if fresh else inherit_options(options, settings, RunDirectory(layout, name))
+    note = "" if fresh else run_options.inherit_options(options, settings, RunDirectory(layout, name))
     if note:
         terminal.note(note)
     previous = worktree if fresh else resumed_worktree(worktree, name)
@@ -199,28 +216,13 @@ def open_chat(
         terminal.note(f"working in {previous.top}, as before")
         worktree, layout = previous, layout_of(previous)
     limits = run_options.limits(options, settings)
-    whole = replace(limits, turns=None, seconds=None)
+    setup = open_model(options, settings, terminal, replace(limits, turns=None, seconds=None))
+    mode = next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode")))
     chat = Chat(
-        session, options, flags, worktree, layout, settings, terminal,
-        open_model(options, settings, terminal, whole), name, mode_of(options.mode or settings.text("run.mode")),
-        limits.turns, limits.seconds,
+        session, options, flags, worktree, layout, settings, terminal, setup, name, mode, limits.turns, limits.seconds
     )  # fmt: skip
-    note_edits(chat)
+    chat.note_edits()
     return chat
-
-
-def leave(chat: Chat, worktree: WorkTree) -> None:
-    """Remove the linked work tree that a resumed chat was in, as at the end of a run, when all in it is committed.
-    `worktree` is where the command was started."""
-    from repoagent.tasks.worktree import close_linked
-
-    branch = current_branch(chat.worktree) if chat.worktree.top.is_dir() else None
-    if (
-        branch
-        and chat.worktree.top != worktree.top
-        and (note := close_linked(worktree, chat.worktree, branch))
-    ):
-        chat.terminal.note(note)
 
 
 def open_model(
@@ -230,99 +232,46 @@ def open_model(
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
-        needed = options.agent == "model"
         return model_setup(
-            settings,
-            options.record,
-            options.reply,
-            terminal.warn,
-            working.progress,
-            limits=limits,
-            needed=needed,
-        )
+            settings, options.record, options.reply, terminal.warn, working.progress,
+            limits=limits, needed=options.agent == "model",
+        )  # fmt: skip
 
 
-def mode_of(text: str) -> Mode:
-    """The mode of this name, which must be one."""
-    return next(mode for mode in MODES if mode == text)
+def leave(chat: Chat, worktree: WorkTree) -> None:
+    """Remove the linked work tree that a resumed chat was in, as at the end of a run, when all in it is committed.
+    `worktree` is where the command was started."""
+    if chat.worktree.top != worktree.top and chat.worktree.top.is_dir():
+        branch = current_branch(chat.worktree)
+        if branch and (note := close_linked(worktree, chat.worktree, branch)):
+            chat.terminal.note(note)
 
 
-def turn(chat: Chat, words: str) -> None:
-    """Send `words` to the model ("" resumes the turn that was stopped), print what comes and how it ends. Raises what
-    `perform` does."""
-    with Speaking(chat.terminal, "reading the repository") as working:
-        ui = RunTerminal.of(chat.terminal, working, chat.mode)
-        outcome = perform(chat, words, ui, meter_of(chat))
-    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.options.as_json, answered=ui.answered)
-
-
-def meter_of(chat: Chat) -> Meter:
-    """The meter of one turn, within its limits and those of the session."""
-    return chat.model_setup.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
-
-
-def perform(chat: Chat, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-    """Run one turn. Raises KeyboardInterrupt and what `tasks.session.run` does; what happened before that is kept."""
-    from repoagent.cli.app import settle
-
-    settle(chat.worktree, chat.terminal)
-    _refuse_lost(chat)
-    ready = replace(chat.model_setup, meter=meter)
-    prompt = "\n\n".join([*chat.aside, words]) if words else ""
-    try:
-        return run(chat.worktree, request(chat, prompt), chat.settings, ui, ready)
-    finally:
-        if words and meter.attempts:  # it is in the conversation by now
-            chat.aside.clear()
-        note_edits(chat)
-        chat.lives = chat.run_dir.folder.is_dir()
-
-
-def _refuse_lost(chat: Chat) -> None:
-    """Raise Refused where the conversation was deleted during the chat; the next message starts a new one."""
-    if not chat.lives or chat.run_dir.folder.is_dir() or chat.run_dir.conversation.exists():
+def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
+    """Print the last turn of a resumed chat: the message, and the end of the answer."""
+    messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_beside(turn)]
+    if not messages:
         return
-    before, chat.name = chat.name, new_name("chat")
-    chat.lives = False
-    chat.aside.clear()
-    raise Refused(
-        f"the files of {before} were deleted (by `git clean -x`, for example); your next message starts a new "
-        "conversation"
-    )
+    lines = [one_line(line) for line in turns[messages[-1]].text.strip().split("\n") if line.strip()]
+    room = terminal.width - 2
+    for line in lines[:_MESSAGE_LINES]:
+        cut = line if display_width(line) <= room else line[: max(10, room - 2)] + " …"
+        terminal.note(f"> {cut}", "dim")
+    if len(lines) > _MESSAGE_LINES:
+        terminal.note("> …", "dim")
+    replies = [turn.text for turn in turns[messages[-1] :] if turn.role == "assistant"]
+    markdown = terminal.markdown("dim", aside=True)
+    shown = markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()
+    lines = shown.removesuffix("\n").split("\n")
+    if len(lines) > _ANSWER_LINES:
+        lines = ["…", *lines[-_ANSWER_LINES:]]
+    terminal.styled("".join(f"{line}\n" for line in lines), aside=True)
 
 
-def request(chat: Chat, prompt: str) -> RunRequest:
-    """The run that one turn is."""
-    options = chat.options
-    return RunRequest(
-        prompt.strip(),
-        chat.name,
-        kind="chat",
-        mode=chat.mode,
-        commit=run_options.commit_options(options),
-        commit_per_edit=options.commit_per_edit,
-        check=options.check,
-        allow_sensitive=options.allow_sensitive,
-        agent=options.agent,
-        branch=(current_branch(chat.worktree) or "") if chat.worktree.is_linked else "",
-        options=explicit_options(options),
-    )
-
-
-def note_edits(chat: Chat) -> None:
-    """Read from the record of the chat which edits of this work tree belong to it."""
-    from repoagent.git.undo_log import list_edits
-    from repoagent.tasks.runs.list import Run, refreshed
-    from repoagent.tasks.runs.record import Record
-
-    if not chat.run_dir.folder.is_dir():
-        return
-    commits = refreshed(Run(chat.run_dir, Record(name=chat.name), ""), warn=chat.terminal.warn).record.commits
-    chat.edits |= {edit.id: None for edit in list_edits(chat.worktree) if edit.commit in commits}
-
-
-_BETWEEN = " · "
-_NAME = 32  # columns of a model's name, or of a branch
+def words_of(reply: str) -> str:
+    """The prose of a whole reply, without the actions and patches in it."""
+    words = Words(ends=True)
+    return (words.feed(reply) + words.rest()).strip() or "(only actions, no text)"
 
 
 def bar(chat: Chat, width: int) -> str:
@@ -330,13 +279,16 @@ def bar(chat: Chat, width: int) -> str:
     `width` columns. It reads two small files and starts no process."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
-    parts = [
-        _short(display_name(chat.model_setup.model.spec)),
-        chat.mode,
-        _short(_branch(chat)),
-        cost,
-        *_left(chat),
-    ]
+    try:
+        branch = current_branch(chat.worktree) or "detached HEAD"
+    except (RepoagentError, OSError):
+        branch = "no branch"
+    try:
+        count = len(chat.uncommitted())
+    except (RepoagentError, OSError):  # /diff reports it
+        count = 0
+    left = f"{count} file{'s' * (count != 1)} uncommitted" if count else ""
+    parts = [_short(display_name(chat.model_setup.model.spec)), chat.mode, _short(branch), cost, left]
     line = one_line(parts[0])[: max(0, width - 1)]
     for part in map(one_line, filter(None, parts[1:])):
         if display_width(line) + display_width(_BETWEEN) + display_width(part) >= width:
@@ -345,53 +297,32 @@ def bar(chat: Chat, width: int) -> str:
     return line
 
 
-def _branch(chat: Chat) -> str:
-    try:
-        return current_branch(chat.worktree) or "detached HEAD"
-    except (RepoagentError, OSError):
-        return "no branch"
-
-
-def _left(chat: Chat) -> list[str]:
-    try:
-        count = len(uncommitted_files(chat.worktree, chat.run_dir))
-    except (RepoagentError, OSError):  # /diff reports it
-        return []
-    return [f"{count} file{'s' * (count != 1)} uncommitted"] if count else []
-
-
 def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
 def serve_json(chat: Chat) -> Exit:
     """Run the turns of a program until it sends stop or its input ends; returns the exit code of the last turn."""
-    events = EventStream(yes=chat.mode in {"auto", "auto-edit"})
+    events = run_output.EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
-    emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
+    run_output.emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
     code = Exit.DONE
-    while not events.stopped and (words := _next_message(events)) is not None:
-        meter = meter_of(chat)
-        try:
-            events.end(perform(chat, words, events, meter))
-            code = Exit.DONE
-        except RepoagentError as error:
-            emit_error(error, meter)
-            code = error.exit_code
-    return code
-
-
-def _next_message(events: EventStream) -> str | None:
-    """The next message of the program; None for the end."""
-    while line := sys.stdin.readline(LONGEST):
+    while not events.stopped and (line := sys.stdin.readline(run_output.LONGEST)):
         try:
             message = json.loads(line)
         except ValueError:
             message = None
         words = message.get("say") if isinstance(message, dict) else None
-        if isinstance(words, str) and words.strip():
-            return words
-        if isinstance(message, dict) and message.get("stop"):
-            return None
-        events.say('ignored a line that is not a turn: send {"say": "WORDS"}, or {"stop": true} to end')
-    return None
+        if not (isinstance(words, str) and words.strip()):
+            if isinstance(message, dict) and message.get("stop"):
+                break
+            events.say('ignored a line that is not a turn: send {"say": "WORDS"}, or {"stop": true} to end')
+            continue
+        meter = chat.meter()
+        try:
+            events.end(chat.perform(words, events, meter))
+            code = Exit.DONE
+        except RepoagentError as error:
+            run_output.emit_error(error, meter)
+            code = error.exit_code
+    return code

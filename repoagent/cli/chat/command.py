@@ -15,7 +15,7 @@ from repoagent.cli import Ended
 from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import run_options
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.errors import Exit, RepoagentError
+from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat import Chat
@@ -66,68 +66,56 @@ def command(session: Session, /, **values: Any) -> Exit:
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
     flags = run_options.flags_of(options)
-    where = layout(worktree)
-    settings, terminal = session.open(where, flags)
+    paths = layout(worktree)
+    settings, terminal = session.open(paths, flags)
     if options.json_stream:  # a program answers the questions, also at a terminal
         terminal = terminal._replace(reads=False)
-    _refuse(options, terminal.can_ask)
-    from repoagent.cli.app import settle
-    from repoagent.cli.chat.chat import leave, open_chat
-    from repoagent.cli.ui.echo import hushed
-
-    settle(worktree, terminal)
-    try:
-        with hushed(terminal):
-            chat = open_chat(session, options, worktree, (where, settings, terminal), flags)
-            if options.json_stream:
-                from repoagent.cli.chat.chat import serve_json
-
-                code = serve_json(chat)
-            else:
-                _greet(chat)
-                _loop(chat, _reader(chat))
-                code = Exit.DONE
-            leave(chat, worktree)
-    except RepoagentError as error:
-        if options.json_stream:
-            from repoagent.cli.commands.run_output import emit_error
-
-            emit_error(error)
-            return error.exit_code
-        if not options.as_json:
-            raise
-        problem = {"kind": error.exit_code.name.lower(), "exit": int(error.exit_code), "message": str(error)}
-        terminal.result(json.dumps({"version": 1, "error": {**problem, **error.details()}}) + "\n")
-        return error.exit_code
-    return code
-
-
-def _refuse(options: SimpleNamespace, person: bool) -> None:
-    from repoagent.errors import UsageError
-
-    if options.as_json and person:
+    if options.as_json and terminal.can_ask:
         raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
     if options.commit_per_edit and options.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     if options.reply is not None and str(options.reply) == "-":
         raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
+    from repoagent.cli.app import settle
+    from repoagent.cli.chat.chat import leave, open_chat, serve_json
+    from repoagent.cli.ui.echo import hushed
+
+    settle(worktree, terminal)
+    code = Exit.DONE
+    try:
+        with hushed(terminal):
+            chat = open_chat(session, options, worktree, (paths, settings, terminal), flags)
+            if options.json_stream:
+                code = serve_json(chat)
+            else:
+                _greet(chat)
+                _loop(chat, _reader(chat))
+            leave(chat, worktree)
+    except RepoagentError as error:
+        code = error.exit_code
+        if options.json_stream:
+            from repoagent.cli.commands.run_output import emit_error
+
+            emit_error(error)
+        elif options.as_json:
+            problem = {"kind": code.name.lower(), "exit": int(code), "message": str(error)}
+            terminal.result(json.dumps({"version": 1, "error": {**problem, **error.details()}}) + "\n")
+        else:
+            raise
+    return code
 
 
 def _greet(chat: Chat) -> None:
     """Print how to begin; for a resumed chat, its last turn too."""
-    if not chat.person:
-        return
-    from repoagent.agent.state import open_state
-    from repoagent.cli.chat.chat import recap, show_left
-    from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.tasks.uncommitted_by_run import uncommitted_files
+    from repoagent.cli.chat.chat import recap
 
-    turns = open_state(chat.run_dir.conversation).turns
-    if turns:
+    if not chat.has_user:
+        return
+    if turns := chat.turns:
         chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
         recap(turns, chat.terminal)
-        show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
-        if unfinished(chat):
+        chat.show_uncommitted()
+        if chat.unfinished():
             chat.terminal.note("the last turn was stopped; /continue resumes it")
     chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
 
@@ -135,7 +123,7 @@ def _greet(chat: Chat) -> None:
 def _reader(chat: Chat) -> Reader:
     from repoagent.cli.chat.input import Lines
 
-    if not (chat.person and chat.terminal.moves):
+    if not (chat.has_user and chat.terminal.moves):
         return Lines(chat.terminal)
     from repoagent.cli.chat.chat import bar
     from repoagent.cli.chat.input import Editor, Offered, Paths, history_file
@@ -164,60 +152,47 @@ def _loop(chat: Chat, reader: Reader) -> None:
         except Ended:
             raise
         except KeyboardInterrupt:
-            if not chat.person:
+            if not chat.has_user:
                 raise
-            _stopped(chat)
+            hint = "; write what to do differently, or use /continue" if chat.unfinished() else ""
+            chat.terminal.note(f"\nstopped{hint}")
+            chat.show_uncommitted()
         except RepoagentError as error:
-            if not chat.person:
+            if not chat.has_user:
                 raise
             _failed(chat, error)
-    if chat.person and chat.run_dir.conversation.exists():
+    if chat.has_user and chat.run_dir.conversation.exists():
         chat.terminal.note(f"Resume with `repoagent chat --resume {chat.name}`", "dim")
 
 
 def handle(chat: Chat, text: str) -> bool:
     """Handle one input: a message, a slash command or a shell command. True when it ends the chat."""
     from repoagent.cli.chat import slash_commands
-    from repoagent.cli.chat.chat import turn
 
     words = text.strip()
-    if not words:
-        return False
     if words.startswith("!"):
         slash_commands.run(chat, words)
         return False
-    if (slash := slash_commands.read(text)) is not None:
-        then = slash_commands.perform(chat, *slash)
-        if then is None or then.ends or then.words is None:
-            return then is not None and then.ends
-        words = then.words
-    turn(chat, words)
-    return False
-
-
-def _stopped(chat: Chat) -> None:
-    from repoagent.cli.chat.chat import show_left
-    from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.tasks.uncommitted_by_run import uncommitted_files
-
-    hint = "; write what to do differently, or use /continue" if unfinished(chat) else ""
-    chat.terminal.note(f"\nstopped{hint}")
-    show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
+    slash = slash_commands.read(text)
+    if slash is None:
+        if words:
+            chat.turn(words)
+        return False
+    then = slash_commands.perform(chat, *slash)
+    if isinstance(then, str):
+        chat.turn(then)
+    return then is slash_commands.END
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
-    from repoagent.cli.chat.chat import show_left
-    from repoagent.cli.chat.slash_conversation import unfinished
-    from repoagent.errors import Busy, NothingDone, UsageError
     from repoagent.tasks.runs.live_run import Stopped
-    from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
         return
     try:
-        show_left(uncommitted_files(chat.worktree, chat.run_dir), chat.terminal)
-        if unfinished(chat):
+        chat.show_uncommitted()
+        if chat.unfinished():
             chat.terminal.note("/continue resumes the turn", "dim")
     except RepoagentError:  # the note above reports it
         return

@@ -1,5 +1,4 @@
-"""The input of a chat: lines of a pipe or a plain terminal (`Lines`), or the line editor (`Editor`) with history,
-several lines and completion.
+"""What the user types in a chat: the line editor of a terminal or the lines of a pipe, with history and completion.
 
 The history is a file per repository in the user's state folder. prompt_toolkit is imported here and nowhere else.
 """
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -44,14 +43,36 @@ from repoagent.git.worktree import WorkTree
 from repoagent.llm.usage import state_folder
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.json_files import dumps
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
     from repoagent.storage.layout import Warn
 
 MOST_ENTRIES = 2_000
+MOST_PATHS = 60  # candidates
+MENU = 6  # lines that are reserved for the completions
+PROMPT = "> "
+AGAIN = "press ^C again, or ^D, to end the chat"
 _LONGEST = 16_384  # characters of an entry: a longer one was pasted
+_FRESH = 5.0  # seconds before git lists the files again
+_STYLE = {"bottom-toolbar": "noreverse"}
+_COLORS = {**_STYLE, "bottom-toolbar.text": "", "prompt": "bold", "aborting": ""}
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # of a function key
+_GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+_COMMAND = re.compile(r"/([a-z]*)\Z")
+_ARGUMENT = re.compile(r"/([a-z]+)\s+(.*)\Z", re.DOTALL)
+_WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
+
+
+class Reader(Protocol):
+    """Where a chat reads its input."""
+
+    def read(self) -> str | None:
+        """The next input, one line or several; None at the end. Raises KeyboardInterrupt for ^C."""
+        ...
+
+
+# History
 
 
 def history_file(worktree: WorkTree) -> Path:
@@ -62,14 +83,11 @@ def history_file(worktree: WorkTree) -> Path:
 
 def entries(file: Path, warn: Warn) -> list[str]:
     """The entries, oldest first. Rewrites the file with the last MOST_ENTRIES when it holds twice as many."""
-    texts = [
-        text
-        for record in json_files.read_records(file, warn=warn)
-        if isinstance(text := record.get("text"), str)
-    ]
+    records = json_files.read_records(file, warn=warn)
+    texts = [text for record in records if isinstance(text := record.get("text"), str)]
     if len(texts) > 2 * MOST_ENTRIES:
-        data = b"".join(dumps({"text": text}) + b"\n" for text in texts[-MOST_ENTRIES:])
-        write_whole(file, data)
+        lines = [json_files.dumps({"text": text}) + b"\n" for text in texts[-MOST_ENTRIES:]]
+        write_whole(file, b"".join(lines))
     return texts[-MOST_ENTRIES:]
 
 
@@ -79,17 +97,29 @@ def add(file: Path, text: str) -> None:
         json_files.append_record(file, {"text": mask(text)})
 
 
-PROMPT = "> "
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # of a function key
-_GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+class _FileHistory(History):
+    """The history in its file. An error in reading or writing it is a warning."""
+
+    def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
+        super().__init__()
+        self._file = file
+        self._warn = warn
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            return reversed(entries(self._file, self._warn))
+        except (RepoagentError, OSError) as error:
+            self._warn(f"cannot read the input history: {error}")
+            return []
+
+    def store_string(self, string: str) -> None:
+        try:
+            add(self._file, string)
+        except (RepoagentError, OSError) as error:
+            self._warn(f"cannot save the input history: {error}")
 
 
-class Reader(Protocol):
-    """Where a chat reads its input."""
-
-    def read(self) -> str | None:
-        """The next input, one line or several; None at the end. Raises KeyboardInterrupt for ^C."""
-        ...
+# Lines
 
 
 def goes_on(text: str) -> bool:
@@ -104,94 +134,46 @@ class Lines:
     terminal: Terminal
 
     def read(self) -> str | None:
-        before = _erased(typed())
+        """What was typed before the prompt is the beginning of the input."""
+        *lines, begun = _erased(typed()).split("\n")
         with heard(typed_ahead=True):
-            return self._read(before)
+            for at, line in enumerate(lines):
+                self._show(f"{'  ' if at else PROMPT}{line}\n")
+            while True:
+                self._show(f"{'  ' if lines else PROMPT}{begun}")
+                data = sys.stdin.buffer.readline()
+                if not data:
+                    self._show("\n")
+                    lines += [begun] if begun else []
+                    return "\n".join(lines) if lines else None
+                try:
+                    text = begun + data.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise UsageError("standard input is not UTF-8: convert it to UTF-8") from error
+                begun = ""
+                if not goes_on(text):
+                    return "\n".join([*lines, text])
+                lines.append(text[:-1])
 
-    def _read(self, before: str) -> str | None:
-        """`before` was typed before the prompt: the input starts with it."""
-        *lines, begun = before.split("\n")
-        for at, line in enumerate(lines):
-            self._show(at, f"{line}\n")
-        while True:
-            self._show(len(lines), begun)
-            data = sys.stdin.buffer.readline()
-            if not data:
-                self._show(0, "\n", prompt=False)
-                lines += [begun] if begun else []
-                return "\n".join(lines) if lines else None
-            text = begun + _decoded(data)
-            begun = ""
-            if not goes_on(text):
-                return "\n".join([*lines, text])
-            lines.append(text[:-1])
-
-    def _show(self, at: int, text: str, *, prompt: bool = True) -> None:
+    def _show(self, text: str) -> None:
         if self.terminal.can_ask:
-            head = ("  " if at else PROMPT) if prompt else ""
-            sys.stderr.write(f"{head}{text}")
+            sys.stderr.write(text)
             sys.stderr.flush()
 
 
 def _erased(text: str) -> str:
     """Apply the erase keys as a terminal does, and drop control sequences."""
+    text = re.sub(r"[^\n]*\x15", "", _SEQUENCE.sub("", text).replace("\b", "\x7f"))
     characters: list[str] = []
-    for character in _SEQUENCE.sub("", text):
-        if character in "\b\x7f":
-            if characters and characters[-1] != "\n":
-                characters.pop()
-        elif character == "\x15":
-            while characters and characters[-1] != "\n":
-                characters.pop()
-        elif character.isprintable() or character == "\n":
+    for character in text:
+        if character.isprintable() or character == "\n":
             characters.append(character)
+        elif character == "\x7f" and characters and characters[-1] != "\n":
+            characters.pop()
     return "".join(characters)
 
 
-def _decoded(line: bytes) -> str:
-    try:
-        return line.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise UsageError("standard input is not UTF-8: convert it to UTF-8") from error
-
-
-def bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
-    """Enter sends, or starts a new line after a backslash; so do Alt-Enter (Esc, Enter) and ^J. ^C calls `drop`; ^D on
-    an empty line ends the input."""
-    keys = KeyBindings()
-    typing = has_focus("DEFAULT_BUFFER") & ~is_searching
-
-    @keys.add(Keys.ControlM, filter=typing, eager=True)
-    def _send(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if goes_on(buffer.document.text_before_cursor) and buffer.document.is_cursor_at_the_end:
-            buffer.delete_before_cursor(1)
-            buffer.newline(copy_margin=False)
-        else:
-            buffer.validate_and_handle()
-
-    @keys.add(Keys.Escape, Keys.ControlM, filter=typing)
-    @keys.add(Keys.ControlJ, filter=typing)
-    def _newline(event: KeyPressEvent) -> None:
-        event.current_buffer.newline(copy_margin=False)
-
-    keys.add(Keys.ControlC, filter=typing)(drop)
-
-    @keys.add(Keys.ControlD, filter=typing & Condition(_is_empty))
-    def _end(event: KeyPressEvent) -> None:
-        event.app.exit(exception=EOFError, style="class:exiting")
-
-    return keys
-
-
-def _is_empty() -> bool:
-    from prompt_toolkit.application import get_app
-
-    return not get_app().current_buffer.text
-
-
-MOST_PATHS = 60  # candidates
-_FRESH = 5.0  # seconds before git lists the files again
+# Completion
 
 
 class Paths:
@@ -207,21 +189,21 @@ class Paths:
         """List the files again, in the background, unless the list is fresh. Returns at once."""
         if self._thread is not None and self._thread.is_alive():
             return
-        if self._listed and time.monotonic() - self._listed < _FRESH:
-            return
-        self._listed = time.monotonic()
-        self._thread = threading.Thread(target=self._list, daemon=True)
-        self._thread.start()
+        if not self._listed or time.monotonic() - self._listed >= _FRESH:
+            self._listed = time.monotonic()
+            self._thread = threading.Thread(target=self._list, daemon=True)
+            self._thread.start()
 
     def candidates(self, word: str) -> list[str]:
         """The completions of `word`: paths that start with it, folder by folder; for a word without a slash also files
         in any folder whose name starts with it."""
-        return list(dict.fromkeys(islice(self._candidates(word), MOST_PATHS)))
 
-    def _candidates(self, word: str) -> Iterator[str]:
-        yield from below(self._found, word)
-        if word and "/" not in word:
-            yield from (path for path in self._found if path.startswith(word, path.rfind("/") + 1))
+        def matches() -> Iterator[str]:
+            yield from below(self._found, word)
+            if word and "/" not in word:
+                yield from (path for path in self._found if path.startswith(word, path.rfind("/") + 1))
+
+        return list(dict.fromkeys(islice(matches(), MOST_PATHS)))
 
     def _list(self) -> None:
         try:
@@ -246,83 +228,73 @@ def below(paths: Sequence[str], word: str) -> Iterator[str]:
             at = bisect_left(paths, folder[:-1] + "0", at)  # "0" comes after "/"
 
 
-Found = Iterable[tuple[str, str]]
-_COMMAND = re.compile(r"/([a-z]*)\Z")
-_ARGUMENT = re.compile(r"/([a-z]+)\s+(.*)\Z", re.DOTALL)
-_WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
+Candidates = Iterable[tuple[str, str]]
 
 
 class Offered(Completer):
     """Completes slash commands (`commands`), their `arguments`, and files: words with a slash, or after an @."""
 
     def __init__(
-        self, commands: Callable[[], Found], arguments: Callable[[str, str], Found], paths: Paths
+        self, commands: Callable[[], Candidates], arguments: Callable[[str, str], Candidates], paths: Paths
     ) -> None:
-        self._commands = commands
-        self._arguments = arguments
-        self._paths = paths
+        self._commands, self._arguments, self._paths = commands, arguments, paths
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
         text = document.text_before_cursor
+        candidates: Candidates = ()
+        typed = ""
         if match := _COMMAND.match(text):
-            yield from _all(self._commands(), f"/{match[1]}")
-            return
-        if match := _ARGUMENT.match(text):
+            candidates, typed = self._commands(), f"/{match[1]}"
+        elif match := _ARGUMENT.match(text):
+            typed = match[2]
             try:
-                candidates = list(self._arguments(match[1], match[2]))
+                candidates = list(self._arguments(match[1], typed))
             except (RepoagentError, OSError):  # offer nothing then
                 candidates = []
-            yield from _all(candidates, match[2])
-            if candidates:
-                return
-        yield from self._files(text)
-
-    def _files(self, text: str) -> Iterator[Completion]:
+        if candidates or _COMMAND.match(text):
+            for value, meaning in candidates:
+                if value.startswith(typed) and value.isprintable():
+                    yield Completion(value, -len(typed), one_line(value), display_meta=one_line(meaning))
+            return
         match = _WORD.search(text)
         word = match[0] if match else ""
-        if not word.startswith("@") and "/" not in word:
-            return
-        begin = word.removeprefix("@").removeprefix("./")
-        for path in self._paths.candidates(begin):
-            if path != begin:
-                yield Completion(path, -len(begin), one_line(path))
+        if word.startswith("@") or "/" in word:
+            begin = word.removeprefix("@").removeprefix("./")
+            for path in self._paths.candidates(begin):
+                if path != begin:
+                    yield Completion(path, -len(begin), one_line(path))
 
 
-def _all(candidates: Found, typed: str) -> Iterator[Completion]:
-    for value, what in candidates:
-        if value.startswith(typed) and value.isprintable():
-            yield Completion(value, -len(typed), one_line(value), display_meta=one_line(what))
+# The line editor
 
 
-MENU = 6  # lines that are reserved for the completions
-_STYLE = Style.from_dict(
-    {"bottom-toolbar": "noreverse", "bottom-toolbar.text": "", "prompt": "bold", "aborting": ""}
-)
-_PLAIN = Style.from_dict({"bottom-toolbar": "noreverse"})
-AGAIN = "press ^C again, or ^D, to end the chat"
+def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
+    """Enter sends, or starts a new line after a backslash; so do Alt-Enter (Esc, Enter) and ^J. ^C calls `drop`; ^D on
+    an empty line ends the input."""
+    keys = KeyBindings()
+    typing = has_focus("DEFAULT_BUFFER") & ~is_searching
 
+    @keys.add(Keys.ControlM, filter=typing, eager=True)
+    def _send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if goes_on(buffer.document.text_before_cursor) and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor(1)
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
 
-class _FileHistory(History):
-    """The history in its file. An error in reading or writing it is a warning."""
+    @keys.add(Keys.Escape, Keys.ControlM, filter=typing)
+    @keys.add(Keys.ControlJ, filter=typing)
+    def _newline(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
 
-    def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
-        super().__init__()
-        self._file = file
-        self._warn = warn
+    keys.add(Keys.ControlC, filter=typing)(drop)
 
-    def load_history_strings(self) -> Iterable[str]:
-        try:
-            texts = entries(self._file, self._warn)
-        except (RepoagentError, OSError) as error:
-            self._warn(f"cannot read the input history: {error}")
-            return []
-        return reversed(texts)
+    @keys.add(Keys.ControlD, filter=typing & Condition(lambda: not get_app().current_buffer.text))
+    def _end(event: KeyPressEvent) -> None:
+        event.app.exit(exception=EOFError, style="class:exiting")
 
-    def store_string(self, string: str) -> None:
-        try:
-            add(self._file, string)
-        except (RepoagentError, OSError) as error:
-            self._warn(f"cannot save the input history: {error}")
+    return keys
 
 
 class Editor:
@@ -336,15 +308,15 @@ class Editor:
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
-            prompt_continuation=_continuation,
+            prompt_continuation=lambda width, line, soft: "" if soft else " " * width,
             history=_FileHistory(file, terminal.warn),
             completer=offered,
             complete_in_thread=True,
             complete_while_typing=True,
             reserve_space_for_menu=MENU,
-            key_bindings=bindings(self._drop),
+            key_bindings=_bindings(self._drop),
             bottom_toolbar=lambda: self._shown,
-            style=_STYLE if terminal.color_err else _PLAIN,
+            style=Style.from_dict(_COLORS if terminal.color_err else _STYLE),
             color_depth=None if terminal.color_err else ColorDepth.DEPTH_1_BIT,
             output=create_output(stdout=sys.stderr),
             enable_suspend=True,
@@ -355,7 +327,9 @@ class Editor:
         """The next input; None for ^D, or a second ^C, on an empty line."""
         self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
-        self._insert(typed())
+        keys: list[KeyPress] = []  # typed before the prompt: as if they were typed now
+        Vt100Parser(keys.append).feed_and_flush(typed())
+        store_typeahead(self._session.input, keys)
         try:
             return self._session.prompt(handle_sigint=False)
         except EOFError:
@@ -366,13 +340,6 @@ class Editor:
             if self._asked_to_end:
                 return None
             raise
-
-    def _insert(self, text: str) -> None:
-        """Put what was typed before the prompt into it, as if it were typed now."""
-        keys: list[KeyPress] = []
-        parser = Vt100Parser(keys.append)
-        parser.feed_and_flush(text)
-        store_typeahead(self._session.input, keys)
 
     def _drop(self, event: KeyPressEvent) -> None:
         """Clear the input, which stays in the history; on an empty line, the second ^C in a row ends the chat."""
@@ -391,7 +358,3 @@ class Editor:
         """Forget the first ^C when a key follows it."""
         if self._asked_to_end and buffer.text:
             self._asked_to_end = False
-
-
-def _continuation(width: int, line: int, soft: int) -> str:
-    return "" if soft else " " * width
