@@ -26,15 +26,15 @@ _LANGUAGE_NAMES = {
 
 
 class Head(NamedTuple):
-    """Where HEAD is: a commit (None when unborn) and the short name of a branch (None when detached)."""
+    """The commit of HEAD (None if unborn) and the short name of its branch (None if detached)."""
 
     commit: str | None
     branch: str | None
 
 
 class Facts(NamedTuple):
-    """`subjects` are the last ones, newest first, no merges; `languages` (name, number of files), most first;
-    `operation` as `operation()` says; `unmerged` paths."""
+    """`subjects` of the last commits, newest first, without merges; `languages` as (name, number of files), most
+    frequent first; `operation` as returned by `operation()`; `unmerged` paths."""
 
     head: Head
     subjects: tuple[str, ...]
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
 
 
 def gather_facts(worktree: WorkTree) -> Facts:
-    """All of it, with two calls of git. Raises GitError when git cannot read the repository."""
+    """Gather the facts with two calls of git. Raises GitError if git cannot read the repository."""
     commit, subjects = _log(worktree, _SUBJECTS)
     entries = _tagged_entries(worktree)
     languages: Counter[str] = Counter()
@@ -61,13 +61,13 @@ def gather_facts(worktree: WorkTree) -> Facts:
 
 
 def head(worktree: WorkTree) -> Head:
-    """Where HEAD is (one call of git)."""
+    """The commit and branch of HEAD (one call of git)."""
     return Head(_log(worktree, 0)[0], current_branch(worktree))
 
 
 def _log(worktree: WorkTree, count: int) -> tuple[str | None, tuple[str, ...]]:
     """HEAD's commit and the last `count` subjects without merges; (None, ()) on an unborn branch."""
-    # twice as many, so that there are enough when every other commit is a merge
+    # read twice as many, in case every second commit is a merge
     try:
         out = git(worktree.top, "log", "-z", f"-n{2 * count + 1}", "--encoding=UTF-8", "--format=%H %P%n%s")
     except GitError as error:
@@ -80,8 +80,7 @@ def _log(worktree: WorkTree, count: int) -> tuple[str | None, tuple[str, ...]]:
 
 
 def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
-    """The blob id that HEAD has for each of `paths`; those that it does not have, and all when it is unborn,
-    are left out."""
+    """The blob id in HEAD of each of `paths`, without those that are missing there."""
     if not paths:
         return {}
     listing = git_output(worktree.top, "ls-tree", "-z", "--full-tree", "HEAD", "--", *paths, ok=(0, 128))
@@ -100,14 +99,14 @@ def _tagged_entries(worktree: WorkTree) -> bytes:
 
 
 def _unmerged(entries: bytes) -> tuple[str, ...]:
-    if not entries.startswith(b"M ") and b"\0M " not in entries:  # ten times as fast as the search
+    if not entries.startswith(b"M ") and b"\0M " not in entries:  # ten times faster than the search
         return ()
     return tuple(sorted({os.fsdecode(path) for path in re.findall(rb"(?:\A|\0)M ([^\0]+)", entries)}))
 
 
 def operation(worktree: WorkTree) -> str | None:
-    """What is in progress in this work tree: "rebase", "am", "merge", "cherry-pick", "revert", "squash",
-    "bisect" or None. No call of git, except where refs are not files (reftable)."""
+    """The operation in progress in this work tree: "rebase", "am", "merge", "cherry-pick", "revert", "squash", "bisect"
+    or None. Calls git only if refs are not files (reftable)."""
     folder = worktree.git_dir
     if (folder / "rebase-apply" / "applying").exists():
         return "am"
@@ -137,8 +136,8 @@ def current_branch(worktree: WorkTree) -> str | None:
 
 
 def head_ref(worktree: WorkTree) -> str | None:
-    """The reference that a commit moves (None: HEAD is detached), from the file of HEAD where that is the truth, else
-    from git (reftable, an old symbolic link, a branch that is a link to another)."""
+    """The reference that a commit moves (None: HEAD is detached). Read from the file HEAD if that is reliable,
+    otherwise from git: with reftable, an old symbolic link, or a branch that is a symbolic reference."""
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()

@@ -1,8 +1,8 @@
-"""Replace one file of the work tree: whole or not at all, with its metadata, and without losing another program's save.
+"""Replace one file of the work tree atomically, with its metadata, and without losing what another program saves.
 
-The new bytes go to a temporary file that is exchanged with the old one in one system call (renameat2 on Linux,
-renameatx_np on macOS). What comes out is compared with what the edit expected, and exchanged back if it differs.
-A file that cannot be exchanged (hard links, mount points) is overwritten in place. A `Step` is one such write.
+The new bytes are written to a temporary file, which is exchanged with the old one in one system call (renameat2 on
+Linux, renameatx_np on macOS). The old file is compared with the expected content, and exchanged back if it differs. A
+file that cannot be exchanged (hard links, mount points) is overwritten in place. A `Step` is one such write.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def exchange(folder: int, first: str, second: str) -> bool:
-    """Swap the files `first` and `second` of the open folder; False where the system or file system cannot.
+    """Exchange the files `first` and `second` of the open folder; False if the system or file system cannot do that.
 
-    Raises OSError for every other failure (a mount point is EBUSY).
+    Raises OSError for any other failure (EBUSY for a mount point).
     """
     import ctypes  # 8 ms, and only writing needs it
 
@@ -63,7 +63,7 @@ def exchange(folder: int, first: str, second: str) -> bool:
 
 
 class Moved(Refused):
-    """A file is no longer what the edit was made for. `current` holds what it is now, by path."""
+    """A file has changed since the edit was made. `current` is its content now, by path."""
 
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current
@@ -72,11 +72,11 @@ class Moved(Refused):
 
 
 class CannotReplace(OSError):
-    """The file cannot be swapped for a new one without losing something: it must be written in place."""
+    """The file cannot be replaced without losing metadata: it must be written in place."""
 
 
-BACKUP_SUFFIX = ".old"  # of the name of a temporary file, for one that keeps what it replaces
-# A rename is refused for a mount point, a temporary file for a folder that we may not write to.
+BACKUP_SUFFIX = ".old"  # appended to the name of the temporary file, for a copy of the replaced file
+# The system refuses to rename over a mount point, and to create a file in a folder without write permission.
 _NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
 _WRITERS_SECONDS = 0.5  # a save takes some milliseconds
 _POLL_SECONDS = 0.001
@@ -91,14 +91,13 @@ def write_file(
     *,
     permissions: int | None = None,
 ) -> None:
-    """Make `path` hold `new` where it holds `old`; None is no file.
+    """Replace the content `old` of `path` by `new`; None means no file.
 
-    `temporary` is a free file name for the folder of `path`; nothing is left of it afterwards. A new file
-    gets `permissions`, by default what the umask says; missing folders are made for it, and empty ones are
-    removed after a deletion, as git does. Owner, mode, ACL and extended attributes of an existing file stay;
-    one with several names, or one that cannot be replaced, is written in place. Raises Moved when the file is
-    not `old`, also when it is changed while this runs, and it then is what the other writer made of it;
-    SystemFailed when the system says no.
+    `temporary` is an unused file name in the folder of `path`; it is gone afterwards. A new file gets `permissions`, by
+    default according to the umask. Missing folders are created; empty ones are removed after a deletion, as git does.
+    Owner, mode, ACL and extended attributes of an existing file are kept; a file with several names, or one that cannot
+    be replaced, is written in place. Raises Moved if the content is not `old`, also if it changes during the call: then
+    the file has what the other program wrote. Raises SystemFailed for a system error.
     """
     try:
         with open_location(top, path, temporary, create=old is None) as location:
@@ -114,7 +113,7 @@ def write_file(
     if new is None:
         current = Path.cwd()
         for parent in [top / parent for parent in Path(path).parents][:-1]:
-            if parent == current or parent in current.parents:  # not the folder that this process runs in
+            if parent == current or parent in current.parents:  # keep the current folder of this process
                 return
             try:
                 parent.rmdir()
@@ -135,9 +134,7 @@ def _change(location: FileLocation, old: Content, new: Content) -> None:
             _swap(location, old, new)
         except CannotReplace:
             _write_in_place(location, old, new)
-    if (
-        old.mode != new.mode
-    ):  # the executable bits are turned on for those who may read, or off for all, as git does
+    if old.mode != new.mode:  # as git does: set the executable bits of those who may read, or clear all
         mode = os.stat(location.name, dir_fd=location.folder, follow_symlinks=False).st_mode
         permissions = stat.S_IMODE(mode) & ~0o111
         if new.mode == EXECUTABLE:
@@ -177,14 +174,14 @@ def _delete(location: FileLocation, old: Content) -> None:
 
 
 def _refuse_unless(location: FileLocation, old: Content | None) -> None:
-    """Raises Moved unless the file holds `old`."""
+    """Raise Moved unless the content is `old`."""
     current = location.look(location.name)
     if not same(current, old):
         raise Moved({location.path: current})
 
 
 def _keep_earlier_save(location: FileLocation) -> Moved:
-    """For a file that was saved again while an earlier save was being put back; that one stays next to it."""
+    """Keep an earlier save next to the file, because the file was saved again while that one was being restored."""
     number = 1
     while location.look(name := f"{location.temporary}-saved-{number}") is not None:
         number += 1
@@ -197,7 +194,7 @@ def _keep_earlier_save(location: FileLocation) -> Moved:
 
 
 def _create_temporary(location: FileLocation, new: Content, permissions: int | None = None) -> None:
-    """The temporary file: with `new`, and with `permissions`, by default what the umask says."""
+    """Create the temporary file with `new` and `permissions`, by default according to the umask."""
     if new.is_link:
         os.symlink(new.data, os.fsencode(location.temporary), dir_fd=location.folder)
         return
@@ -215,7 +212,7 @@ def _create_temporary(location: FileLocation, new: Content, permissions: int | N
 
 
 def _create_temporary_like(location: FileLocation, old: Content, new: Content) -> None:
-    """The temporary file: with the bytes of `new`, and all metadata of the file that holds `old`."""
+    """Create the temporary file with the bytes of `new` and the metadata of the existing file."""
     model = location.open(location.name, os.O_RDONLY)
     try:
         if os.fstat(model).st_nlink > 1:
@@ -237,7 +234,8 @@ def _create_temporary_like(location: FileLocation, old: Content, new: Content) -
 
 
 def copy_metadata(location: FileLocation, model: int) -> None:
-    """Give the temporary file all of this that the open file `model` has. Raises CannotReplace where we may not."""
+    """Copy owner, mode, ACL and attributes of the open file `model` to the temporary file. Raises CannotReplace if that
+    is not permitted."""
     copy = location.open(location.temporary, os.O_RDONLY)
     try:
         status, created = os.fstat(model), os.fstat(copy)
@@ -263,13 +261,13 @@ def _copy_attributes(model: int, copy: int) -> None:
     for name in names:
         value = os.getxattr(model, name)
         if name.startswith("security.") and name in os.listxattr(copy) and os.getxattr(copy, name) == value:
-            continue  # the system has set it already, and we may not
+            continue  # the system has set it, and we may not
         os.setxattr(copy, name, value)
 
 
 def _swap(location: FileLocation, old: Content, new: Content) -> None:
-    """Exchange the temporary file with the one in place. If what was there is not `old`, somebody saved in the last
-    moment, and it goes back."""
+    """Exchange the temporary file with the existing one. If its content was not `old`, another program saved it just
+    before, and it is restored."""
     try:
         swapped = exchange(location.folder, location.temporary, location.name)
     except OSError as error:
@@ -282,7 +280,7 @@ def _swap(location: FileLocation, old: Content, new: Content) -> None:
     if not same(replaced, old):
         exchange(location.folder, location.temporary, location.name)
         _wait_for_writers(location, location.temporary)
-        if not same(location.look(location.temporary), new):  # that is a later save
+        if not same(location.look(location.temporary), new):  # a later save
             exchange(location.folder, location.temporary, location.name)
             raise _keep_earlier_save(location)
     location.remove(location.temporary)
@@ -291,7 +289,7 @@ def _swap(location: FileLocation, old: Content, new: Content) -> None:
 
 
 def _replace(location: FileLocation, old: Content) -> None:
-    """Without an exchange: a second name keeps what is replaced until it has been read."""
+    """Replace without an exchange: a second name keeps the old file until it has been compared."""
     backup = location.temporary + BACKUP_SUFFIX
     try:
         location.link(location.name, backup)
@@ -317,8 +315,8 @@ def _replace_failed(location: FileLocation, error: OSError) -> OSError:
 
 
 def _wait_for_writers(location: FileLocation, name: str) -> None:
-    """Wait until no program has the file open to write it that opened it before it was replaced: what it writes goes
-    to the old file. Only Linux can tell; a file that stays open for long is not waited for."""
+    """Wait until no program has the file open for writing that opened it before it was replaced: what it writes goes to
+    the old file. Only Linux reports that; do not wait for a file that stays open for long."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return
     try:
@@ -350,7 +348,8 @@ def _lease(descriptor: int, kind: int) -> None:
 
 
 def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
-    """Front to back, cut last: a kill leaves a beginning of `new` and the rest of `old`, see `torn`."""
+    """Overwrite from front to back, then truncate: a kill leaves the start of `new` and the rest of `old`, see
+    `torn`."""
     with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
         if hasattr(fcntl, "F_SETLEASE"):
             _lease(file.fileno(), fcntl.F_WRLCK)
@@ -367,12 +366,12 @@ def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """One file of the work tree that is written: it holds `old`, then `new`. `temporary` is a name next to it
-    that is ours while it is written; `permissions` are for where it has to be made (None: as the umask says).
+    """The write of one file from `old` to `new`. `temporary` is the name of our file next to it while it is written;
+    `permissions` are for a new file (None: according to the umask).
 
-    Of a change that is in the work tree already `old` and `new` are what is there, `was` is what was before it, and
-    `done` what it has left: what is there may hold more. Where `new` is what was in the file after hooks, and may be
-    a save of the user's, `wrote` is what the step wrote itself.
+    For a change that is in the work tree already, `old` and `new` are the present content, `was` the content before the
+    change and `done` that after it: the present content may contain more. If `new` is the content after hooks, which
+    the user may have saved, `wrote` is what the step itself wrote.
     """
 
     path: str
@@ -386,7 +385,7 @@ class Step:
 
 
 def steps_of(changes: Iterable[FileChange], edit_id: str) -> tuple[Step, ...]:
-    """The writes of the changes; a rename is a new file and a deletion."""
+    """The steps for the changes; a rename is a new file and a deletion."""
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:
         old = None if change.before is None else Content(change.before, change.old_mode or REGULAR)
@@ -401,8 +400,8 @@ def steps_of(changes: Iterable[FileChange], edit_id: str) -> tuple[Step, ...]:
 def steps_in_place(
     changes: Sequence[FileChange], current: Mapping[str, Content | None], edit_id: str
 ) -> tuple[Step, ...]:
-    """The steps of changes that are in the work tree already, which write nothing; `current` is what the files hold
-    that were changed since."""
+    """The steps for changes that are in the work tree already, which write nothing; `current` is the content of the
+    files that have changed since."""
     steps = []
     for step in steps_of(changes, edit_id):
         content = current.get(step.path, step.new)
@@ -411,7 +410,7 @@ def steps_in_place(
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
-    """The steps with the permissions of the files that are renamed or deleted."""
+    """The steps with the permissions of files that are renamed or deleted."""
     sources = {
         change.path: change.old_path
         for change in changes
@@ -432,7 +431,7 @@ def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileCha
 
 
 def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
-    """Raises Moved when a file is not what its step expects."""
+    """Raise Moved if a file does not have the content that its step expects."""
     current = {step.path: look(top, step.path) for step in steps}
     moved = {step.path: current[step.path] for step in steps if not same(current[step.path], step.old)}
     if moved:
@@ -440,7 +439,7 @@ def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
 
 
 def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The folders that the steps have to make, inner ones first."""
+    """The folders that the steps have to create, inner ones first."""
     parents = {
         parent.as_posix()
         for step in steps
@@ -451,17 +450,17 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def write_step(top: Path, step: Step) -> None:
-    """Write the file. Raises Moved, with the file as it is, when it is not what the step expects."""
+    """Write the file. Raises Moved, with the file unchanged, if it does not have the content that the step expects."""
     write_file(top, step.path, step.old, step.new, step.temporary, permissions=step.permissions)
 
 
 def revert_step(top: Path, step: Step) -> bool:
-    """Put the file back to `old` if it holds just what the step wrote; False if somebody else wrote it.
+    """Restore `old` if the file has exactly what the step wrote; False if another program has changed it.
 
-    A save of somebody else that a kill has left next to our bytes, which had replaced it, replaces ours.
+    If a kill left another program's save next to the file, that save replaces our bytes.
     """
     save: Path | None = None
-    for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # what a kill left of ours is removed
+    for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # remove our files that a kill has left
         path = (Path(step.path).parent / name).as_posix()
         leftover = look(top, path)
         if leftover is None:

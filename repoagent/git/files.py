@@ -1,7 +1,7 @@
-"""The files of a work tree: which paths are allowed, what a file holds, and the change of one file.
+"""The files of a work tree: valid paths, contents, and changes.
 
-`look` opens each folder on the way without following symbolic links. `read_source` also refuses everything that is
-not a regular file of this repository.
+`look` opens each folder on the way without following symbolic links. `read_source` also refuses everything except a
+regular file of this repository.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from repoagent.errors import Refused
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import WorkTree
 
-# Code points that HFS+ leaves out when it compares names.
+# Code points that HFS+ ignores in file names.
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _PATHS_A_CALL = 500
 
 
 def check_path(path: str) -> None:
-    """Raise Refused unless `path` may name a file of a work tree: relative, no `..`, nothing that is `.git`.
+    """Raise Refused unless `path` is a valid path of a file in a work tree: relative, without `..` and `.git`.
 
-    Names that other file systems take for `.git` are refused too, as git does (core.protectHFS, protectNTFS).
+    Names that other file systems treat as `.git` are refused too, as git does (core.protectHFS, protectNTFS).
     """
     try:
         os.fsencode(path)
         is_encodable = True
-    except UnicodeEncodeError:  # half of a UTF-16 pair, which stands for no byte
+    except UnicodeEncodeError:  # a surrogate that does not encode a byte
         is_encodable = False
     if not path or path.startswith("/") or "\0" in path or not is_encodable:
         raise Refused(f"{path!r} is not a path inside the work tree: use one relative to its top")
@@ -47,20 +47,20 @@ def check_path(path: str) -> None:
 
 
 def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that git's ignore rules name, existing or not; tracked files are never among them.
+    """The `paths` that git ignores, whether or not they exist; tracked files are never ignored.
 
     One git call. Raises GitError for a path behind a symbolic link or in a submodule.
     """
     if not paths:
         return set()
-    # "./" keeps a name like ":(top)x" from being taken for a pathspec
+    # "./" prevents a name like ":(top)x" from being parsed as a pathspec
     text = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
     ignored = git_output(worktree.top, "check-ignore", "-z", "--stdin", stdin=text, ok=(0, 1)).stdout
     return {os.fsdecode(path).removeprefix("./") for path in ignored.split(b"\0") if path}
 
 
 def is_tracked(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that are in the index (a folder never is). One git call per 500 paths."""
+    """The `paths` that are in the index (a folder never is). One git call per 500 paths."""
     names = list(paths)
     tracked: set[str] = set()
     for start in range(0, len(names), _PATHS_A_CALL):
@@ -77,12 +77,11 @@ SUBMODULE = "160000"
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file before and after, as raw work-tree bytes (git's filters not applied).
+    """One file before and after a change, as raw bytes of the work tree (git's filters not applied).
 
-    Paths are relative to the top of the work tree, `/`-separated, decoded with `os.fsdecode`
-    (so any byte survives). `old_path` is None for a new file, `path` is None for a deleted one, and
-    both are given and differ for a rename. Modes are git's: "100644", "100755", "120000"; a mode is
-    None exactly where the bytes of its side are None.
+    Paths are relative to the top of the work tree, `/`-separated, decoded with `os.fsdecode` (so every byte survives).
+    `old_path` is None for a new file, `path` for a deleted one; they differ for a rename. Modes are git's: "100644",
+    "100755", "120000"; a mode is None if the bytes of its side are None.
     """
 
     old_path: str | None
@@ -106,19 +105,19 @@ class FileChange:
 
     @property
     def name(self) -> str:
-        """The path to speak of it by: the new one, or the deleted one."""
+        """The path for messages: the new one, or that of the deleted file."""
         return self.path or self.old_path or ""
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# what opening fails with when the file has just become a link, a file in place of one, a socket, a folder
+# errors of opening a file that has just been replaced by a link, a socket or a folder
 _SWAPPED = {errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR}
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
 class Content:
-    """The bytes of a file and its git mode; those of a symbolic link are its target."""
+    """The bytes and git mode of a file; the bytes of a symbolic link are its target."""
 
     data: bytes
     mode: str = REGULAR
@@ -130,7 +129,7 @@ class Content:
 
 @dataclass(frozen=True)
 class FileLocation:
-    """The file `path`: its open folder, its name there, and a name next to it that is ours."""
+    """A file by its open folder and its name there; `temporary` is the name of our temporary file next to it."""
 
     folder: int
     name: str
@@ -138,8 +137,8 @@ class FileLocation:
     temporary: str
 
     def look(self, name: str) -> Content | None:
-        """What is at `name` in the folder. Raises Refused for a folder or a special file, and for what becomes another
-        thing in this moment."""
+        """The content of `name` in the folder; None if it is missing. Raises Refused for a folder or a special file,
+        also if the file is replaced by one during the call."""
         special = Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)
@@ -183,10 +182,8 @@ def open_location(
     create: bool = False,
     enter: Callable[[str, int], None] | None = None,
 ) -> Iterator[FileLocation]:
-    """Open the folder of `path` (relative to `top`); with `create`, missing folders are made.
-
-    `enter` is called with each folder on the way and its descriptor.
-    """
+    """Open the folder of `path` (relative to `top`); with `create`, create missing folders. `enter` is called with each
+    folder on the way and its descriptor."""
     *folders, name = path.split("/")
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -205,7 +202,7 @@ def open_location(
 
 
 def look(top: Path, path: str) -> Content | None:
-    """What is at `path` (relative to `top`), or None. Raises Refused for a folder or a special file."""
+    """The content of `path` (relative to `top`), or None. Raises Refused for a folder or a special file."""
     try:
         with open_location(top, path) as location:
             return location.look(location.name)
@@ -214,19 +211,19 @@ def look(top: Path, path: str) -> Content | None:
 
 
 def same(first: Content | None, second: Content | None) -> bool:
-    """Equal bytes of the same kind. The executable bit does not count: where core.fileMode is off it means
-    nothing."""
+    """Whether both have equal bytes and are both links or both files. The executable bit is ignored, since it is
+    meaningless if core.fileMode is off."""
     if first is None or second is None:
         return first is second
     return first.data == second.data and first.is_link == second.is_link
 
 
 def torn(current: Content | None, old: Content | None, new: Content | None) -> bool:
-    """Whether `current` is `old` half overwritten in place by `new`."""
+    """Whether `current` is `old`, partly overwritten in place by `new`."""
     if current is None or old is None or new is None or current.is_link:
         return False
     low, high = 0, min(len(current.data), len(new.data))
-    while low < high:  # how many bytes both begin with, by halving: a loop over bytes is slow
+    while low < high:  # the length of the common prefix, by bisection: a loop over bytes is slow
         middle = (low + high + 1) // 2
         if current.data[low:middle] == new.data[low:middle]:
             low = middle
@@ -236,15 +233,15 @@ def torn(current: Content | None, old: Content | None, new: Content | None) -> b
 
 
 LARGEST = 256 * 1024 * 1024
-_BINARY_PREFIX = 8000  # as many bytes as git itself reads for this
+_BINARY_PREFIX = 8000  # bytes, as many as git reads
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file as it is on disk. A missing one has `data` and `mode` None and `blob` "".
+    """A file on disk. A missing one has `data` and `mode` None and `blob` "".
 
-    `blob` is the hash of the raw bytes, as `git hash-object --no-filters` gives it.
+    `blob` is the hash of the raw bytes, as computed by `git hash-object --no-filters`.
     """
 
     path: str
@@ -254,24 +251,23 @@ class Source:
 
     @property
     def binary(self) -> bool:
-        """Whether git would take it for binary; UTF-16 with its byte-order mark is text here."""
+        """Whether git would treat the file as binary; UTF-16 with a byte-order mark counts as text here."""
         head = (self.data or b"")[:_BINARY_PREFIX]
         return b"\0" in head and not head.startswith(_BYTE_ORDER_MARKS)
 
 
 def blob_hash(data: bytes, object_format: str = "sha1") -> str:
-    """The id of `data` as a git blob."""
+    """The git blob id of `data`."""
     digest = hashlib.new(object_format, b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest()
 
 
 def read_source(worktree: WorkTree, path: str) -> Source:
-    """Read the file `path` (relative to the top), no symbolic link followed.
+    """Read the file `path` (relative to the top) without following symbolic links.
 
-    Raises Refused for a path that cannot be a file of this work tree (see `check_path`), one in a submodule or
-    another repository, one behind or itself a symbolic link, a folder, a special file, an unreadable one or
-    one of more than LARGEST bytes.
+    Raises Refused for an invalid path (see `check_path`), a path in a submodule or another repository, a symbolic link
+    or a path behind one, a folder, a special file, an unreadable file, and one larger than LARGEST bytes.
     """
     check_path(path)
 
@@ -312,7 +308,7 @@ def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descrip
     try:
         os.stat(".git", dir_fd=descriptor, follow_symlinks=False)
     except FileNotFoundError:
-        # A submodule that is not checked out is an empty folder: only then is the index worth a git call.
+        # A submodule that is not checked out is an empty folder, so only then ask git for the index.
         with os.scandir(descriptor) as entries:
             if next(entries, None) is not None:
                 return
@@ -324,7 +320,7 @@ def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descrip
 
 
 def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
-    """The refusal for an `error` when the folders of `path`, or the file itself, were opened."""
+    """The refusal for an OSError of opening `path` or one of its folders."""
     if error.errno == errno.ENXIO:
         return Refused(f"{path} is a special file: repoagent edits only regular files")
     names = path.split("/")
@@ -338,11 +334,11 @@ def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
 
 
 def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
-    """The refusal of a path that is, or leads through, the symbolic link `link`."""
+    """The refusal for a path that is, or leads through, the symbolic link `link`."""
     what = "is" if link == path else f"leads through {link},"
     try:
         real = Path(os.path.realpath(worktree.top / path))
-    except OSError:  # by now it is not a link any more
+    except OSError:  # it is no longer a link
         return Refused(f"{path} {what} a symbolic link: repoagent edits only the files themselves")
     if not real.is_relative_to(worktree.top):
         return Refused(
@@ -353,14 +349,14 @@ def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
 
 
 def _trusts_executable_bit(worktree: WorkTree) -> bool:
-    """core.fileMode. `git init` writes it, so reading the file saves a call of git nearly always."""
+    """The value of core.fileMode. `git init` writes it, so reading the file almost always saves a git call."""
     elsewhere = {"GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG"} & os.environ.keys()
     if not elsewhere and not worktree.is_linked:
         try:
             text = (worktree.common_dir / "config").read_bytes()
         except OSError:
-            text = b""  # git reports this in its own words
-        plain = not re.search(rb"(?i)\[include|worktreeConfig", text)  # no other file is read for it
+            text = b""  # git reports the problem
+        plain = not re.search(rb"(?i)\[include|worktreeConfig", text)  # no other file can override it
         if plain and re.findall(rb"(?im)^\s*filemode\s*=\s*(.*?)\s*$", text) == [b"true"]:
             return True
     answer = git_output(worktree.top, "config", "--type=bool", "--get", "core.filemode", ok=(0, 1))

@@ -14,7 +14,7 @@ from repoagent.git.worktree import WorkTree
 
 @dataclass(frozen=True)
 class Entry:
-    """A path in a tree or index: git's mode and the id of its blob."""
+    """An entry of a tree or index: git's mode and the blob id."""
 
     mode: str
     oid: str
@@ -22,7 +22,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Staged:
-    """An entry of the index with its bits."""
+    """An entry of the index with its flags."""
 
     entry: Entry
     skip_worktree: bool = False
@@ -30,11 +30,11 @@ class Staged:
 
 
 def index_path(worktree: WorkTree) -> Path:
-    """The index of this work tree.
+    """The path of the index of this work tree.
 
-    Raises Refused when GIT_INDEX_FILE names another one. So it is inside a hook of `git commit -a` or
-    `git commit -- path`, where a second commit would be lost or would lose; and a commit of any other index
-    would leave this one behind, with the edit staged to be reverted.
+    Raises Refused if GIT_INDEX_FILE names another one, as in a hook of `git commit -a` or `git commit -- path`: a
+    second commit there would be lost or would revert the first, and a commit from any other index would leave this one
+    with the edit staged to be reverted.
     """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
@@ -47,13 +47,12 @@ def index_path(worktree: WorkTree) -> Path:
 
 
 def entry(mode: str, oid: str) -> Entry | None:
-    """As git prints it: mode 0 is no entry."""
+    """The entry for a mode and id as git prints them; None for mode 0."""
     return None if mode == "000000" else Entry(mode, oid)
 
 
 def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Staged]:
-    """The entries of those `paths` that have one in the index, or in the index `file` (one call of git).
-    Unmerged ones are left out."""
+    """The entries of `paths` in the index, or in the index `file`, without unmerged ones (one git call)."""
     env = None if file is None else _env(file)
     out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths, env=env)
     entries: dict[str, Staged] = {}
@@ -66,12 +65,12 @@ def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None =
 
 
 def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
-    """As `read_entries`, without the bits."""
+    """As `read_entries`, without the flags."""
     return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
 
 
 def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
-    """All of the index: which paths have which blob, by its full name. Reads the whole index."""
+    """All paths in the index by full blob id. Reads the whole index."""
     paths: dict[str, list[str]] = {}
     for line in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
         fields, _, path = line.partition(b"\t")
@@ -81,9 +80,10 @@ def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
 
 
 def copy_index(worktree: WorkTree, target: Path) -> None:
-    """Make `target` a copy of the index; no file where there is none yet. The stat cache, a split index and
-    the bits of sparse checkouts stay, and its time: git reads each file that is not older than the index, as
-    it may have changed unseen in that instant."""
+    """Copy the index to `target`, or remove `target` if there is no index yet.
+
+    The stat cache, a split index and the flags of sparse checkouts are kept. So is the modification time: git rereads
+    each file that is not older than the index, since it may have changed unnoticed in that instant."""
     target.unlink(missing_ok=True)
     try:
         with index_path(worktree).open("rb") as index:
@@ -95,8 +95,8 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Bring the index `file` to `commit` (None: empty it); the work tree is neither touched nor read: git would
-    refuse where it differs from an entry that is assumed to be unchanged."""
+    """Reset the index `file` to `commit` (None: empty it), without touching or reading the work tree: git would refuse
+    if a file differs from an entry that is assumed to be unchanged."""
     arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
 
@@ -107,7 +107,7 @@ def put_entries(
     entries: Mapping[str, Entry | None],
     bits: Mapping[str, Staged] | None = None,
 ) -> None:
-    """Set (None: remove) `entries` in the index `file`. The bits of an entry, which git drops then, come back
+    """Set `entries` in the index `file`; None removes one. git clears the flags of an entry then, so they are restored
     from `bits`."""
     if not entries:
         return
@@ -117,7 +117,7 @@ def put_entries(
         git(worktree.top, "update-index", "-z", *arguments, stdin=text, env=_env(file), read_only=False)
 
     removal = Entry("0", "0" * (64 if worktree.object_format == "sha256" else 40))
-    # removals first: a file may take the place of a folder or the other way round
+    # removals first: a file may replace a folder, or a folder a file
     ordered = sorted(entries.items(), key=lambda item: (item[1] is not None, item[0]))
     update(
         [
@@ -136,9 +136,9 @@ def put_entries(
 
 
 def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
-    """Note size and times of `paths` in the index `file`, so that `git status` need not read them.
+    """Record size and times of `paths` in the index `file`, so that `git status` need not read them.
 
-    That is all it is for, so a file that git will not read (sparse, behind a link) is no error.
+    A file that git does not read (sparse, behind a link) is not an error.
     """
     if paths:
         git(
@@ -148,13 +148,13 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
 
 
 def is_tree_of(worktree: WorkTree, file: Path, commit: str) -> bool:
-    """Whether the index `file` holds what `commit` does, no more and no less."""
+    """Whether the index `file` has exactly the tree of `commit`."""
     command = ("diff-index", "--cached", "--quiet", "--ita-visible-in-index", commit, "--")
     return git_output(worktree.top, *command, env=_env(file), ok=(0, 1)).returncode == 0
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:
-    """The tree of the index `file`, written to the object database."""
+    """Write the tree of the index `file` to the object database; return its id."""
     return git(worktree.top, "write-tree", env=_env(file), read_only=False).decode().strip()
 
 
@@ -164,8 +164,8 @@ def _env(file: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Changed:
-    """A tracked path with uncommitted work: what HEAD has, what is staged (None for neither, and for an
-    intent to add), and whether the file differs from what is staged."""
+    """A tracked path with uncommitted work: its entries in HEAD and in the index (None if missing, and for an intent to
+    add), and whether the file differs from the index."""
 
     head: Entry | None
     staged: Entry | None
@@ -176,7 +176,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Status:
-    """`git status`: the commit of HEAD (None: unborn), its branch (None: detached) and the work in it."""
+    """The result of `git status`: the commit of HEAD (None: unborn), its branch (None: detached) and changed paths."""
 
     head: str | None
     branch: str | None
@@ -185,20 +185,20 @@ class Status:
 
     @property
     def has_staged(self) -> bool:
-        """Whether the index has anything that HEAD has not."""
+        """Whether the index differs from HEAD."""
         return any(
             changed.head != changed.staged or changed.intent_to_add for changed in self.changed.values()
         )
 
 
 def read_status(worktree: WorkTree) -> Status:
-    """One call of git, which reads every tracked file as `git commit` does, and no untracked one."""
+    """The status of tracked files. One git call, which checks every tracked file as `git commit` does."""
     return _read(worktree, "no")[0]
 
 
 def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """`read_status`, and all files that git neither tracks nor ignores; another repository is its folder, with a
-    slash at its end."""
+    """As `read_status`, with all files that git neither tracks nor ignores; another repository is listed as its folder,
+    with a trailing slash."""
     return _read(worktree, "all")
 
 

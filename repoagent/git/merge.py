@@ -1,4 +1,4 @@
-"""Three-way merges by `git merge-file`, of bytes and of entries of a tree or index, and where they conflict."""
+"""Three-way merges by `git merge-file`, of bytes and of entries of a tree or index, and their conflicts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ _Hunk = tuple[_Lines, _Lines]
 
 @dataclass(frozen=True)
 class Conflict:
-    """The change cannot be carried over. `lines` are ranges (first, last) of the text before the change;
-    empty where it is not a matter of lines (binary, a symbolic link, a file that is not there). `version` are those
-    of the version that they meet."""
+    """A change that cannot be merged. `lines` are the conflicting ranges (first, last) of the text before the change,
+    empty for a binary file, a symbolic link or a missing file; `version` are those of the other version."""
 
     lines: tuple[tuple[int, int], ...] = ()
     version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
@@ -40,9 +39,12 @@ def merge(
     after_wins: bool = False,
     exact: bool = False,
 ) -> bytes | Conflict:
-    """The three-way merge by lines of `version` with the change from `before` to `after`, which wins each conflict
-    where `after_wins`. Changes on neighboring lines are a conflict, as in git; with `exact` only those are that cannot
-    be told apart (see `_meet`): for taking a change out of other work, where the sum need not make sense."""
+    """Merge the change from `before` to `after` into `version`, line by line; with `after_wins` the change wins
+    conflicts.
+
+    Changes of adjacent lines conflict, as in git. With `exact` only changes conflict that cannot be separated (see
+    `_meet`): to remove a change from other work, where the result need not make sense.
+    """
     if version == before:
         return after
     if after in (before, version):
@@ -67,8 +69,8 @@ def merge(
 def carry(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
-    """What a file that holds `current` is to be after the change from `before` to `after`, with all else that was done
-    to it; None is no file. Its mode is changed only where the change does so."""
+    """The content of a file, now `current`, after the change from `before` to `after`, with all other changes kept;
+    None means no file. The mode changes only if the change does so."""
     if same(current, before) or same(current, after):
         target = after
     elif (
@@ -91,7 +93,7 @@ def carry(
 
 
 def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int, int], ...]:
-    """The lines (first, last) of `new` that are not those of `old`; where some are only missing, the one after."""
+    """The ranges of lines (first, last) of `new` that differ from `old`; for deleted lines, the line after them."""
     with scratch(layout(worktree).journal, "lines") as folder:
         old_file, new_file = folder / "old", folder / "new"
         old_file.write_bytes(old)
@@ -100,7 +102,7 @@ def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int
 
 
 def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
-    """The lines (first, one past the last) of the file `old` that `new` replaces, and those in their place; equal
+    """For each hunk, the lines (first, one past the last) of the file `old` and those of `new` that replace them; equal
     numbers for none."""
     out = git(
         worktree.top, "diff", "--no-index", "--text", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff",
@@ -117,8 +119,8 @@ def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
 
 
 def _meet(ours: _Hunk, theirs: _Hunk) -> bool:
-    """Whether two changes of one text cannot be told apart: they share a line, or they touch and neither replaces
-    lines by lines. Two insertions at one point have no order, and neither have two deletions when they are undone."""
+    """Whether two changes of one text cannot be separated: they share a line, or they touch and neither replaces lines
+    by lines. Two insertions at one point have no order; neither have two deletions when they are undone."""
     (first, end), (other_first, other_end) = ours[0], theirs[0]
     if first > other_end or other_first > end:
         return False
@@ -132,7 +134,7 @@ def _meet(ours: _Hunk, theirs: _Hunk) -> bool:
 def _merge_exactly(
     ours: Sequence[_Hunk], theirs: Sequence[_Hunk], before: bytes, after: bytes, version: bytes
 ) -> bytes | None:
-    """`before` with the changes of both sides, line by line; None where two of them meet."""
+    """`before` with the changes of both sides, line by line; None if two of them conflict."""
     # only a newline ends a line, as in git
     base, our_lines, their_lines = (
         re.findall(rb"[^\n]*\n|[^\n]+", text) for text in (before, after, version)
@@ -156,7 +158,7 @@ def _merge_exactly(
 
 
 def _conflict(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> Conflict:
-    """Where changes of one text overlap or touch; those alone that meet, if any do."""
+    """The conflict of changes that overlap or touch; only of those that cannot be separated, if there are any."""
     touching = [
         (change, other)
         for change in ours
@@ -185,7 +187,7 @@ def lines_text(lines: Sequence[tuple[int, int]]) -> str:
 def project(
     worktree: WorkTree, version: Entry | None, before: Entry | None, after: Entry | None
 ) -> Entry | Conflict | None:
-    """`version` with the change from `before` to `after`; None stands for no file on each side."""
+    """Merge the change from `before` to `after` into the entry `version`; None means no file."""
     if version == before:
         return after
     if version == after:
@@ -204,7 +206,7 @@ def project(
 
 
 def _pick(version: str, before: str, after: str) -> str | None:
-    """The merge of three values; None when both sides changed it."""
+    """The merge of three values; None if both sides changed it."""
     if version in (before, after):
         return after
     return version if before == after else None

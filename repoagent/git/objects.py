@@ -1,4 +1,4 @@
-"""Blobs, commits and branches: store and read them, and convert between the work tree and the repository."""
+"""Read and write blobs, commits and branches, and convert files between the work tree and the repository."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 
 
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
-    """Store `content`, a file `path` of the work tree, as `git add` would where the index has `staged`."""
+    """Store `content`, the file `path` of the work tree, as `git add` would if the index has `staged`."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))
     filtered = f"--path={path}"
-    # left to decide on line endings, git leaves CRLF alone where the staged blob has it too; hash-object does not
-    # know the index
+    # if line endings are left to git, `git add` keeps CRLF if the staged blob has it too; hash-object does not know
+    # the index
     if staged is None or b"\r\n" not in content.data:
         return Entry(content.mode, _store(worktree, content.data, filtered))
     if b"\r\n" not in read_blobs(worktree, [staged.oid])[staged.oid]:
@@ -42,7 +42,7 @@ def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | Non
 
 
 def store(worktree: WorkTree, data: bytes) -> str:
-    """Store a blob that is in the repository's form already; its id."""
+    """Store a blob without applying filters; return its id."""
     return _store(worktree, data, "--no-filters")
 
 
@@ -60,7 +60,7 @@ def _store(worktree: WorkTree, data: bytes, conversion: str, *settings: str) -> 
 
 
 def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
-    """What a checkout of `entry` at `path` would write."""
+    """The content that a checkout of `entry` would write to `path`."""
     if entry.mode == SYMLINK:
         return Content(read_blobs(worktree, [entry.oid])[entry.oid], entry.mode)
     data = git(worktree.top, "cat-file", "--filters", f"--path={path}", entry.oid)
@@ -68,7 +68,7 @@ def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
 
 
 def read_blobs(worktree: WorkTree, oids: Collection[str]) -> dict[str, bytes]:
-    """The contents of blobs as they are stored, one call of git for all."""
+    """The stored contents of blobs, in one git call."""
     ordered = sorted(set(oids))
     out = git(worktree.top, "cat-file", "--batch", stdin="".join(oid + "\n" for oid in ordered).encode())
     blobs: dict[str, bytes] = {}
@@ -86,8 +86,8 @@ _RAW = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames")
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit as git shows it: `changed` is what it has other than its first parent (None: removed), `was`
-    what that one has there."""
+    """A commit. `changed` has the entries that differ from its first parent (None: removed), `was` those of the parent
+    at the same paths."""
 
     oid: str
     parents: tuple[str, ...]
@@ -100,13 +100,13 @@ class Commit:
 
 
 def head_commit(worktree: WorkTree) -> str | None:
-    """The commit of HEAD; None when unborn."""
+    """The commit of HEAD; None if unborn."""
     out = git(worktree.top, "rev-parse", "--quiet", "--verify", "HEAD^{commit}", ok=(0, 1))
     return out.decode().strip() or None
 
 
 def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
-    """The commit (one call of git). Raises GitError when there is none."""
+    """Read a commit (one git call). Raises GitError if it does not exist."""
     arguments = ("--root", "--always", *_RAW, "--format=%H %P", "--end-of-options", commit, "--")
     header, _, raw = os.fsdecode(git(worktree.top, "diff-tree", *arguments)).partition("\0")
     oid, *parents = header.split()
@@ -118,13 +118,13 @@ def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
 def changes_between(
     worktree: WorkTree, first: str, second: str
 ) -> dict[str, tuple[Entry | None, Entry | None]]:
-    """The paths in which two commits differ, with what each of them has."""
+    """The paths in which two commits differ, with the entries of both."""
     out = git(worktree.top, "diff-tree", *_RAW, first, second)
     return {path: (old, new) for path, old, new in _differences(os.fsdecode(out))}
 
 
 def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-    """Path, old and new entry of each line of git's raw format."""
+    """Path, old entry and new entry of each line of git's raw format."""
     fields = raw.split("\0")
     for description, path in zip(fields[::2], fields[1::2], strict=False):
         old_mode, mode, old, new, _ = description.removeprefix(":").split(" ")
@@ -132,25 +132,25 @@ def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
 
 
 def first_parents(worktree: WorkTree, count: int) -> list[tuple[str, str | None]]:
-    """The last `count` commits of HEAD along first parents, newest first, each with its parent (None: a root)."""
+    """The last `count` commits of HEAD along first parents, newest first, each with its parent (None for a root)."""
     out = git(worktree.top, "rev-list", "--first-parent", "--parents", f"-n{count}", "HEAD", "--")
     lines = (line.split() for line in out.decode().splitlines())
     return [(commit, parents[0] if parents else None) for commit, *parents in lines]
 
 
 def has_object(worktree: WorkTree, oid: str) -> bool:
-    """Whether git still keeps the object."""
+    """Whether the object exists."""
     return git_output(worktree.top, "cat-file", "-e", oid, ok=(0, 1, 128)).returncode == 0
 
 
 def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
-    """Whether `commit` is `tip` or in its history; False also where git has not one of them."""
+    """Whether `commit` is `tip` or an ancestor of it; False also if one of them does not exist."""
     arguments = ("merge-base", "--is-ancestor", commit, tip)
     return git_output(worktree.top, *arguments, ok=(0, 1, 128)).returncode == 0
 
 
 def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
-    """Raises Refused unless a branch `name` can be made, and left again where there is no commit in the end."""
+    """Raise Refused unless a branch `name` can be created, and deleted again if no commit is made."""
     ref = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).strip()
     head = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
     if head.startswith(b"refs/heads/") and head not in (ref, b"refs/heads/.invalid"):
@@ -159,7 +159,7 @@ def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
     invalid = git_output(worktree.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).returncode
     if invalid or name[0] == "-":
         raise Refused(f"{name} is not a valid branch name: use another one")
-    # a ref is a file or a folder, not both: branches of this name, below it, or of a name that it is below
+    # a ref is either a file or a folder: look for branches of this name, below it, and above it
     names = (name, *(name[:at] for at, letter in enumerate(name) if letter == "/"))
     refs = git(
         worktree.top, "for-each-ref", "--format=%(refname)", *(f"refs/heads/{branch}" for branch in names)
@@ -173,16 +173,16 @@ def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
 
 
 def switch_to_new(worktree: WorkTree, name: str, index: Path, came_from: str, mark: str) -> None:
-    """`git switch -c NAME`; `index` is an index of HEAD that git may read while ours is locked. The reflog of HEAD
-    has a line for it as always, with `mark`, which says who did it."""
+    """Run `git switch -c NAME`. `index` is an index of HEAD for git to read while the real one is locked. The entry in
+    the reflog of HEAD contains `mark`, to recognize it later."""
     action = f"checkout: moving from {came_from} to {name} ({mark})"
     env = {"GIT_INDEX_FILE": str(index), "GIT_REFLOG_ACTION": action}
     git(worktree.top, "switch", "--quiet", "-c", name, env=env, read_only=False)
 
 
 def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None, mark: str) -> None:
-    """Undo `switch_to_new`, or the half of it that a killed git has done, where `name` still is at `head`, and HEAD on
-    it or on `branch`. A branch that somebody else made since then, as the reflogs tell, stays."""
+    """Undo `switch_to_new`, even if git was killed halfway, if the branch `name` is still at `head` and HEAD is on it
+    or on `branch`. A branch that another program has created since, according to the reflogs, stays."""
     ref = f"refs/heads/{name}"
     current = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     commit = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
@@ -204,8 +204,8 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
 
 
 def reset_ref(worktree: WorkTree, *arguments: str) -> None:
-    """`git update-ref` that reverts our own. A hook of reference transactions runs, but cannot hold us to a half of
-    it. Raises GitError where the reference is not what it should be."""
+    """Run `git update-ref` to revert our own update. A reference-transaction hook runs but cannot prevent it. Raises
+    GitError if the reference does not have the expected value."""
     try:
         git(worktree.top, "update-ref", *arguments, read_only=False)
     except GitError:

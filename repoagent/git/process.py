@@ -1,4 +1,4 @@
-"""Run git: a subprocess, bytes in and bytes out, with settings that keep its output stable."""
+"""Run git as a subprocess, with bytes in and out, and settings that make its output stable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 from repoagent import tracing
 from repoagent.errors import RepoagentError
 
-# Settings of the user that would change what we parse, or run a program that we do not need.
+# These override settings of the user that would change the output, or run a program that we do not need.
 PINNED = (
     "-c", "core.quotepath=false",
     "-c", "core.fsmonitor=false",
@@ -26,14 +26,14 @@ PINNED = (
     "-c", "diff.orderFile=/dev/null",  # an empty value is taken for a file name
     "-c", "diff.ignoreSubmodules=none",
     "-c", "apply.whitespace=nowarn",
-    # writing an index of ours would delete the shared part of the user's, which may expire at once
+    # otherwise writing our index could delete the shared part of the user's split index
     "-c", "splitIndex.sharedIndexExpire=never",
 )  # fmt: skip
 
-# Not for what writes: the user's hooks would inherit it. Understood from git 2.38 on.
+# Only for reading: hooks would inherit it. Since git 2.38.
 _NO_BARE = ("-c", "safe.bareRepository=explicit")
 
-# Paths are what they are, whatever the user's environment says of pathspecs.
+# Treat paths literally, whatever the environment sets for pathspecs.
 LITERAL = {
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_GLOB_PATHSPECS": "0",
@@ -41,13 +41,13 @@ LITERAL = {
     "GIT_ICASE_PATHSPECS": "0",
 }
 
-# For reading history: a partial clone fetches nothing of what it lacks, whatever protocols the user's settings allow.
-# The second is understood from git 2.45 on (and where it was carried back), the first by every git.
+# For reading history: do not fetch missing objects in a partial clone. The second works since git 2.45 (and in
+# backports), the first in every git.
 OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class _Interrupts:
-    """Whether ^C is held back now: one for the process, as the signal is."""
+    """Whether ^C is held back now; one flag per process, since signals are per process."""
 
     held_back: bool = False
 
@@ -58,8 +58,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold ^C back to the end of the block, where KeyboardInterrupt is raised; git runs out of its reach. So are
-    the other signals that end us, where something handles them (see `repoagent.cli`)."""
+    """Defer ^C to the end of the block, where KeyboardInterrupt is raised; git does not receive it. Other ending
+    signals are deferred too if they have a handler (see `repoagent.cli`)."""
     if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -101,15 +101,15 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
 def environment(
     args: Sequence[str | bytes], *, read_only: bool, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment that `git ARGS` runs in: the inherited one (GIT_DIR and friends reach us only there) plus ours.
-    A hook, which only a call that writes runs, inherits what the user set about pathspecs and patches."""
+    """The environment for `git ARGS`: the inherited one, which has GIT_DIR and the like, plus our settings. Hooks,
+    which only run in calls that write, inherit the user's variables for pathspecs and patches."""
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
-    env.pop("GIT_PAGER_IN_USE", None)  # of `git -p repoagent`: git would colour what we parse
+    env.pop("GIT_PAGER_IN_USE", None)  # set by `git -p repoagent`: git would color the output
     if read_only:
         env["GIT_OPTIONAL_LOCKS"] = "0"
-        env.pop("GIT_DIFF_OPTS", None)  # it comes before -U
-        env.pop("GIT_CONFIG", None)  # only `git config` obeys it: we would see other settings than git
-        if args[0] == "check-ignore":  # its paths are literal anyway, and it dies of each of the settings
+        env.pop("GIT_DIFF_OPTS", None)  # it overrides -U
+        env.pop("GIT_CONFIG", None)  # only `git config` uses it, so we would read other settings than git
+        if args[0] == "check-ignore":  # its paths are always literal, and these variables make it fail
             env.update(dict.fromkeys(LITERAL, "0"))
         elif args[0] != "--no-literal-pathspecs":
             env.update(LITERAL)
@@ -130,10 +130,10 @@ def git_output(
     read_only: bool = True,
     ok: Sequence[int] = (0,),
 ) -> Output:
-    """Run `git ARGS` in `cwd` and return what it printed.
+    """Run `git ARGS` in `cwd` and return its output.
 
-    Raises GitError when the exit code is not in `ok`. `read_only` keeps git from taking optional locks
-    (an index refresh); pass False for a call that is meant to write.
+    Raises GitError if the exit code is not in `ok`. `read_only` prevents optional locks (to refresh the index); pass
+    False for a call that writes.
     """
     command = _command(args, read_only=read_only)
     began = tracing.begin()
@@ -160,7 +160,7 @@ def git(
     read_only: bool = True,
     ok: Sequence[int] = (0,),
 ) -> bytes:
-    """Run `git ARGS` in `cwd`; its standard output. Raises GitError when its exit code is not in `ok`."""
+    """Run `git ARGS` in `cwd` and return its standard output. Raises GitError if its exit code is not in `ok`."""
     return git_output(cwd, *args, stdin=stdin, env=env, read_only=read_only, ok=ok).stdout
 
 
@@ -168,9 +168,9 @@ def git(
 def git_stream(
     cwd: str | Path, *args: str | bytes, env: Mapping[str, str] | None = None
 ) -> Iterator[IO[bytes]]:
-    """Run a long `git ARGS` and yield its standard output to read from; memory stays flat.
+    """Run `git ARGS` and yield its standard output as a stream; memory use is constant.
 
-    Leaving the block early ends git. Raises GitError on a failure seen at the end.
+    Leaving the block early kills git. Raises GitError if git fails.
     """
     command = _command(args, read_only=True)
     began = tracing.begin()

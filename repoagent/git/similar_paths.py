@@ -1,4 +1,4 @@
-"""The error for a missing file, with the files of the repository that were probably meant."""
+"""The error for a missing file, with suggestions of similar paths in the repository."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from repoagent.git.process import git
 from repoagent.git.worktree import open_worktree
 
 _SHOWN = 3
-_NAMES = 100  # that are compared by their folders, too
+_NAMES = 100  # whose folders are compared, too
 
 
 class NoSuchFile(UsageError):
-    """The sentence names the files of similar names, and the remedy.
+    """A file is missing. The message names similar files and a remedy.
 
-    path: the missing file; reason: what else is known of it; near: existing files, the most similar first; match: the
-    only file whose path ends in what was written (`api.py` for `src/pkg/api.py`), None where there is none or several.
-    All paths are absolute.
+    `path` is the missing file, `reason` a clause about it, `near` existing files, most similar first, and `match` the
+    only file whose path ends in the requested one (`api.py` for `src/pkg/api.py`), or None. All paths are absolute.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class NoSuchFile(UsageError):
         )
 
     def worded(self, name: Callable[[Path], str]) -> str:
-        """The sentence, with each path as `name` writes it."""
+        """The message, with each path formatted by `name`."""
         sentence = f"no such file: {name(self.path)}{self.reason and f', {self.reason}'}"
         *others, last = [shlex.quote(name(path)) for path in self.near] or [""]
         if last:
@@ -54,10 +53,8 @@ class NoSuchFile(UsageError):
 
 
 def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: str = "") -> NoSuchFile:
-    """The error for a missing file, `name` as it was written in `folder`.
-
-    Takes one listing of the tracked and the untracked files that are not ignored; none outside of a repository.
-    """
+    """The error for the missing file `name`, relative to `folder`. Lists the tracked and untracked files, without
+    ignored ones, if there is a repository."""
     path = Path(os.path.normpath(Path(os.path.realpath(folder), name)))
     try:
         top = open_worktree(folder).top
@@ -74,7 +71,7 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
     written = os.path.relpath(path, Path.cwd())
     if written.startswith(".."):
         written = missing
-    # the path that was written from the top, else the only one that ends in it
+    # the requested path from the top, else the only path that ends in it
     matches = [path for path in paths if path.endswith(f"/{written}") or path == written]
     match = matches[0] if len(matches) == 1 else written if written in matches else None
     near = [
@@ -85,10 +82,10 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
 
 
 def similar(written: str, paths: Sequence[str]) -> list[str]:
-    """Up to three of `paths` that `written` may be a slip of, the most similar first.
+    """Up to three of `paths` of which `written` may be a misspelling, most similar first.
 
-    The name may differ in one letter of three (added, lost, replaced or swapped), in its case or its suffix; the folder
-    too, and more than that where the name is right.
+    The name may differ in one letter of three (added, missing, replaced or swapped), in case or in suffix; so may the
+    folder, which may differ more if the name is right.
     """
     from rapidfuzz import process
     from rapidfuzz.distance import OSA

@@ -39,8 +39,8 @@ Changes = tuple[FileChange, ...]
 
 @dataclass(frozen=True)
 class UndoResult:
-    """`commit` is what HEAD is on now (None: no commit). `moved` says that the branch was set to it; else
-    it is a new commit, or nothing was committed at all (an edit made without a commit)."""
+    """`commit` is the commit of HEAD now (None: no commit). With `moved` the branch was set to it; otherwise it is a
+    new commit, or the edit had no commit."""
 
     edit: Edit
     commit: str | None
@@ -55,11 +55,11 @@ def undo(
     *,
     listen: OnOutput | None = None,
 ) -> UndoResult:
-    """Revert the edit, by default the last one that is not undone.
+    """Undo an edit, by default the last one that is not undone.
 
-    If its commit is the tip of the branch and on no other ref, the branch moves back; otherwise a new commit
-    reverts it (`options` are for that). Raises NothingDone when there is none, Refused when later changes are
-    on the same lines or its commit is not in this branch, and what a Transaction raises.
+    If its commit is the tip of the branch and on no other ref, the branch moves back; otherwise a new commit reverts
+    it (with `options`). Raises NothingDone if there is no edit, Refused if later changes are on the same lines or the
+    commit is not in this branch, and what a Transaction raises.
     """
     edit = find_edit(worktree, edit_id, undone=False)
     if not edit.no_commit:
@@ -79,7 +79,7 @@ def undo(
         staged = {planned.path: (planned.stage, planned.staged_here) for planned in record.planned}
         move = HeadMove(commit, made.parent or "", made.changed, made.was, renamed, staged)
         return _move_head(worktree, edit, changes, move, "undo")
-    # as `git revert` says it
+    # in the words of `git revert`
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
     part = "" if whole else f"the edit {edit.id} in "
     text = f'Revert "{subject}"\n\nThis reverts {part}commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
@@ -94,10 +94,10 @@ def redo(
     *,
     listen: OnOutput | None = None,
 ) -> UndoResult:
-    """Make the edit again, by default the last one that was undone. Raises as `undo` does.
+    """Redo an edit, by default the last one that was undone. Raises the same errors as `undo`.
 
-    If HEAD is where the edit began, the branch moves forward to its old commit; otherwise a new commit is
-    made with its message.
+    If HEAD is at the parent of the edit's old commit, the branch moves forward to it; otherwise a new commit is made
+    with its message.
     """
     edit = find_edit(worktree, edit_id, undone=True)
     if not edit.no_commit:
@@ -113,9 +113,7 @@ def redo(
         move = HeadMove(edit.parent, made.oid, made.was, made.changed, _renames(record), staged)
         return _move_head(worktree, edit, changes, move, "redo")
     message = os.fsencode(record.message or "")
-    if (
-        edit.commit and is_stored
-    ):  # the message as it was in the end, with what hooks and people had made of it
+    if edit.commit and is_stored:  # the final message, including changes by hooks and the user
         text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
         message = encode(worktree, text.decode(errors="replace"), "replace")
     transaction = Transaction(worktree, _refuse_empty(changes), options, edit.id, event="redo", listen=listen)
@@ -145,8 +143,8 @@ def _refuse_empty(changes: Changes) -> Changes:
 
 
 def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[FileChange]:
-    """The change of each file as it is now that reverts the edit (`undo`) or makes it again; nothing for one that
-    is there already. Raises Refused where later changes are on the same lines."""
+    """The changes to the present files that undo or redo the edit, without those that are made already. Raises Refused
+    if later changes are on the same lines."""
     steps = {step.path: step for step in record.steps}
     for new_path, old_path in _renames(record).items():
         old, new = steps.pop(old_path).old, steps.pop(new_path).new
@@ -155,7 +153,7 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
         )
         current, occupied = look(worktree.top, path), look(worktree.top, target) is not None
         if current is None and occupied:
-            continue  # somebody has done it already
+            continue  # it is done already
         if current is None or occupied:
             problem = f"{path} was deleted" if current is None else f"{target} exists again"
             raise Refused(f"{problem}: fix it by hand, or use `git revert`")
@@ -169,8 +167,8 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
 
 
 def _renames(record: Record) -> dict[str, str]:
-    """The new paths of what the edit renamed, with the old ones. An edit without a commit keeps only its writes,
-    where a rename is a file made directly before another one is deleted."""
+    """Old paths by new path of the files that the edit renamed. An edit without a commit records only its steps, where
+    a rename is a new file followed by a deletion."""
     if record.planned:
         return {planned.path: planned.renamed for planned in record.planned if planned.renamed}
     return {
@@ -194,7 +192,7 @@ def _change(path: str, current: Content | None, target: str, content: Content | 
 def _carry(
     worktree: WorkTree, path: str, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | None:
-    """What the file is to be, with all that was done to it since."""
+    """The new content of the file, with all later changes kept. Raises Refused on a conflict."""
     content = carry(worktree, current, before, after)
     if not isinstance(content, Conflict):
         return content
@@ -206,11 +204,11 @@ def _carry(
 
 @dataclass(frozen=True)
 class HeadMove:
-    """A move of HEAD from the commit `start` to the commit `to` ("": to none, the branch is unborn), which has
-    `becomes` where `start` has `was`.
+    """A move of HEAD from the commit `start` to the commit `to` ("": the branch becomes unborn), in which the entries
+    `was` become `becomes`.
 
-    `renamed` says for a path that appears which path it was. `staged` are the index entries where the edit has
-    left them, with what they are to be again if all are as it left them.
+    `renamed` has the old path of each renamed path. `staged` has, by path, the index entry that the edit left, and the
+    one to restore if all are unchanged since.
     """
 
     start: str | None
@@ -234,9 +232,9 @@ def _move_head(worktree: WorkTree, edit: Edit, changes: Changes, move: HeadMove,
 
 
 class MoveTransaction(BaseTransaction):
-    """Write the files, then set the branch of HEAD from `ends[0]` to `ends[1]` (the same: only the index changes).
+    """Write the files, then move the branch of HEAD from `ends[0]` to `ends[1]` (if equal, only the index changes).
 
-    `planned` are the entries of the index that are to change.
+    `planned` returns the index entries to change.
     """
 
     def __init__(
@@ -261,7 +259,7 @@ class MoveTransaction(BaseTransaction):
         return Plan(status.head, status.branch, tuple(self._planned(status)), tuple(status.changed))
 
     def move(self) -> None:
-        """Set the branch, if HEAD is still where it was; the index follows. Raises Busy if it is not."""
+        """Move the branch, then update the index. Raises Busy if another program has moved HEAD."""
         worktree = self._worktree
         self._refuse_moved(head_commit(worktree), current_branch(worktree))
         self._record = record = replace(
@@ -275,7 +273,7 @@ class MoveTransaction(BaseTransaction):
                 try:
                     git(worktree.top, "update-ref", "-m", reason, *target, record.head or "", read_only=False)
                 except GitError as error:
-                    if error.returncode < 0:  # it was killed, perhaps when it had done it
+                    if error.returncode < 0:  # it was killed, possibly after the update
                         remove_stale_ref_locks(worktree, record)
                     if (head_commit(worktree) or "") != self._target:
                         raise Busy(f"cannot update the branch, try again: {error.stderr}") from error
@@ -291,8 +289,7 @@ class MoveTransaction(BaseTransaction):
 
 
 def _plan_move(worktree: WorkTree, status: Status, move: HeadMove) -> Iterator[PlannedPath]:
-    """The entries of the index where HEAD makes the `move`. Raises Refused when something else is staged on the same
-    lines."""
+    """The index entries for a `move` of HEAD. Raises Refused if something else is staged on the same lines."""
     paths = [*move.was, *(path for path in move.staged if path not in move.was)]
     versions = Versions(worktree, status, read_entries(worktree, paths))
     as_left = all(versions.staged(path) == left for path, (left, _) in move.staged.items())
@@ -304,7 +301,7 @@ def _plan_move(worktree: WorkTree, status: Status, move: HeadMove) -> Iterator[P
         stage: Entry | Conflict | None = staged
         source = move.renamed.get(path, path)
         before = move.staged[path][1] if path in move.staged else None
-        # what was only staged once may be gone
+        # a blob that was only staged may have been removed
         if as_left and path in move.staged and (before is None or has_object(worktree, before.oid)):
             stage = before
         elif old == new:
@@ -325,10 +322,10 @@ def _plan_move(worktree: WorkTree, status: Status, move: HeadMove) -> Iterator[P
 def unstage_changes(
     worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
 ) -> bool:
-    """Write `changes`, which revert `steps`, and take out of the index what is staged of those, all else kept; in a
-    merge too, for HEAD stays where it is. False, and nothing done, where nothing of them is staged.
+    """Write `changes`, which revert `steps`, and unstage what is staged of those steps; all else stays. Works during a
+    merge too, since HEAD does not move. Returns False, with nothing done, if none of them is staged.
 
-    What is staged on the same lines and is not the change stays, too. Raises what a Transaction raises.
+    Other staged work on the same lines stays, too. Raises what a Transaction raises.
     """
 
     def planned(status: Status) -> Iterator[PlannedPath]:
@@ -346,7 +343,7 @@ def unstage_changes(
 
 
 def _plan_unstage(worktree: WorkTree, status: Status, steps: Sequence[Step]) -> Iterator[PlannedPath]:
-    """The entries of the index that are to change. What HEAD has of a step too is not staged, but committed."""
+    """The index entries to change. Parts of a step that HEAD has too are committed, not staged."""
     changed = {step.path: step for step in steps if step.path in status.changed}
     index = read_entries(worktree, changed) if changed else {}
     versions = Versions(worktree, status, index)

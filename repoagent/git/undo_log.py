@@ -1,4 +1,4 @@
-"""The edits of this work tree: what each changed, whether it is undone, and which commit has it."""
+"""The log of edits in this work tree: what each changed, whether it is undone, and which commit contains it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _SEARCHED = 1000  # commits searched for edits whose commit was rewritten
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: `commit` is the one that holds it (None without a commit) on top of `parent`; `undone` says
-    whether it is undone now. `time` is that of its last event, ISO 8601."""
+    """One edit, in `commit` on top of `parent` (None without a commit). `time` is that of its last event, ISO 8601."""
 
     id: str
     time: str
@@ -38,7 +37,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Undoable:
-    """An edit that can be undone here: the commit that has it now and its subject (None and "" without a commit)."""
+    """An edit that can be undone here, with the commit that contains it now and its subject (None and "" if none)."""
 
     edit: Edit
     commit: str | None
@@ -46,11 +45,11 @@ class Undoable:
 
 
 def list_edits(worktree: WorkTree) -> list[Edit]:
-    """All edits made in this work tree, by the time that each was last made, undone or redone."""
+    """All edits in this work tree, ordered by the time when each was last made, undone or redone."""
     edits: dict[str, Edit] = {}
     for line in json_files.read_records(layout(worktree).edits):
         if not line.keys() >= _KEYS:
-            continue  # not ours
+            continue  # written by another program
         edit_id = line["id"]
         known = edits.pop(edit_id, None)
         if line["event"] == "undo" and known:
@@ -66,8 +65,8 @@ def list_edits(worktree: WorkTree) -> list[Edit]:
 
 
 def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
-    """The edit of this name, or the last one that is `undone` or not. Raises NothingDone when there is none,
-    and Refused when it is in the other state."""
+    """The edit with this id, or the last one that is `undone` or not. Raises NothingDone if there is none, Refused if
+    the edit is in the other state or unknown."""
     edits = list_edits(worktree)
     if edit_id is None:
         matching = [edit for edit in edits if edit.undone == undone]
@@ -85,7 +84,7 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
 
 
 def edit_record(worktree: WorkTree, edit: Edit) -> Record:
-    """What the edit changed, with the bytes before and after. Raises Refused when it is not kept any more."""
+    """The record of an edit, with the bytes before and after. Raises Refused if it has been removed."""
     folder = edit_folder(worktree, edit.id)
     record = load(folder) if folder.is_dir() else None
     if record is None:
@@ -94,8 +93,8 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
 
 
 def commit_of(worktree: WorkTree, edit: Edit) -> str:
-    """The commit of the edit in the history of HEAD, also after an amend or a rebase. Raises Refused when there is
-    none."""
+    """The commit that contains the edit in the history of HEAD, also after an amend or a rebase. Raises Refused if
+    there is none."""
     if edit.commit and contains(worktree, "HEAD", edit.commit):
         return edit.commit
     committed = _commits_by_trailer(worktree, edit.id)
@@ -120,8 +119,8 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
 
 
 def list_undoable(worktree: WorkTree) -> list[Undoable]:
-    """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit,
-    whose bytes are still kept."""
+    """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit. Their
+    bytes must still be saved."""
     committed = _commits_by_trailer(worktree)
     undoable = []
     for edit in reversed(list_edits(worktree)):
@@ -138,8 +137,8 @@ def list_undoable(worktree: WorkTree) -> list[Undoable]:
 
 
 def _commits_by_trailer(worktree: WorkTree, edit_id: str = "[^ ]+") -> dict[str, tuple[str, str]]:
-    """The newest commit in the history of HEAD whose trailer names an edit, with its subject, by the id of the edit.
-    `git merge --squash` indents trailers."""
+    """For each edit id in a trailer, the newest commit in the history of HEAD with it, and its subject. Trailers may be
+    indented, as by `git merge --squash`."""
     log = git_output(
         worktree.top, "log", f"-n{_SEARCHED}", "--format=%H%n%B%x00", "--extended-regexp",
         f"--grep=^ *Repoagent-Edit: {edit_id}$", "HEAD", "--", ok=(0, 128),
@@ -163,7 +162,7 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
-    """Whether anything but the branch of HEAD has the commit: another branch, tag, remote, work tree."""
+    """Whether another branch, tag, remote or work tree than the branch of HEAD contains the commit."""
     head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
     no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
@@ -171,7 +170,7 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
         return True
     entries = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
     if not worktree.is_linked:
-        others = entries[1:]  # the main one is first; that of a submodule is not named by its top
+        others = entries[1:]  # the main work tree comes first; for a submodule git does not list its top
     else:
         others = [entry for entry in entries if f"worktree {worktree.top}\n" not in entry + "\n"]
     heads = [line[5:] for entry in others for line in entry.splitlines() if line.startswith("HEAD ")]
@@ -179,8 +178,8 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
 
 
 def is_as_stored(worktree: WorkTree, made: Commit) -> bool:
-    """Whether git shows the parents that are written in the commit: not where history is cut off (shallow),
-    grafted or replaced, so that moving to a parent would be moving to somewhere else."""
+    """Whether git shows the parents that the commit records: not in a shallow, grafted or replaced history, where
+    moving HEAD to the parent would move it elsewhere."""
     raw = git(worktree.top, "cat-file", "commit", made.oid, env={"GIT_NO_REPLACE_OBJECTS": "1"})
     lines = raw.partition(b"\n\n")[0].splitlines()
     return [line[7:].decode() for line in lines if line.startswith(b"parent ")] == list(made.parents)

@@ -19,16 +19,15 @@ _FALSE = {b"false", b"no", b"off", b"0", b""}
 
 
 class NoWorkTree(UsageError):
-    """There is no repository here, nor in any folder above."""
+    """Neither this folder nor one above it has a repository."""
 
 
 class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
     """A work tree and its repository.
 
-    `top` is free of symbolic links. `git_dir` is this work tree's own, `common_dir` is shared with linked
-    work trees. `main_top` is the top of the main work tree; None (`bare_main`) for a linked work tree of a
-    bare repository, or of one that does not say where its main work tree is. `object_format` is "sha1" or
-    "sha256".
+    `top` contains no symbolic links. `git_dir` is private to this work tree, `common_dir` is shared with linked work
+    trees. `main_top` is the top of the main work tree; None, with `bare_main`, for a linked work tree of a bare
+    repository or of one that does not record its main work tree. `object_format` is "sha1" or "sha256".
     """
 
     top: Path
@@ -44,17 +43,17 @@ class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would 
 
 
 def open_worktree(start: Path) -> WorkTree:
-    """The work tree of `start`, a folder or a file in it; GIT_DIR and GIT_WORK_TREE are honoured.
+    """The work tree that contains the folder or file `start`; GIT_DIR and GIT_WORK_TREE are honored.
 
-    Where these are set they are made absolute in this process's environment, so that git means the same
-    when it is run at the top. Raises UsageError outside a work tree, in a bare repository, inside a git
-    directory, where git refuses the repository (safe.directory), and without a git of OLDEST_GIT or newer.
+    If they are set, they are made absolute in the environment of this process, so that they hold in every folder.
+    Raises UsageError outside a work tree, in a bare repository, inside a git directory, if git refuses the repository
+    (safe.directory), and if git is older than OLDEST_GIT.
     """
     return open_at_head(start)[0]
 
 
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
-    """As `open_worktree`, and the id of the commit of HEAD, None before the first one: one git call answers both."""
+    """As `open_worktree`, with the commit id of HEAD (None before the first commit), in one git call."""
     cwd = start if start.is_dir() else start.parent
     (bare, git_folder, common_folder, object_format, *tops), head = _rev_parse(cwd)
     if not tops and bare == "true":
@@ -71,9 +70,9 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
 
 
 def bare_repository(cwd: Path) -> Path | None:
-    """The folder that git takes for a bare repository when it is run in `cwd`; None where `.git` or GIT_DIR names one.
+    """The folder that git would use as a bare repository in `cwd`; None if `.git` or GIT_DIR names the repository.
 
-    A clone can bring such a folder as tracked files: its configuration is somebody else's.
+    A clone can contain such a folder as tracked files, with a configuration by someone else.
     """
     if "GIT_DIR" in os.environ:
         return None
@@ -94,19 +93,19 @@ def bare_repository(cwd: Path) -> Path | None:
 
 
 def settings_folder(cwd: Path) -> Path:
-    """Where to ask git for its settings: `cwd`, or outside of any repository if it is in a `bare_repository`, whose
-    settings name programs."""
+    """The folder in which to read git's settings: `cwd`, or "/" if that is in a `bare_repository`, whose settings may
+    name programs."""
     return cwd if bare_repository(cwd) is None else Path("/")
 
 
 def is_full_id(text: str) -> bool:
-    """Whether this is a whole object id in hexadecimal, of SHA-1 or SHA-256."""
+    """Whether `text` is an unabbreviated SHA-1 or SHA-256 object id."""
     return len(text) in (40, 64) and _HEXADECIMAL.issuperset(text)
 
 
 def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
-    """What rev-parse says of `cwd`, and of HEAD; the top comes last because without one git stops there. Where there is
-    no commit yet git skips the default silently."""
+    """The lines of `git rev-parse` in `cwd`, and the commit of HEAD. The top comes last, since git stops there if there
+    is none; before the first commit git omits the default silently."""
     flags = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
     try:
         parsed = git_output(
@@ -138,7 +137,7 @@ def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
 
 
 def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
-    """git's own reason why it will not open a repository, as one sentence that says what to do."""
+    """git's reason for not opening a repository, with the remedy."""
     text = stderr.decode(errors="replace")
     reason = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
     reason = reason.removeprefix("fatal: ")
@@ -155,10 +154,10 @@ def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
 
 
 def _main_top(common_dir: Path) -> Path | None:
-    """The main work tree of a repository that we are in a linked work tree of (one git call, only there).
+    """The main work tree, for a linked work tree (one git call).
 
-    A submodule's says so in core.worktree; else the git directory is its `.git`. With a separate git
-    directory nothing leads back to it.
+    A submodule has it in core.worktree; otherwise the git directory is its `.git`. A separate git directory does not
+    record it.
     """
     arguments = ("--git-dir", str(common_dir), "config", "-z", "--get-regexp", r"^core\.(bare|worktree)$")
     settings = git_output(common_dir, *arguments, ok=(0, 1)).stdout
@@ -171,10 +170,10 @@ def _main_top(common_dir: Path) -> Path | None:
 
 
 def _pin_environment(worktree: WorkTree) -> None:
-    """Make what the environment says of the repository true in every folder: it may be relative to this one.
+    """Make GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR absolute, so that they hold in every folder.
 
-    With GIT_DIR alone git takes the current folder for the top, so GIT_WORK_TREE is set with it. Both are
-    set where core.worktree leads to a folder whose `.git` does not lead back.
+    With GIT_DIR alone, git uses the current folder as the top, so GIT_WORK_TREE is set too. Both are set if
+    core.worktree names a folder whose `.git` does not lead back.
     """
     link = worktree.top / ".git"
     try:
@@ -193,17 +192,17 @@ def _pin_environment(worktree: WorkTree) -> None:
 
 
 def layout(worktree: WorkTree) -> Layout:
-    """Where this repository's files are: shared by its work trees, private ones in the own git directory."""
+    """The paths of repoagent's files: those shared by all work trees, and those private to this one."""
     if worktree.main_top is None:
         return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
     return Layout(worktree.main_top / ".repoagent", worktree.git_dir)
 
 
 def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
-    """`path`, as a user in `cwd` wrote it, relative to the top of the work tree and `/`-separated.
+    """`path`, as written in the folder `cwd`, relative to the top of the work tree and `/`-separated; "." for the top.
 
-    Symbolic links among its folders are resolved, one at its end is not. The top itself is ".".
-    Raises UsageError for a path outside the work tree.
+    Symbolic links to folders on the way are resolved, one at the end is not. Raises UsageError for a path outside the
+    work tree.
     """
     full = cwd / path
     if full.name in ("", ".."):  # Path has dropped a final "." already

@@ -1,4 +1,4 @@
-"""Run `git commit` through a temporary index, as if the user ran it, and find the commit that came of it.
+"""Run `git commit` with a temporary index, as if the user ran it, and find the resulting commit.
 
 HEAD decides whether there is a commit, not the exit code: a hook may commit, and git may be killed.
 """
@@ -41,7 +41,7 @@ from repoagent.storage.journal import Journal
 
 MESSAGE = "message"  # in the folder of the journal
 _SCISSORS = b" ------------------------ >8 ------------------------"
-_LOOK_BACK = 30  # commits that somebody may have made on top before the next repoagent command
+_LOOK_BACK = 30  # commits that others may have made on top before the next repoagent command
 
 
 def _encoding(worktree: WorkTree) -> str:
@@ -49,8 +49,8 @@ def _encoding(worktree: WorkTree) -> str:
 
 
 def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> bytes:
-    """A message in i18n.commitEncoding, in which `git commit` expects it; `errors` is that of `str.encode`. Raises
-    Refused if it cannot be encoded."""
+    """Encode a message in i18n.commitEncoding, as `git commit` expects it; `errors` as for `str.encode`. Raises
+    Refused if that is impossible."""
     if isinstance(message, bytes):
         return message
     if message.isascii():
@@ -68,7 +68,7 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
 def record_before_hooks(
     worktree: WorkTree, record: Record, status: Status, new_branch: str | None, message: bytes
 ) -> Record:
-    """The record of a transaction whose hooks are about to run: with the user's other work, as `status` has it."""
+    """The record of a transaction before hooks run, with the user's other work according to `status`."""
     own = {planned.path for planned in record.planned}
     others = tuple(path for path in status.changed if path not in own)
     files = [path for path in others if not status.changed[path].submodule]
@@ -86,17 +86,17 @@ def record_before_hooks(
 def prepare(
     worktree: WorkTree, journal: Journal, record: Record, options: Options, *, reset: bool, switch: bool
 ) -> None:
-    """Write down, durably, what hooks could lose; then put the message, and HEAD with the change as an index, into the
-    journal's folder for git.
+    """Save, durably, what hooks could lose; then write the message, and an index with HEAD plus the change, to the
+    folder of the journal.
 
-    `reset` says that the user has something staged, `switch` that the new branch of `options` is to be made.
+    `reset`: the user has something staged. `switch`: create the new branch of `options`.
     """
     store_saved(journal, record)
     save(journal, record)
     save_pending_messages(worktree, journal)
     text = os.fsencode(record.message or "")
     if options.fixup is not None:
-        # as `git commit --fixup=REVISION -m TEXT`; but git takes no file then, and an argument only of 128 KiB
+        # as `git commit --fixup=REVISION -m TEXT`, which accepts no file, and an argument of at most 128 KiB
         command = ("log", "-n1", "--format=%s", f"--encoding={_encoding(worktree)}", "--end-of-options")
         subject = git(worktree.top, *command, options.fixup, "--").rstrip(b"\n")
         text = b"fixup! " + subject + b"\n\n" + text
@@ -123,19 +123,18 @@ def run_commit(
     listen: OnOutput | None = None,
     inherit: int | None = None,
 ) -> tuple[int, bytes]:
-    """`git commit` of the index file `index` with the message in `message`: its exit code and all it printed.
+    """Run `git commit` with the index file `index` and the message file `message`; return its exit code and output.
 
-    It runs as if the user ran it: same environment, hooks, signing, identity. `listen` is called with the output as
-    it comes. The descriptor `inherit` is left open for it. On ^C it waits for git; HEAD says what git did.
+    It runs as if the user ran it: same environment, hooks, signing and identity. `listen` is called with the output as
+    it arrives. The descriptor `inherit` stays open for git. After ^C, wait for git; HEAD tells what it did.
     """
-    # As few settings as possible, for hooks see them. A collection of garbage would read our index in the place of the
-    # user's, and could drop what is only staged there: `collect_garbage` does it afterwards. Git, and what hooks stage,
-    # writes our index: where the user's is a split one, its shared part must not expire with that. A program in
-    # `core.fsmonitor` is not run.
+    # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
+    # and could remove blobs that are only staged there: `collect_garbage` runs it afterwards. git and hooks write our
+    # index; the shared part of a split index must not expire then. A program in `core.fsmonitor` must not run.
     settings = ["gc.auto=0", "maintenance.auto=false"]
     if any(worktree.git_dir.glob("sharedindex.*")):
         settings.append("splitIndex.sharedIndexExpire=never")
-    if git(worktree.top, "config", "-z", "--get-all", "core.fsmonitor").count(b"\0") > 1:  # one is our own
+    if git(worktree.top, "config", "-z", "--get-all", "core.fsmonitor").count(b"\0") > 1:  # one value is ours
         settings.append("core.fsmonitor=false")
     arguments = ["--quiet", "-F", str(message)]
     if not options.edit_message:  # with commit.verbose git would cut at scissors without an editor too
@@ -173,7 +172,7 @@ def run_commit(
 
 
 def _read_output(process: subprocess.Popen[bytes], listen: OnOutput | None) -> bytes:
-    """All output to its end, or to that of the process: what a hook left running may hold the pipe."""
+    """All output until it ends or the process does: a background process of a hook may keep the pipe open."""
     if process.stdout is None:
         return b""
     output = bytearray()
@@ -192,7 +191,7 @@ def _read_output(process: subprocess.Popen[bytes], listen: OnOutput | None) -> b
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Wait for git to end; it has had the ^C of the terminal, and gets ours where there is none."""
+    """Wait for git to end, and signal it: without a terminal it has not received ^C."""
     for number, seconds in ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
         if process.poll() is None:
             process.send_signal(number)
@@ -201,11 +200,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def collect_garbage(worktree: WorkTree) -> None:
-    """What `git commit` does at its end, with the user's own index in place: collect garbage if it is time to, unless
-    `maintenance.auto` is off. It is not needed, so it may fail or be interrupted.
+    """Collect garbage as `git commit` does at its end, with the user's index in place, unless `maintenance.auto` is
+    off. Failures and interrupts are ignored.
 
-    Where nothing is configured `git maintenance` would only run `git gc`, under a lock that it leaves when it is
-    killed, and no maintenance runs again.
+    Without configuration, `git maintenance` would only run `git gc`, but under a lock that stays if it is killed, and
+    prevents all further maintenance.
     """
     command = ["git", "gc", "--auto", "--quiet"]
     if git_output(worktree.top, "config", "-z", "--get-regexp", r"^maintenance\.", ok=range(256)).stdout:
@@ -229,10 +228,9 @@ def collect_garbage(worktree: WorkTree) -> None:
 
 
 def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:
-    """The commit, when git says that it has made one; None when a hook has taken the change out of it again, and
-    it is withdrawn.
+    """The commit after a successful `git commit`; None if a hook removed the change from it: then it is withdrawn.
 
-    Raises Busy when HEAD was moved since; a commit of ours on another commit than planned is withdrawn.
+    Raises Busy if HEAD was moved; a commit on top of another commit than planned is withdrawn.
     """
     tip = read_commit(worktree)
     made = tip if tip.parent == record.head else find_commit(worktree, record)
@@ -247,7 +245,7 @@ def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:
 
 
 def find_commit(worktree: WorkTree, record: Record) -> Commit | None:
-    """The commit on top of that on which the transaction began; None where there is none, or it is not ours."""
+    """The commit of the transaction, on top of the commit on which it began; None if there is none."""
     head = head_commit(worktree)
     if head is None or head == record.head:
         return None
@@ -259,19 +257,19 @@ def find_commit(worktree: WorkTree, record: Record) -> Commit | None:
 
 
 def _is_commit_of(worktree: WorkTree, record: Record, made: Commit) -> bool:
-    """Whether the commit has what was planned, or says that it is this edit."""
+    """Whether the commit contains a planned entry or the id of the edit."""
     if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in record.planned):
         return True
     return record.id.encode() in git(worktree.top, "cat-file", "commit", made.oid)
 
 
 def has_moved(worktree: WorkTree, record: Record) -> bool:
-    """Whether HEAD was set to `moves_to`: it is on it, or on what was committed on top since."""
+    """Whether HEAD was moved to `moves_to`: it is there, or on a later commit on top."""
     head = head_commit(worktree)
     if head is None or head in (record.moves_to, record.head):
         return (head or "") == record.moves_to
     history = [oid for oid, _ in first_parents(worktree, _LOOK_BACK)]
-    history.append("")  # what comes before a first commit
+    history.append("")  # before the first commit
     if record.moves_to not in history:
         return False
     return record.head not in history or history.index(record.moves_to) < history.index(record.head)
@@ -280,10 +278,10 @@ def has_moved(worktree: WorkTree, record: Record) -> bool:
 def committed_since(
     worktree: WorkTree, index: Path, made: Commit, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
-    """What the user's index is to have for the commits on top of `made`.
+    """The entries for the user's index that commits on top of `made` require.
 
-    A hook that commits stages in `index`, the one that git gave it, and the user's is to follow as it would
-    have; unless something else is staged there. `stage` are the other entries that it is to have.
+    A hook that commits stages in `index`, the one that git gave it; the user's index follows, unless something else is
+    staged there. `stage` are the other planned entries.
     """
     tip = head_commit(worktree)
     if tip in (made.oid, None) or not index.exists():

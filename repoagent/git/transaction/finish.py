@@ -1,6 +1,7 @@
-"""The two ends of a transaction, complete and roll back, and the recovery after a crash, which picks one of them.
+"""Complete a transaction, roll it back, or, after a crash, recover by one of the two.
 
-A finished edit becomes a folder of `edits/` for undo. Bytes that could not be put back become a folder of `kept/`.
+The journal of a finished edit becomes a folder of `edits/` for undo. Bytes that could not be restored become a folder
+of `kept/`.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import Journal, abandoned, remove_folder
 
-_ARCHIVED = 100  # finished edits, for undo, and as many folders of what could not be put back
-_TRIES = 3  # how often a file may be saved in the moment in which the edit is taken out of it
-_LAYOUT = re.compile(rb"[\s'\"`,;()\\]+")  # what formatters change
+_ARCHIVED = 100  # finished edits, for undo, and as many folders in `kept/`
+_TRIES = 3  # if the file is saved while the edit is being removed from it
+_LAYOUT = re.compile(rb"[\s'\"`,;()\\]+")  # characters that formatters change
 
 
 def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
-    """Where the bytes of a finished edit are kept, for undo."""
+    """The folder with the bytes of a finished edit, for undo."""
     return layout(worktree).private / "edits" / edit_id
 
 
 def folder_after(worktree: WorkTree, journal: Journal, record: Record | None, *, done: bool) -> Path:
-    """What the journal's folder becomes when the transaction has ended, with its commit (`done`) or without, and there
-    is something in it to keep: that of the edit, or a new one of `kept/` for bytes that could not be put back."""
+    """The folder that the journal becomes after the transaction, completed (`done`) or not, if it has something to
+    keep: that of the edit, or a new one in `kept/` for bytes that could not be restored."""
     if record is not None and done and record.event == "edit":
         return edit_folder(worktree, record.id)
     folder = layout(worktree).private / "kept" / journal.name
@@ -57,8 +58,7 @@ def folder_after(worktree: WorkTree, journal: Journal, record: Record | None, *,
 
 
 def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    """Write down what was done, durably, and end the journal. A failure after the first is left to the next
-    command."""
+    """Log the edit durably, and end the journal. If the latter fails, the next command does it."""
     line = {
         "version": 1,
         "event": record.event,
@@ -76,7 +76,7 @@ def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
 
 
 def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> bool:
-    """Whether it was written down as done when a kill, or a failure, came; then its journal is ended as well."""
+    """Whether the edit was logged before a kill or a failure; if so, end its journal."""
     lines = [line for line in json_files.read_records(layout(worktree).edits) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
         return False
@@ -86,7 +86,7 @@ def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> boo
 
 
 def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    if record.in_place:  # undo goes from what the change has left back to what was before it
+    if record.in_place:  # undo restores the content before the change from that after it
         steps = {step.path: step for step in record.steps}
         planned = tuple(
             replace(path, staged=_staged_without(worktree, path, steps.get(path.path)))
@@ -101,20 +101,20 @@ def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
 
 
 def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
-    """What was staged, without what of the change was in it: the user may have staged some of a change in place before
-    the commit. Undo gives the index this back."""
+    """The staged entry without the change, some of which the user may have staged before the commit. Undo restores
+    it."""
     if planned.staged == planned.head or planned.renamed:
         return planned.staged
     after = planned.work
-    if step is not None and not same(step.new, step.done):  # somebody has worked on top of the change
+    if step is not None and not same(step.new, step.done):  # there is other work on top of the change
         after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
     before = project(worktree, planned.stage, after, planned.base)
     return planned.staged if isinstance(before, Conflict) else before
 
 
 def _archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    """End the journal of what is written down: that of an edit becomes what undo and redo need, others go unless
-    they hold the user's bytes."""
+    """End the journal of a logged transaction: that of an edit is kept for undo and redo, others are removed unless
+    they contain the user's bytes."""
     if record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
@@ -128,7 +128,7 @@ def _archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> Non
 
 
 def _retire_to(journal: Journal, folder: Path) -> None:
-    """End the journal; it becomes `folder`, and the oldest of these are removed."""
+    """End the journal; it becomes `folder`. Remove the oldest such folders."""
     journal.retire(folder)
     folders = (path for path in folder.parent.iterdir() if path.is_dir())
     for old in sorted(folders, key=lambda path: path.stat().st_mtime)[:-_ARCHIVED]:
@@ -145,12 +145,12 @@ def complete(
     leave: Collection[str] = (),
     nothing_staged: bool = False,
 ) -> CommitResult:
-    """After the commit `made`: what hooks added of other work goes out of it, the user's files and index are put right,
-    the lock is released, and the journal becomes the record of the edit.
+    """Complete the transaction after the commit `made`: remove other work that hooks added to it, update the user's
+    files and index, release the lock, and turn the journal into the record of the edit.
 
     `key` signs a commit that has to be made again. The index entries `leave` are not changed. `nothing_staged`: the
-    index was that of HEAD, and was locked since. Raises Busy if another git holds the index, and GitError or OSError;
-    then it can be called again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
+    index had the tree of HEAD, and was locked since. Raises Busy if another git holds the index, GitError and OSError;
+    then call it again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
     """
     verdict = hooks.judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
@@ -163,7 +163,7 @@ def complete(
     notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *corrected.notes]
     if since:
         notes.append(f"a hook made another commit on top of it: {', '.join(sorted(since))}")
-    # hooks have changed nothing in the commit, and all of it is what is to be staged
+    # hooks have not changed the commit, and exactly its entries are to be staged
     as_planned = not (verdict.corrections or verdict.folded or since) and all(
         planned.stage == planned.commit for planned in record.planned
     )
@@ -184,8 +184,8 @@ def complete(
 def _steps_after_hooks(
     worktree: WorkTree, record: Record, made: Commit, verdict: hooks.HookVerdict
 ) -> tuple[Step, ...]:
-    """The steps as hooks have made them, and those that hooks have added: undo must know. What is in a file may be a
-    save of the user's; the commit has what the hook made of it."""
+    """The steps with what hooks changed and added, for undo. A file may contain a save by the user; the commit has what
+    the hook made of it."""
 
     def content(path: str, entry: Entry | None) -> Content | None:
         return None if entry is None else from_blob(worktree, path, entry)
@@ -213,15 +213,15 @@ def _steps_after_hooks(
 
 
 def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
-    """Make everything what it was before; the journal ends.
+    """Restore the state before the transaction, and end the journal.
 
-    Where a file of the edit was saved since, the edit alone is taken out of it. Where that fails the file is
-    left as it is. Either is in what is returned. If bytes are left that the user may want, the journal's folder is kept
-    under `kept`.
+    If a file of the edit was saved since, only the edit is removed from it; if that fails, the file stays unchanged.
+    Both are reported in the result. If bytes are left that the user may want, the folder of the journal is moved to
+    `kept`.
     """
     others = OtherChanges()
     folder = folder_after(worktree, journal, record, done=False)
-    # what the steps have written themselves, not what was found after hooks
+    # revert what the steps wrote themselves, not the content after hooks
     steps = tuple(
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
     )
@@ -230,7 +230,7 @@ def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChan
         if not revert_step(worktree.top, step):
             others += _remove_edit(worktree, journal, record, number, step)
     for created in record.folders:
-        with suppress(OSError):  # not empty: something else is in it by now
+        with suppress(OSError):  # not empty
             (worktree.top / created).rmdir()
     others += other_files.restore_other_files(worktree, journal, record)
     other_files.restore_pending_messages(worktree, journal)
@@ -248,7 +248,7 @@ def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChan
 def _remove_edit(
     worktree: WorkTree, journal: Journal, record: Record, number: int, step: Step
 ) -> OtherChanges:
-    """Take the edit out of a file that holds something else too, by a three-way merge as `undo` does."""
+    """Remove the edit from a file that has changed since, by a three-way merge as in `undo`."""
     path, event = step.path, record.event
     before = f" is in {KEPT_FOLDER}/old-{number}"
     for _ in range(_TRIES):
@@ -260,7 +260,7 @@ def _remove_edit(
         )
         if by_hook:
             target: Content | Conflict | None = step.old
-        elif step.new is None:  # the edit had deleted it: nothing of the edit is in it
+        elif step.new is None:  # the edit had deleted it, so nothing of the edit is in it
             target = current
         else:
             target = carry(worktree, current, step.new, step.old)
@@ -270,7 +270,7 @@ def _remove_edit(
             by_hook, target = True, step.old
         try:
             write_file(worktree.top, path, current, target, step.temporary, permissions=step.permissions)
-        except Moved:  # it was saved in this instant
+        except Moved:  # it has just been saved
             continue
         if by_hook and current is not None:
             copy = other_files.keep_copy(journal, "found-own", current)
@@ -292,7 +292,7 @@ def _remove_edit(
 def _is_staged(
     worktree: WorkTree, journal: Journal, record: Record, step: Step, current: Content | None
 ) -> bool:
-    """Whether a hook has added to the commit what is new in the file."""
+    """Whether a hook has staged the new lines of the file for the commit."""
     index = journal.path(other_files.COMMITTED)
     if current is None or step.new is None or current.is_link or not index.exists():
         return False
@@ -305,18 +305,18 @@ def _is_staged(
 
 
 def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
-    """Whether nothing but the layout differs, as after a formatter."""
+    """Whether only the layout differs, as after a formatter."""
     if current is None or wrote is None or current.is_link or wrote.is_link:
         return False
     return _LAYOUT.sub(b"", current.data) == _LAYOUT.sub(b"", wrote.data)
 
 
 def recover(worktree: WorkTree) -> list[str]:
-    """Run at the start of every command: what was done, in sentences for the user; mostly nothing.
+    """Complete or roll back interrupted transactions; return sentences for the user. Called at the start of every
+    command.
 
-    Without a crash it costs one listing of a folder. A journal whose owner lives, as that of a commit whose hook
-    this is, is left alone. Raises Busy when another git command holds the index lock that is needed, Refused
-    for a journal of a newer version.
+    Without a crash it lists one folder. A journal whose owner is running is skipped, as in a hook of its commit. Raises
+    Busy if another git command holds the index lock, Refused for a journal of a newer version.
     """
     root = layout(worktree).journal
     if not root.is_dir():
@@ -348,7 +348,7 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
     made = None
     if record.state == COMMITTING:
         locks.remove_stale_ref_locks(worktree, record)
-        # the commit of the transaction if there is one: HEAD, or below what was committed since
+        # the commit of the transaction, if there is one: HEAD or an ancestor
         if record.moves_to is not None:
             made = record.moves_to if has_moved(worktree, record) else None
         else:
@@ -373,11 +373,11 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
 
 
 def _complete_recovered(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> tuple[str, ...]:
-    """Sentences on the user's other files."""
+    """Complete the transaction with its commit; return sentences on the user's other files."""
     leave: set[str] = set()
     if not locks.is_ours(worktree, journal):
         locks.acquire(worktree, journal)
-        # what somebody has staged after the crash, which a removed lock makes possible
+        # entries that were staged after the crash, if the lock was removed
         staged = staged_entries(worktree, [planned.path for planned in record.planned])
         leave = {p.path for p in record.planned if staged.get(p.path) not in (p.staged_here, p.stage)}
     if record.moves_to is None and commit == head_commit(worktree):

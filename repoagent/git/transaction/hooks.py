@@ -1,4 +1,4 @@
-"""What hooks changed in a commit: a formatter's work stays, the user's other work is removed from it."""
+"""Judge what hooks changed in a commit: keep the work of formatters, remove the user's other work."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from repoagent.git.transaction.other_files import COMMITTED
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.journal import Journal
 
-# File systems keep times coarsely: a file made by a hook may look a little older than the hook.
+# File systems store times coarsely: a file that a hook creates may seem a little older than the hook.
 _COARSE_NS = 20_000_000
 
 
 @dataclass
 class HookVerdict:
-    """What the commit must have instead (`corrections`), and the index (`stage`).
+    """The entries to correct in the commit (`corrections`) and to set in the index (`stage`).
 
-    `folded` and `taken_out` are the paths where a hook's work was accepted, and where other work was not.
+    `folded` are the paths where a hook's work was accepted, `taken_out` those where other work is removed.
     """
 
     corrections: dict[str, Entry | None] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def judge_commit(worktree: WorkTree, record: Record, made: Commit) -> HookVerdic
 
 
 def _is_older_than_hooks(worktree: WorkTree, record: Record, path: str) -> bool:
-    """Whether an untracked file that a hook added is the user's."""
+    """Whether an untracked file that a hook added existed before hooks ran."""
     try:
         changed = (worktree.top / path).lstat().st_ctime_ns
     except OSError:
@@ -73,12 +73,12 @@ def _is_older_than_hooks(worktree: WorkTree, record: Record, path: str) -> bool:
 def _judge_own(
     worktree: WorkTree, planned: PlannedPath, step: Step | None, committed: Entry | None, verdict: HookVerdict
 ) -> None:
-    """A file of the edit that a hook has staged again. Where the user has other work in it, that has come
-    along: then only what the hook changed is carried over."""
+    """Judge a file of the edit that a hook has staged again. If the user has other work in it, the hook has added that
+    too: then keep only what the hook changed."""
     path, correct = planned.path, committed
     if step is not None and planned.has_other_work and planned.commit != planned.work:
         current = look(worktree.top, path)
-        whole = planned.work  # the file as it is, in the repository's form
+        whole = planned.work  # the present file, with filters applied
         if not same(current, step.new):
             whole = None if current is None else to_blob(worktree, path, current, planned.staged)
         if committed in (whole, planned.work):
@@ -93,26 +93,26 @@ def _judge_own(
     stage = project(worktree, planned.stage, planned.commit, correct)
     if not isinstance(stage, Conflict):
         verdict.stage[path] = stage
-    # where a hook rewrote only what was staged, the file follows, unless it holds anything but our bytes
+    # if a hook rewrote only the staged content, update the file, unless it has anything but our bytes
     if step is not None and not planned.has_other_work and same(look(worktree.top, path), step.new):
         new = None if correct is None else from_blob(worktree, path, correct)
         write_file(worktree.top, path, step.new, new, step.temporary)
 
 
 def withdraw(worktree: WorkTree, made: Commit) -> None:
-    """Move HEAD back from the commit `made` to its parent, see `reset_ref`. Raises GitError when HEAD is not on it."""
+    """Move HEAD back from the commit `made` to its parent. Raises GitError if HEAD is not on it."""
     target = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
     reset_ref(worktree, "-m", reason, *target, made.oid)
 
 
 class CommitWithdrawn(RepoagentError):
-    """There is no commit any more: it held what it must not, and could not be made again without."""
+    """The commit was withdrawn: it contained other work, and could not be made again without it."""
 
 
 @dataclass(frozen=True)
 class CorrectedCommit:
-    """The commit as it is now, the paths that were taken out of it, and sentences for the user."""
+    """The corrected commit, the paths that were removed from it, and sentences for the user."""
 
     oid: str
     taken_out: tuple[str, ...] = ()
@@ -128,11 +128,10 @@ def remove_other_work(
     *,
     key: str | None,
 ) -> CorrectedCommit:
-    """The commit without what hooks added of other work; `key` signs it.
+    """Make the commit again without other work that hooks added; `key` signs it.
 
-    Where another commit is on top of it, that stays in: it is in the history then, and as it was in the files and in
-    the index. Where it cannot be made again (a hook forbids it; there is no signature now) it is withdrawn: raises
-    CommitWithdrawn.
+    If another commit is on top of it, it stays unchanged. If it cannot be made again (a hook forbids it, or it cannot
+    be signed now), withdraw it and raise CommitWithdrawn.
     """
     if not verdict.corrections:
         return CorrectedCommit(made.oid)
@@ -159,11 +158,10 @@ def remove_other_work(
 def _commit_again(
     worktree: WorkTree, index: Path, made: Commit, entries: Mapping[str, Entry | None], key: str | None
 ) -> str:
-    """Replace the commit `made`, which HEAD is on, by the same one with `entries`.
+    """Replace the commit `made`, the tip of HEAD, by the same commit with `entries`.
 
-    Message, author, committer and times stay; a signed commit is signed again, with `key` if there is one.
-    Hooks do not run again, except for one of reference transactions. Raises GitError when HEAD is not on it, or
-    when it cannot be signed.
+    Message, author, committer and times stay; a signed commit is signed again, with `key` if there is one. Hooks do not
+    run again, except for reference transactions. Raises GitError if HEAD is not on it, or if signing fails.
     """
     reset_to(worktree, index, made.oid)
     put_entries(worktree, index, entries)
@@ -174,7 +172,7 @@ def _commit_again(
     if b"\ngpgsig" not in header:
         command = ["hash-object", "-t", "commit", "-w", "--stdin"]
         stdin = b"tree " + tree.encode() + raw[raw.index(b"\n") :]
-    else:  # by way of `commit-tree -S`, which takes from the environment who and when
+    else:  # `commit-tree -S` takes author, committer and dates from the environment
         fields = dict(line.split(b" ", 1) for line in header.split(b"\n") if not line.startswith(b" "))
         stdin = message
         for role in ("author", "committer"):
@@ -193,7 +191,7 @@ def _commit_again(
 
 
 def _published_notes(worktree: WorkTree, commit: str, names: str) -> tuple[str, ...]:
-    """A sentence where a hook had pushed or tagged the commit before."""
+    """A sentence if a hook had already pushed or tagged the commit."""
     arguments = ("--format=%(refname:short)", f"--contains={commit}", "refs/remotes", "refs/tags")
     refs = git(worktree.top, "for-each-ref", *arguments)
     if not refs:
@@ -208,8 +206,8 @@ def _published_notes(worktree: WorkTree, commit: str, names: str) -> tuple[str, 
 def uncorrected_entries(
     worktree: WorkTree, made: Commit, verdict: HookVerdict, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
-    """What the index is to have of the corrections that could not be made, so that what stays in the commit is not
-    staged to be reverted. `stage` are the other entries that it is to have."""
+    """The index entries for corrections that could not be made: otherwise what stays in the commit would be staged to
+    be reverted. `stage` are the other planned entries."""
     if not verdict.corrections:
         return {}
     planned = {**staged_entries(worktree, verdict.corrections), **stage}

@@ -1,4 +1,4 @@
-"""The record of a transaction, with everything that completing it or rolling it back needs, as JSON on disk.
+"""The record of a transaction on disk: everything that is needed to complete it or roll it back, as JSON.
 
 The bytes of files are stored next to the JSON, before it refers to them.
 """
@@ -15,19 +15,20 @@ from repoagent.git.index import Entry, Staged
 from repoagent.storage import journal as stored
 from repoagent.storage.journal import Journal
 
-LOCKED = "locked"  # index.lock may be there, no file is touched
-WRITING = "writing"  # files hold their old or their new bytes
-COMMITTING = "committing"  # the commit may be there
-DONE = "done"  # an edit of the past, kept for undo
+LOCKED = "locked"  # index.lock may exist, no file is changed
+WRITING = "writing"  # files have their old or new bytes
+COMMITTING = "committing"  # the commit may exist
+DONE = "done"  # a finished edit, kept for undo
 
 
 @dataclass(frozen=True)
 class PlannedPath:
-    """One path of the commit, in the repository's form (filters applied); None is no file.
+    """One path of the commit, as entries with filters applied; None means no file.
 
-    The change goes from `base` to `work` (the file before and after, with what somebody has done on top of it where
-    that is there already); it is carried from `head`, the version in HEAD, to `commit`, and from `staged` to `stage`.
-    For a renamed file these three are those of the old path, `renamed`. `bits` are the marks of the index entry.
+    The change is from `base` to `work`, the file before and after, including other work on top that exists already. It
+    is merged into `head`, the version in HEAD, which gives `commit`, and into `staged`, which gives `stage`. For a
+    renamed file, `base`, `head` and `staged` are those of the old path, `renamed`. `bits` are the flags of the index
+    entry.
     """
 
     path: str
@@ -42,23 +43,23 @@ class PlannedPath:
 
     @property
     def in_head(self) -> Entry | None:
-        """What HEAD has at this very path."""
+        """The entry in HEAD at the new path."""
         return None if self.renamed else self.head
 
     @property
     def staged_here(self) -> Entry | None:
-        """What the index had at this very path before the edit."""
+        """The index entry at the new path before the edit."""
         return None if self.renamed else self.staged
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file holds uncommitted work next to the edit, from before it or on top of it."""
+        """Whether the file has uncommitted work besides the edit, from before it or on top of it."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 
 @dataclass(frozen=True)
 class SavedFile:
-    """What a file held before hooks ran; None where it was deleted. `temporary` is a free name next to it."""
+    """The content of a file before hooks ran (None: deleted). `temporary` is an unused name next to it."""
 
     path: str
     content: Content | None
@@ -67,10 +68,10 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class Record:
-    """One transaction. `head` and `branch` are those it began on (None: unborn, detached); `moves_to` is the
-    commit that HEAD is set to where no new one is made ("" for none: unborn). `in_place` says that the files hold the
-    change already; undo goes by what each step `was` and has `done` then. `uncommitted` are all tracked
-    paths with the user's other work, `saved` those of them that are files; `started` (ns) is when hooks began."""
+    """One transaction. `head` and `branch` are those at its start (None: unborn, detached); `moves_to` is the commit
+    to which HEAD moves if no new one is made ("": unborn). `in_place`: the files have the change already; undo uses
+    `was` and `done` of each step then. `uncommitted` are all tracked paths with the user's other work, `saved` the
+    files among them; `started` (ns) is when hooks started."""
 
     id: str
     event: str
@@ -106,7 +107,7 @@ _CONTENTS = (
 
 
 def save(journal: Journal, record: Record) -> None:
-    """Replace what the journal says, durably; store the bytes that it refers to before."""
+    """Replace the JSON of the journal, durably. Store the bytes that it refers to before."""
     journal.save(to_dict(record))
 
 
@@ -127,7 +128,7 @@ def store_saved(journal: Journal, record: Record) -> None:
 
 
 def to_dict(record: Record) -> dict[str, Any]:
-    """As JSON, without the bytes of files."""
+    """The record as JSON, without the bytes of files."""
 
     def file(name: str, content: Content | None) -> dict[str, str] | None:
         return None if content is None else {"file": name, "mode": content.mode}
@@ -175,9 +176,9 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 
 def load(folder: Path) -> Record | None:
-    """The record in a journal's folder with the bytes it refers to; None when it has none that can be read.
+    """The record in the folder of a journal, with the bytes it refers to; None if it is missing or unreadable.
 
-    Raises Refused for one of a newer version.
+    Raises Refused for a newer version.
     """
     raw = stored.record(folder)
     try:

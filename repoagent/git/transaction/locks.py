@@ -1,6 +1,6 @@
 """Hold git's `index.lock`, so that no other git commits, stages or switches branches; remove locks of a killed git.
 
-The lock is a hard link to a file of the journal: it appears whole and exclusively, and says who holds it.
+The lock is a hard link to a file of the journal: it appears atomically and exclusively, and names its holder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 
 def lock_text(name: str) -> bytes:
-    """What the lock of the transaction `name` says, to git's user too."""
+    """The text of the lock of the transaction `name`, which users of git may see."""
     return f"repoagent {name}: an edit is being committed by process {os.getpid()}\n".encode()
 
 
@@ -33,7 +33,7 @@ def lock_path(worktree: WorkTree) -> Path:
 
 
 def acquire(worktree: WorkTree, journal: Journal) -> None:
-    """Raises Busy when another git command has the lock."""
+    """Take the lock. Raises Busy if another git command holds it, SystemFailed."""
     path = lock_path(worktree)
     try:
         try:
@@ -68,13 +68,13 @@ def is_ours(worktree: WorkTree, journal: Journal) -> bool:
 
 
 def release(worktree: WorkTree, journal: Journal) -> None:
-    """Remove the lock if it is that of this journal."""
+    """Remove the lock if it belongs to this journal."""
     if is_ours(worktree, journal):
         lock_path(worktree).unlink()
 
 
 def _read_lock(path: Path) -> bytes | None:
-    """The beginning of a lock file; None where there is none that can be read."""
+    """The beginning of a lock file; None if there is none or it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -84,11 +84,11 @@ def _read_lock(path: Path) -> bytes | None:
 
 
 def remove_stale_ref_locks(worktree: WorkTree, record: Record) -> None:
-    """Remove the locks of references that a killed git left; git would refuse to commit for ever.
+    """Remove the locks of references that a killed git has left, with which git would refuse to commit for ever.
 
-    To be called when that git is gone. A lock counts as left if it was made since it began, holds what it would have
-    written (nothing, where we began, for a new branch, or a commit on top of that), and stays for a while: another
-    git has it for milliseconds.
+    Call it when that git has ended. A lock is stale if it was created since git started, contains what git would have
+    written (nothing, the starting commit, or a commit on top of it), and stays for a while: a running git holds it for
+    milliseconds.
     """
     if record.started is None:
         return
@@ -107,7 +107,7 @@ def remove_stale_ref_locks(worktree: WorkTree, record: Record) -> None:
 
 
 def _stale_identity(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
-    """Inode and time of a lock that our git may have left."""
+    """Inode and time of a lock that our git may have left; None for another lock."""
     try:
         status = path.lstat()
     except OSError:

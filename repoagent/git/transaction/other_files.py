@@ -1,8 +1,8 @@
 """The user's uncommitted work: copied before hooks run, and restored where they lost it.
 
-Hooks lose work when they stash or check out files and do not restore them. The file is then missing or holds what HEAD
-has; `git stash --keep-index` in a hook that fails leaves only the committed text. Anything else in a file is a newer
-save and stays. The index, MERGE_MSG and AUTO_MERGE are the user's, too.
+Hooks lose work if they stash or check out files and do not restore them. The file is then missing or has the content
+of HEAD; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer
+save and stays. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from repoagent.storage.journal import Journal, read_kept
 
 NEXT = "next"  # in the folder of the journal: the index to be
 COMMITTED = "index"  # and the one that git commits
-_MAX_BYTES = 256 * 1024 * 1024  # of all files; what is larger is not copied, and hooks may change it
-_TRIES = 3  # how often a file may be saved in the moment in which it is put back
+_MAX_BYTES = (
+    256 * 1024 * 1024
+)  # of all files; larger ones are not copied, so changes by hooks are not reverted
+_TRIES = 3  # if the file is saved while it is being restored
 _COMMIT_HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "post-index-change",
     "reference-transaction",
@@ -39,7 +41,7 @@ _PENDING_MESSAGES = ("MERGE_MSG", "AUTO_MERGE")
 
 
 def has_hooks(worktree: WorkTree) -> bool:
-    """Whether git runs a program of the user's when it commits."""
+    """Whether git runs a hook for a commit."""
     path = git(worktree.top, "rev-parse", "--git-path", "hooks")
     folder = worktree.top / os.fsdecode(path.removesuffix(b"\n"))
     if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _COMMIT_HOOKS):
@@ -48,7 +50,7 @@ def has_hooks(worktree: WorkTree) -> bool:
 
 
 def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[SavedFile, ...]:
-    """What the files hold."""
+    """Read the files."""
     saved = []
     budget = _MAX_BYTES
     for number, path in enumerate(paths):
@@ -59,7 +61,7 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
             pass
         else:
             if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-                continue  # a folder in the place of a deleted file
+                continue  # a folder in place of a deleted file
             size = status.st_size
         if size <= budget:
             budget -= size
@@ -68,8 +70,8 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
 
 
 def restore_other_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
-    """Give the files back what they have lost, and leave what is newer; its earlier content is kept in the journal's
-    folder as `found-before-N`."""
+    """Restore files that have lost the user's work, and keep newer content; the earlier content is then saved in the
+    folder of the journal as `found-before-N`."""
     restored, left, sentences = [], [], []
     for saved in record.saved:
         for _ in range(_TRIES):
@@ -82,7 +84,7 @@ def restore_other_files(worktree: WorkTree, journal: Journal, record: Record) ->
                 break
             try:
                 write_file(worktree.top, saved.path, current, saved.content, saved.temporary)
-            except Moved:  # it was saved in this instant
+            except Moved:  # it has just been saved
                 continue
             current = saved.content
             restored.append(saved.path)
@@ -102,19 +104,19 @@ def restore_other_files(worktree: WorkTree, journal: Journal, record: Record) ->
 
 
 def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current: Content) -> bool:
-    """Whether the file is what a checkout of the commit that the transaction began on writes."""
+    """Whether the file is as in a checkout of the commit on which the transaction began."""
     arguments = ("ls-tree", "-z", "--full-tree", record.head or "HEAD", "--", saved.path)
     listing = git_output(worktree.top, *arguments, ok=(0, 128))
     fields = os.fsdecode(listing.stdout).partition("\t")[0].split(" ")
     if listing.returncode or len(fields) != 3 or fields[1] != "blob":
         return False
     head = from_blob(worktree, saved.path, Entry(fields[0], fields[2]))
-    # where the user has changed nothing but the mode, that is what a checkout reverts
+    # if the user has changed only the mode, a checkout reverts it
     return same(current, head) and (not same(current, saved.content) or current.mode == head.mode)
 
 
 def keep_copy(journal: Journal, name: str, content: Content) -> str:
-    """Store the bytes in the journal's folder, unless they are there; the name of the file: `name` and a number."""
+    """Save the bytes in the folder of the journal, unless they are there; return the file name: `name` and a number."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
         if read_kept(journal.folder, file.name) == content.data:
@@ -125,7 +127,7 @@ def keep_copy(journal: Journal, name: str, content: Content) -> str:
 
 
 def save_pending_messages(worktree: WorkTree, journal: Journal) -> None:
-    """Keep them in the journal, before a commit."""
+    """Save MERGE_MSG and AUTO_MERGE in the journal before a commit."""
     for name in _PENDING_MESSAGES:
         file = worktree.git_dir / name
         if file.is_file():
@@ -133,7 +135,7 @@ def save_pending_messages(worktree: WorkTree, journal: Journal) -> None:
 
 
 def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
-    """Restore those that are gone since; the journal forgets them."""
+    """Restore those that have disappeared, and remove them from the journal."""
     for name in _PENDING_MESSAGES:
         copy = journal.path(f"waiting-{name}")
         if not copy.exists():
@@ -145,8 +147,8 @@ def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
 
 
 def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
-    """Restore the user's work that hooks have lost in the files of the edit. What was in a file instead is kept in the
-    journal's folder as `found-own-N`."""
+    """Restore the user's work that hooks have lost in the files of the edit. The content that it replaces is saved in
+    the folder of the journal as `found-own-N`."""
     restored = []
     for step, planned in _mixed(record):
         current = look(worktree.top, step.path)
@@ -160,7 +162,7 @@ def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) ->
             other_lines = set(step.new.data.splitlines()) - set(base.data.splitlines() if base else ())
             if not other_lines.isdisjoint(
                 current.data.splitlines()
-            ):  # some are there: not a hook has taken them
+            ):  # some are still there, so no hook removed them
                 continue
             whole = current
             if base is not None and not current.is_link and not step.new.is_link:
@@ -172,15 +174,15 @@ def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) ->
             keep_copy(journal, "found-own", current)
         try:
             write_file(worktree.top, step.path, current, whole, step.temporary)
-        except Moved:  # it was saved in this instant
+        except Moved:  # it has just been saved
             continue
         restored.append(step.path)
     return OtherChanges(tuple(restored))
 
 
 def with_lost_files(worktree: WorkTree, record: Record) -> Record:
-    """The record with steps that can be reverted where hooks were killed between a stash and its pop: the
-    file then is just what was to be committed, or missing."""
+    """The record with steps that can be reverted if hooks were killed between a stash and its pop: then the file has
+    just the committed content, or is missing."""
     if record.state != COMMITTING:
         return record
     mixed = {step.path: planned for step, planned in _mixed(record)}
@@ -194,7 +196,7 @@ def with_lost_files(worktree: WorkTree, record: Record) -> Record:
 
 
 def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
-    """The files that hold more than what is committed."""
+    """The files that contain more than the commit."""
     plans = {planned.path: planned for planned in record.planned}
     for step in record.steps:
         planned = plans.get(step.path)
@@ -203,13 +205,13 @@ def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
 
 
 def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
-    """What a checkout of what is committed writes."""
+    """The content that a checkout of the commit writes."""
     return None if planned.commit is None else from_blob(worktree, planned.path, planned.commit)
 
 
 def copy_user_index(worktree: WorkTree, file: Path) -> None:
-    """Make `file`, in a journal's folder, a copy of the index. A git that was killed while it wrote there has left
-    its lock, and no other program works there."""
+    """Copy the index to `file` in the folder of a journal. A lock there is from a killed git, since no other program
+    works in it."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 
@@ -221,10 +223,10 @@ def update_user_index(
     other: Mapping[str, Entry | None],
     leave: Collection[str] = (),
 ) -> None:
-    """Put the change, and the `other` entries, into the user's index, except at the paths `leave`, and release the
-    lock.
+    """Write the entries of the change, and the `other` entries, to the user's index, except at the paths `leave`; then
+    release the lock.
 
-    Raises Busy when somebody has removed our lock and holds one now: recovery does it later.
+    Raises Busy if another program has removed our lock and holds its own: recovery completes it later.
     """
     if not locks.is_ours(worktree, journal):
         locks.acquire(worktree, journal)
@@ -241,11 +243,11 @@ def update_user_index(
 
 
 def install_committed_index(worktree: WorkTree, journal: Journal, commit: str) -> bool:
-    """Make the index that git has committed the user's, and release the lock, where that is sure to come to the same
-    as `update_user_index`; elsewhere False, and nothing done.
+    """Use the index that git has committed as the user's index, and release the lock, if that gives the same result as
+    `update_user_index`; otherwise return False, with nothing done.
 
-    To be called where nothing was staged before, and nothing of the change but what is in the commit is to be. Then
-    what is in the tree of the commit is all that is to be staged; and git has read every file for it.
+    Call it only if nothing was staged before, and nothing but the committed entries is to be staged: then the index is
+    the tree of the commit, and git has read every file for it.
     """
     file = journal.path(COMMITTED)
     if any(worktree.git_dir.glob("sharedindex.*")) or not locks.is_ours(worktree, journal):

@@ -1,6 +1,6 @@
-"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, in the same file too.
+"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, also in the same file.
 
-Refuses the states of the work tree in which the commit would hold more or less than the change.
+Refuses work tree states in which the commit would contain more or less than the change.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be committed on top of `head` (None: a first commit). `uncommitted` are all tracked paths
-    with the user's own work, which a check sees too; `notes` are sentences for the user."""
+    """The commit on top of `head` (None: a first commit). `uncommitted` are all tracked paths with the user's
+    uncommitted work, which a check sees too; `notes` are sentences for the user."""
 
     head: str | None
     branch: str | None
@@ -38,16 +38,14 @@ class Plan:
 
     @property
     def dirty(self) -> tuple[str, ...]:
-        """The paths of the edit that hold other uncommitted work, which stays uncommitted."""
+        """The paths of the edit that also have other uncommitted work, which stays uncommitted."""
         return tuple(planned.path for planned in self.paths if planned.has_other_work)
 
 
 @dataclass(frozen=True)
 class Versions:
-    """What HEAD and the index have of the paths of a change, and whether the work tree has something else.
-
-    `include_dirty`, `offer` and `in_place` are those of `make_plan`.
-    """
+    """The entries of the paths of a change in HEAD, the index and the work tree. `include_dirty`, `offer` and
+    `in_place` as in `make_plan`."""
 
     worktree: WorkTree
     status: Status
@@ -63,7 +61,7 @@ class Versions:
         return _COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
 
     def is_whole(self, change: FileChange) -> bool:
-        """Whether all that its file holds is to be committed."""
+        """Whether the whole file is to be committed."""
         return self.include_dirty or (self.in_place is not None and change.name in self.in_place.whole)
 
     def in_head(self, path: str) -> Entry | None:
@@ -75,11 +73,11 @@ class Versions:
         return self.index[path].entry if path in self.index else None
 
     def blob(self, path: str, content: Content | None) -> Entry | None:
-        """The content of the work tree, stored in the repository's form."""
+        """The entry for content of the work tree, stored with filters applied."""
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """A file that git has where `target` needs a folder, and files below it."""
+        """Tracked files where `target` needs a folder, or below `target`."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):
@@ -87,8 +85,8 @@ class Versions:
 
 
 def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raises Refused where a commit would be taken for a part of a merge, rebase, …, or where HEAD is on no branch;
-    `offer` --no-commit there."""
+    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD is not on a branch. With
+    `offer` the message suggests --no-commit."""
     refuse_no_branch(worktree, offer=offer)
     name = operation(worktree)
     if name not in (None, "bisect"):
@@ -99,7 +97,7 @@ def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
 
 
 def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raises Refused where HEAD names a reference that is not a branch. A detached HEAD names none."""
+    """Raise Refused if HEAD names a reference that is not a branch; a detached HEAD is allowed."""
     ref = head_ref(worktree)
     if ref is not None and not ref.startswith("refs/heads/"):
         raise Refused(
@@ -109,7 +107,7 @@ def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
 
 
 def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
-    """Raises Refused while the index has conflicts; `offer` --no-commit there."""
+    """Raise Refused if the index has conflicts. With `offer` the message suggests --no-commit."""
     if status.unmerged:
         raise Refused(
             f"{', '.join(status.unmerged[:3])} has merge conflicts in the index: resolve them and `git add` "
@@ -118,7 +116,7 @@ def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
 
 
 def sparse_advice(path: str) -> str:
-    """The refusal of a tracked file that a sparse checkout leaves out. A plain `git restore` does not see it."""
+    """The message for a tracked file that the sparse checkout excludes. A plain `git restore` ignores it."""
     return (
         f"{path} is tracked, but excluded by the sparse checkout: restore it first with "
         f"`git restore --ignore-skip-worktree-bits {shlex.quote(path)}`, or its whole folder with "
@@ -127,8 +125,8 @@ def sparse_advice(path: str) -> str:
 
 
 def _refuse_inseparable(versions: Versions, change: FileChange) -> None:
-    """Raises Refused where the change is one of a submodule, of a file that git has not, or of one that replaces
-    something else that git has; not the last two where files are committed whole."""
+    """Raise Refused for a change of a submodule and, unless files are committed whole, of a file that is not in HEAD or
+    that would replace another tracked path."""
     source, target = change.old_path, change.path
     for path in {source, target} - {None}:
         entry = path and (versions.staged(path) or versions.in_head(path))
@@ -166,11 +164,11 @@ def make_plan(
     offer: bool = True,
     in_place: InPlace | None = None,
 ) -> Plan:
-    """Store the blobs of the commit and say which they are.
+    """Store the blobs of the commit and return the plan.
 
-    Raises Inseparable when a change cannot be separated from the user's uncommitted work in the same file, and
-    AlreadyCommitted when HEAD holds all of it. `include_dirty` commits each file whole, which a refusal proposes where
-    there is such an `offer`. `in_place`: the work tree holds the changes already, and how.
+    Raises Inseparable if a change cannot be separated from the user's uncommitted work in the same file,
+    AlreadyCommitted if HEAD contains all of it. `include_dirty` commits each file whole; with `offer`, refusals
+    suggest that. `in_place` is set if the work tree has the changes already.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
@@ -178,7 +176,7 @@ def make_plan(
         _refuse_inseparable(versions, change)
     planned = [path for change in changes for path in _plan_change(versions, change)]
     own = {path.path for path in planned}
-    # the removal, which is in the work tree already, of what git still has where a file of the edit is to be
+    # tracked paths that a file of the edit replaces: they are removed in the work tree already
     for target in [path.path for path in planned if path.work is not None]:
         for path in versions.nested(target):
             if path not in own:
@@ -217,7 +215,7 @@ def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
     if change.before is None:
         return None
     if not versions.in_place and path in versions.index:
-        # where git says that the file is what is staged, it is; git does not examine marked entries
+        # git has compared the file with the index, unless the entry is flagged
         marks, changed = versions.index[path], versions.status.changed.get(path)
         marked = marks.skip_worktree or marks.assume_unchanged
         if not marked and not (changed and (changed.unstaged or changed.intent_to_add)):
@@ -232,7 +230,7 @@ def _after(
         return None
     mode = change.mode or REGULAR
     if base is not None and change.mode == change.old_mode:
-        mode = base.mode  # where core.fileMode is off, the index knows and the file does not
+        mode = base.mode  # if core.fileMode is off, only the index has the mode
     if base is not None and change.after == change.before and source == target:
         return Entry(mode, base.oid)
     stored = to_blob(versions.worktree, target, Content(change.after, mode), versions.staged(source))
@@ -240,7 +238,7 @@ def _after(
 
 
 def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry | None:
-    """What the work tree holds in the end: what the change has left, or what somebody has made of it since."""
+    """The final content of the work tree: that after the change, or what another program has made of it since."""
     if versions.in_place is None or path not in versions.in_place.current:
         return after
     content = versions.in_place.current[path]
@@ -254,8 +252,8 @@ def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry |
 def _carry(
     versions: Versions, change: FileChange, where: str, sides: tuple[Entry | None, Entry | None, Entry | None]
 ) -> Entry | None:
-    """The first of `sides` with the change from the second to the third. Raises Inseparable where they conflict; what
-    was staged of a file on top of a change in place stays staged."""
+    """Merge the change from the second to the third of `sides` into the first. Raises Inseparable on a conflict; with
+    `in_place`, what was staged on top of the change stays staged."""
     projected = project(versions.worktree, *sides)
     if not isinstance(projected, Conflict):
         return projected
@@ -280,7 +278,7 @@ def _notes(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[str]:
     if versions.status.head is not None and versions.status.branch is None:
         yield "HEAD is detached: no branch will have the commit"
     dirty = [path for path in planned if path.has_other_work]
-    if in_place is not None:  # what was staged of the change itself is not other work
+    if in_place is not None:  # staged parts of the change itself are not other work
         dirty = [path for path in dirty if path.path not in in_place.current]
         if versions.include_dirty:
             dirty = [path for path in dirty if path.head != path.base]

@@ -1,4 +1,4 @@
-"""The options of a commit, and its results: the commit, what other programs changed, and the errors."""
+"""The options of a commit, and its results: the commit, changes by other programs, and errors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from repoagent.git.worktree import WorkTree
 
 @dataclass(frozen=True)
 class Options:
-    """The names are those of `git commit` where it has them.
+    """Options, named as those of `git commit` where it has them.
 
-    `sign` is a key, "" for the default one, None for what the configuration says. `fixup` is a commit.
-    `branch` is a new branch for the commit. `include_dirty` commits the files whole, with the
-    user's other work in them. `no_commit` only writes the files.
+    `sign` is a key, "" for the default one, None to follow the configuration. `fixup` is a commit. `branch` is a new
+    branch for the commit. `include_dirty` commits whole files, with the user's other work. `no_commit` only writes the
+    files.
     """
 
     no_commit: bool = False
@@ -35,9 +35,9 @@ class Options:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The commit. `folded` are paths where what a hook made of them is in it, `taken_out` those where a hook
-    had added the user's other work, which is out again, `restored` files of the user whose uncommitted work was gone
-    and is back. `output` is what git and the hooks printed."""
+    """The commit. `folded` are paths that have a hook's changes, `taken_out` those from which other work was removed
+    that a hook had added, `restored` files whose lost uncommitted work was restored. `output` is that of git and the
+    hooks."""
 
     commit: str
     parent: str | None
@@ -54,10 +54,10 @@ KEPT_FOLDER = "\0"  # in a sentence: the folder that the journal becomes at the 
 
 @dataclass(frozen=True)
 class OtherChanges:
-    """What others did to the user's files while a transaction ran.
+    """Changes by other programs to the user's files during a transaction.
 
-    `restored` are the paths whose uncommitted work was gone and is back, `left` those that hold something newer, which
-    stays; in `conflicts` of these the edit is too, for it could not be taken out. `sentences` say what is left.
+    `restored` are the paths whose lost uncommitted work was restored, `left` those with newer content, which stays;
+    those in `conflicts` still contain the edit, too. `sentences` describe what is left.
     """
 
     restored: tuple[str, ...] = ()
@@ -74,21 +74,21 @@ class OtherChanges:
         )
 
     def notes(self, folder: Path) -> tuple[str, ...]:
-        """The sentences; `folder` is what the journal's folder becomes, with the bytes that are kept."""
+        """The sentences; `folder` is the folder that the journal becomes, with the kept bytes."""
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
-        """The same, and what is restored."""
+        """As `notes`, with a sentence on restored files."""
         return (*self.notes(folder), *restored_notes(self.restored))
 
 
 def merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Both in their order, each string once."""
+    """Both sequences without duplicates, in order."""
     return tuple(dict.fromkeys([*first, *second]))
 
 
 def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
-    """A sentence where uncommitted work was put back."""
+    """A sentence if uncommitted work was restored."""
     if not paths:
         return ()
     return (
@@ -97,7 +97,7 @@ def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 class Inseparable(Refused):
-    """A change cannot be committed without uncommitted work in the file `path`, which can be committed whole."""
+    """A change cannot be separated from uncommitted work in the file `path`, which can only be committed whole."""
 
     def __init__(self, sentence: str, path: str) -> None:
         super().__init__(sentence)
@@ -105,11 +105,10 @@ class Inseparable(Refused):
 
 
 class HookFailed(CheckFailed):
-    """git or one of its hooks refused the commit; `output` is what they printed. Everything is as it was, except for
-    what `remarks` say.
+    """git or a hook refused the commit; `output` is what they printed. Everything was restored, except as stated in
+    `remarks`.
 
-    `by_git` says that it was git itself (no identity, no signature) or the user at the editor, which no
-    other edit would change.
+    `by_git`: it was git itself (no identity, no signature) or the user in the editor, so another edit would not help.
     """
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
@@ -122,18 +121,18 @@ class HookFailed(CheckFailed):
 
 
 def and_unchanged(remarks: Sequence[str]) -> str:
-    """The end of a sentence on a failure: that everything is as it was, except for what the `remarks` say."""
+    """The end of a sentence on a failure: everything was restored, except as stated in `remarks`."""
     if not remarks:
         return ", and everything was restored"
     return f". {'. '.join(remarks)}. Everything else was restored"
 
 
 class AlreadyCommitted(NothingDone):
-    """HEAD holds all of a change already."""
+    """HEAD contains the change already."""
 
 
 class UnfinishedTransaction(Refused):
-    """A transaction could be neither completed nor rolled back; its journal is there, and the next command does it."""
+    """A transaction could be neither completed nor rolled back; the next command does it from its journal."""
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(
@@ -144,8 +143,8 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A change that the work tree holds already. `current` is what is at the paths that somebody has changed since
-    (None: no file): it stays as it is, and uncommitted. Only at the paths `whole` it is committed as it is."""
+    """A change that the work tree has already. `current` has the content of paths that have changed since (None: no
+    file): it stays, uncommitted, except that the paths `whole` are committed with it."""
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()
@@ -154,8 +153,8 @@ class InPlace:
 def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """The step of a change in place when a hook has made `now` of the file, and `after` of `before`: what the hook did
-    is a part of the change, what somebody else did is not. On the same lines it stays out."""
+    """The step of a change in place after a hook turned `before` into `after`, with the file `now`: the hook's changes
+    become part of the change, changes by others do not. On a conflict the hook's changes are left out."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

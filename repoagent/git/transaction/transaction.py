@@ -1,8 +1,8 @@
-"""One edit from its first byte to its commit: locked, journaled, and either all there or not at all.
+"""One edit from its first write to its commit: locked, journaled, and applied completely or not at all.
 
 with Transaction(worktree, changes, options, edit_id) as edit:
     edit.write()
-    ...                                # examine the result; everything is put back if this raises
+    ...                                # examine the result; everything is restored if this raises
     result = edit.commit(message)      # or edit.keep()
 """
 
@@ -60,21 +60,20 @@ from repoagent.storage.journal import Journal, create_journal
 from repoagent.storage.layout import to_stderr
 
 _Self = TypeVar("_Self", bound="BaseTransaction")
-_GIT_FAILED = 128  # the exit code of a git that cannot go on; after a hook's refusal it is 1
+_GIT_FAILED = 128  # git's exit code for a fatal error; it is 1 if a hook refuses
 
 
 def new_edit_id() -> str:
-    """A name for an edit; the trailer `Repoagent-Edit` of the commit has it."""
+    """A new id for an edit, for the trailer `Repoagent-Edit` of its commit."""
     return secrets.token_hex(6)
 
 
 class BaseTransaction(ABC):
-    """A change of files, from the lock to its end. A context manager: leaving it before its end puts everything
-    back. Where others have worked on files since, that stays, and is reported. `plan` says what is to be committed.
+    """A change of files, from the lock to its end. A context manager: leaving it early restores everything. Changes
+    that other programs have made to the files since are kept and reported. `plan` is what will be committed.
 
-    Its two kinds differ in the end: `Transaction` makes a commit, `MoveTransaction` moves HEAD to one that exists.
-    `commits` is False where only the files are written, and no lock is taken; `in_place` where they are written
-    already.
+    `Transaction` ends with a commit, `MoveTransaction` moves HEAD to an existing one. `commits` is False if only files
+    are written and no lock is taken; `in_place` is set if the files have the change already.
     """
 
     def __init__(
@@ -90,15 +89,15 @@ class BaseTransaction(ABC):
         self.id = edit_id
         self.plan = Plan(None, None)
         self.other_changes = OtherChanges()
-        self._kept_folder = Path()  # where the bytes are that `other_changes` says are kept
+        self._kept_folder = Path()  # the folder with the bytes that `other_changes` mentions
         self._worktree = worktree
         self._changes = tuple(changes)
         self._journal: Journal | None = None
-        self._status: Status | None = None  # the user's other work when it was last read
+        self._status: Status | None = None  # the user's other work, as last read
         self._in_place = in_place
-        # a merge or a rebase in progress would be confused by a change of HEAD; the index alone may change in one
+        # moving HEAD would disturb a merge or rebase in progress; changing only the index does not
         self._changes_head = True
-        self._is_edit = event == "edit"  # and not an undo or redo, which has no --no-commit to offer
+        self._is_edit = event == "edit"  # an undo or redo has no option --no-commit
         steps = (
             steps_of(changes, edit_id)
             if in_place is None
@@ -107,7 +106,7 @@ class BaseTransaction(ABC):
         self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place is not None)
 
     def __enter__(self: _Self) -> _Self:
-        """Raises Refused or Busy, nothing touched, when the commit cannot be planned."""
+        """Raises Refused or Busy, with nothing changed, if the commit cannot be planned."""
         worktree, record = self._worktree, replace(self._record, steps=())
         if record.commits:
             if self._changes_head:
@@ -136,10 +135,7 @@ class BaseTransaction(ABC):
         return self
 
     def write(self) -> None:
-        """Write the files.
-
-        Raises Moved, nothing written, when one of them is not what the change was made for.
-        """
+        """Write the files. Raises Moved, with nothing written, if one of them has changed since the change was made."""
         journal, top, steps = self._open(), self._worktree.top, self._record.steps
         refuse_moved(top, steps)
         if not self._record.in_place:
@@ -151,11 +147,11 @@ class BaseTransaction(ABC):
             try:
                 write_step(top, step)
             except Moved:
-                self._record = replace(self._record, steps=steps[:number])  # the rest is not ours
+                self._record = replace(self._record, steps=steps[:number])  # the rest was not written
                 raise
 
     def keep(self) -> None:
-        """Leave the files as they were written, without a commit."""
+        """Keep the written files without a commit."""
         journal = self._open()
         with uninterrupted():
             if self._record.commits:
@@ -174,15 +170,15 @@ class BaseTransaction(ABC):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The files that the edit is still in, for somebody has changed its lines since."""
+        """The files that still contain the edit, because another program has changed its lines since."""
         return self.other_changes.conflicts
 
     @abstractmethod
     def _make_plan(self, status: Status) -> Plan:
-        """What the work tree, the index and the commit shall hold."""
+        """The plan for the work tree, the index and the commit."""
 
     def _find_commit(self) -> Commit | None:
-        """The commit that was made, if one was."""
+        """The commit that was made, or None."""
         return None
 
     def _open(self) -> Journal:
@@ -195,12 +191,12 @@ class BaseTransaction(ABC):
             raise Busy("another program moved HEAD during the edit: run the edit again")
 
     def _end(self, made: Commit | None = None) -> None:
-        """Complete it with the commit, or roll it back. Raises UnfinishedTransaction where that fails."""
+        """Complete the transaction with the commit, or roll it back. Raises UnfinishedTransaction if that fails."""
         journal = self._open()
         try:
             self._finish(journal, made)
         except (RepoagentError, OSError):
-            try:  # again: what failed may have been a git that was killed
+            try:  # once more: git may have been killed
                 self._finish(journal, self._find_commit())
             except (RepoagentError, OSError) as error:
                 self._close(journal)
@@ -208,7 +204,7 @@ class BaseTransaction(ABC):
         self._close(journal)
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
-        """Roll it back; a kind that ends in a commit completes it where that is `made`."""
+        """Roll back; a subclass completes the transaction if the commit was `made`."""
         if self._record.state == LOCKED:
             self._record = replace(self._record, steps=())
         if not finish.end_if_archived(self._worktree, journal, self._record):
@@ -221,11 +217,11 @@ class BaseTransaction(ABC):
 
 
 class Transaction(BaseTransaction):
-    """A change of files that becomes one commit. Use it as a context manager, see the module.
+    """A change of files that becomes one commit. Use it as a context manager, as in the docstring of the module.
 
-    Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` puts
-    everything back. `plan` says what would be committed, `result` what was. With `in_place` the files hold the change
-    already, and keep it when there is no commit in the end.
+    Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` restores everything.
+    `plan` is what would be committed, `result` what was. With `in_place` the files have the change already, and keep it
+    if there is no commit.
     """
 
     def __init__(
@@ -246,15 +242,15 @@ class Transaction(BaseTransaction):
         )
         self.result: CommitResult | None = None
         self._listen = listen
-        self._written: dict[str, Content | None] = {}  # what the files of the edit hold when hooks begin
+        self._written: dict[str, Content | None] = {}  # the content of the files when hooks start
         self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
 
-        A str is encoded as the repository wants its messages. `at_once` says that no program and no question to the
-        user ran since the transaction was entered: then the user's other work is not read again. Raises HookFailed,
-        everything as it was, when git or a hook refuses, and Busy when HEAD was moved since.
+        A str is encoded in i18n.commitEncoding. `at_once`: no program has run and no question was asked since the
+        transaction was entered, so the user's other work is not read again. Raises HookFailed, with everything
+        restored, if git or a hook refuses, and Busy if HEAD was moved.
         """
         journal, text = self._open(), encode(self._worktree, message)
         if self._status is None or not at_once:
@@ -302,17 +298,17 @@ class Transaction(BaseTransaction):
         )
 
     def _find_commit(self) -> Commit | None:
-        """The commit of this transaction, if HEAD has it: HEAD decides, not an exit code."""
+        """The commit of this transaction if HEAD contains it: HEAD decides, not an exit code."""
         return find_commit(self._worktree, self._record) if self._record.state == COMMITTING else None
 
     def _read_status(self) -> Status:
-        """Raises Busy when HEAD is not where the transaction began."""
+        """Read the status. Raises Busy if HEAD was moved since the transaction began."""
         status = read_status(self._worktree)
         self._refuse_moved(status.head, status.branch)
         return status
 
     def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
-        """Run `git commit`: the commit, if there is one, the exit code, and what was printed."""
+        """Run `git commit`; return the commit, if there is one, the exit code, and the output."""
         worktree, branch = self._worktree, self.options.branch
         switch = self._record.new_branch is None
         self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
@@ -342,14 +338,14 @@ class Transaction(BaseTransaction):
         return made, code, output
 
     def _is_ours(self, step: Step) -> bool:
-        """Whether the file was as the step has written it when hooks began, and not saved by somebody else since."""
+        """Whether the file had what the step wrote when hooks started, not a save by another program."""
         return step.path in self._written and same(self._written[step.path], step.new)
 
     def _fold(self, journal: Journal) -> Status | None:
-        """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with what
-        it made of them. The status then; None where there is nothing new to commit.
+        """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with its version of
+        them. Returns the new status, None if there is nothing new to commit.
 
-        What is in the files may be a save of the user's, so each step records what it `wrote` itself.
+        The files may contain a save by the user, so each step records what it `wrote` itself.
         """
         worktree = self._worktree
         if not other_files.has_hooks(worktree):
