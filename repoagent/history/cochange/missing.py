@@ -1,11 +1,11 @@
-"""A usual partner is missing: which files nearly always changed along with a set of changed files, and did not now.
+"""Missing partners: files that nearly always changed together with the changed files, but did not this time.
 
-A past commit counts by how near it is to "the set and one file more". If it shares `a` of the set's `q` files and has
-`n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, which is evidence against every
-partner. Its weight is the cube of that, less for older commits and more for those of the same author, whose habit it is
-to put such files into one commit or into two. The confidence in a partner is the weight of the commits with it over the
-weight of all, drawn towards zero while there is little evidence. The confidence at which to warn is calibrated on the
-newest commits of the repository itself.
+A past commit counts by its similarity to "the changed files and one more". If it shares `a` of the `q` changed files
+and has `n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, which is evidence against
+every partner. Its weight is the cube of that, less for older commits and more for those of the same author, whose
+habit it is to put such files into one commit or into two. The confidence in a partner is the weight of the commits
+with it divided by the weight of all, reduced while there is little evidence. The threshold for a warning is calibrated
+on the newest commits of the repository.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from repoagent.history.cochange.score import Commit, View
 DEPTH = 100  # newest commits of each changed file that are looked at
 LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
 HALVES = 10  # after so many commits of the set a commit has half of its weight
-DOUBT = 2.0  # weight of the evidence against, before there is any
-OWN = 5.0  # times as much weight for a commit of the same author
-SUPPORT = 2  # commits with a partner before it is named
-FURTHER = (
-    0.2  # so much surer than the threshold must each be that is not the surest: of several, few are right
-)
+DOUBT = 2.0  # prior weight of the evidence against
+OWN = 5.0  # factor for commits of the same author
+SUPPORT = 2  # least number of commits with a partner
+FURTHER = 0.2  # added to the threshold for all but the surest: of several, few are right
 EVIDENCE = 20
 
 
@@ -47,10 +45,10 @@ def missing(
 ) -> list[Missing]:
     """At most `limit` alive files, none of `files`, whose confidence is `threshold` or more, the surest first.
 
-    `files` are the ids of the files of one change, deleted ones too; what is new has no id and says nothing.
-    `threshold` is what `calibrate` gave; those after the surest need 0.2 more. `author` is who makes the change, as in
-    `Commit.author` (see `IndexView.author`); None for someone new. Empty when nothing is known about the files: no
-    answer is better than a guess here.
+    `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
+    `calibrate`; all but the surest need 0.2 more. `author` makes the change, as in `Commit.author` (see
+    `IndexView.author`); None for an unknown one. Empty if nothing is known about the files: no answer is better than a
+    guess here.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -77,7 +75,7 @@ def merge(histories: Mapping[int, Sequence[Commit]]) -> list[Commit]:
 
 
 def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) -> list[tuple[Commit, float]]:
-    """Those of the commits (newest first) that count, each with its weight."""
+    """The commits (newest first) that count, each with its weight."""
     weighed: list[tuple[Commit, float]] = []
     for commit in commits:
         size = len(commit.files)
@@ -109,11 +107,11 @@ def evidence(file: int, weighed: Sequence[tuple[Commit, float]]) -> tuple[int, .
     return tuple(commit.number for commit, _ in weighed if file in commit.files)
 
 
-JUDGED = 200  # newest commits that are asked about
-USUAL = 30  # files of a commit that is judged; a larger one gets no advice
-FEWEST = 40  # commits to judge by
-FLOOR = 0.4  # below it too many warnings are wrong, however quiet the history is
-NEVER = 1.0  # no confidence reaches it
+JUDGED = 200  # newest commits to calibrate with
+USUAL = 30  # files of such a commit at most
+FEWEST = 40  # such commits at least
+FLOOR = 0.4  # below this, too many warnings are wrong in any repository
+NEVER = 1.0  # no confidence reaches this
 # The surest partner that each of 50 commits of an average repository lacked: 200 commits alone tell too little.
 AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
@@ -137,9 +135,9 @@ def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -
 
 
 def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
-    """For each of the commits the confidence of the surest partner that it lacks, known only by what was earlier.
+    """For each commit the confidence of the surest missing partner, judged only by earlier commits.
 
-    0.0 when that is less than 0.4; None for a commit none of whose files existed before.
+    0.0 if it is less than 0.4; None for a commit none of whose files existed before.
     """
     histories = view.many(sorted({file for commit in commits for file in commit.files}), DEPTH)
     numbers = {file: [-commit.number for commit in history] for file, history in histories.items()}

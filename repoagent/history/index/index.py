@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 LOCK = ".history.lock"
-_WAIT = 0.25  # seconds for another process that brings the index up to date
+_WAIT = 0.25  # seconds to wait for another process that updates the index
 
 
 class State(NamedTuple):
-    """How far the index is.
+    """The state of the index.
 
-    `commits` have been mined, of all branches, no merges. `new` are those that the revision reaches and the index
-    lacks. `end` says where mining back stands: "mining" (not there yet), "whole", "date" (it was told to stop at
-    `since`), or "unreadable" (git could not read further). `total` is known only of a whole index. `size` is in bytes.
+    `commits` have been indexed, of all branches, without merges. `new` commits are reachable from the revision and not
+    indexed. `end` is "mining" (older commits are missing), "whole", "date" (stopped at `since`), or "unreadable" (git
+    could not read older commits). `total` is known only for a whole index. `size` is in bytes.
     """
 
     commits: int
@@ -63,7 +63,7 @@ class State(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing that the revision reaches."""
+        """Whether all commits that the revision reaches are indexed."""
         return self.end == "whole" and not self.new
 
     @property
@@ -72,7 +72,7 @@ class State(NamedTuple):
 
 
 class Index:
-    """A context manager; see `open_index`. Where there is no index to use, its methods raise NoIndex."""
+    """A context manager; see `open_index`. Its methods raise NoIndex if there is no usable index."""
 
     def __init__(self, worktree: WorkTree, warn: Warn) -> None:
         self._worktree, self._warn = worktree, warn
@@ -89,13 +89,13 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Close all that was opened; views can't be asked any more."""
+        """Close all connections, also those of views."""
         self._idle = None
         while self._open:
             self._open.pop().close()
 
     def resolve(self, revision: str) -> bytes:
-        """The commit that a revision names, as an id in hexadecimal; looked up once. Raises UsageError, NoCommits."""
+        """The hexadecimal id of the commit that a revision names, cached. Raises UsageError, NoCommits."""
         if revision not in self._tips:
             peeled = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
             result = git_output(self._top, "rev-parse", *peeled, ok=(0, 1, 128))
@@ -108,7 +108,7 @@ class Index:
         return self._tips[revision]
 
     def _tip(self, revision: str) -> bytes:
-        """The same, but a full id is taken for that of a commit, which saves a git process."""
+        """As `resolve`, but a full id is assumed to be a commit, which saves a git process."""
         return revision.encode() if is_full_id(revision) else self.resolve(revision)
 
     def update(
@@ -122,12 +122,12 @@ class Index:
         insist: bool = False,
         head: bool = False,
     ) -> State:
-        """Bring the index to `revision`: its new commits first, then mine on, newest first, for at most `seconds`.
+        """Update the index to `revision`: add its new commits, then older ones, newest first, for at most `seconds`.
 
-        `since` (seconds since 1970) is how far back; None is as far as it was told before, 0 all. While another process
-        is at it the state is what that has done so far; with `insist` Busy is raised. `head`: the revision, given by
-        its id, is HEAD, the one whose tree is noted to answer at once. Raises UsageError for a revision that does not
-        exist, NoCommits before the first commit, GitError.
+        `since` (seconds since 1970) limits how far back; None keeps the limit, 0 removes it. While another process
+        updates the index, return its state so far, or raise Busy with `insist`. `head`: the revision, passed as an id,
+        is HEAD, whose tree is recorded. Raises UsageError for an unknown revision, NoCommits before the first commit,
+        GitError.
         """
         tip, head = self._tip(revision), head or revision == "HEAD"
         found = self._current(tip) if not rebuild and since is None else None
@@ -140,12 +140,12 @@ class Index:
         try:
             ensure(self._layout)
             with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
-                self._idle = None  # it may be of a file that was set aside
+                self._idle = None  # its file may be renamed as damaged
                 catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild, head))
         except Busy:
             if insist:
                 raise
-        except Refused as error:  # a folder that can't be written
+        except Refused as error:  # the folder cannot be written
             if found is not None:
                 return found
             if isinstance(error, NoIndex):
@@ -154,7 +154,7 @@ class Index:
         return self.state(revision)
 
     def state(self, revision: str = "HEAD") -> State:
-        """How far the index is for `revision`; nothing is mined."""
+        """The state of the index for `revision`, without an update."""
         connection = self._reader()
         if connection is None:
             return State(0)
@@ -165,9 +165,9 @@ class Index:
             return State(0)
 
     def view(self, revision: str = "HEAD") -> IndexView:
-        """The history that `revision` reaches, as far as it is mined: a snapshot, what is mined later is not in it.
+        """A snapshot of the indexed history that `revision` reaches.
 
-        Raises UsageError for a revision that does not exist, NoCommits, and NoIndex when nothing has been mined.
+        Raises UsageError for an unknown revision, NoCommits, and NoIndex if nothing has been indexed.
         """
         tip = self._tip(revision)
         connection = self._reader()
@@ -189,17 +189,17 @@ class Index:
             self._put_away(error)
 
     def _put_away(self, error: Exception) -> NoReturn:
-        """Make room for a new index when this one turns out to be damaged as it is read."""
+        """Rename an index that turns out to be damaged, so that a new one is built."""
         try:
             with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
                 put_away(self._path, self._warn)
         except (Busy, Refused):
-            pass  # who mines just now finds it out, and where nothing may be written nothing can be done
+            pass  # another process that updates it will notice; a read-only folder cannot be helped
         self.close()
         raise NoIndex(f"{self._path} was damaged; the next command rebuilds it") from error
 
     def _reader(self) -> sqlite3.Connection | None:
-        """An index that something has been mined into, or None."""
+        """A connection to an index with commits, or None."""
         connection = self._idle or open_to_read(self._path)
         if connection is None:
             return None
@@ -213,7 +213,7 @@ class Index:
             return None
 
     def _current(self, tip: bytes) -> State | None:
-        """The state, if there is nothing to do for `tip`. What is not there to be read is to be made, by who writes."""
+        """The state if the index is up to date for `tip`, else None."""
         connection = self._reader()
         if connection is None:
             return None
@@ -228,7 +228,7 @@ class Index:
             return None
 
     def _is_of_another_tree(self, tip: bytes) -> bool:
-        """Whether the paths that are noted as alive are those of another commit than `tip`."""
+        """Whether the recorded tree is that of another commit than `tip`."""
         try:
             with whole(self._path):
                 return self._idle is not None and alive_at(self._idle) != tip
@@ -264,9 +264,9 @@ class Task(NamedTuple):
 
 
 def catch_up(worktree: WorkTree, warn: Warn, task: Task) -> None:
-    """Do it, on a new index where there is none or a broken one. The caller holds the lock.
+    """Perform the task, with a new index if it is missing or damaged. The caller holds the lock.
 
-    Raises NoIndex where none can be written, UsageError for a tip that git can't walk from, GitError.
+    Raises NoIndex if it cannot be written, UsageError if git cannot walk from the tip, GitError.
     """
     path = layout(worktree).history
     for again in (False, True):
@@ -309,16 +309,15 @@ def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: 
             tree_paths.settle(connection, top, tip, differs)
 
 
-# The program itself, as arguments of Python. With -m, or -c alone, it would import what lies in the current folder: a
-# repository with a file click.py or repoagent.py would be run by being looked at.
+# Arguments for Python to run this program. -m, or -c alone, would import from the current folder, so a repository with
+# a file click.py or repoagent.py could run its own code.
 ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagent.cli import main; main()")
 
 
 def mine_in_background(worktree: WorkTree) -> bool:
-    """Start `repoagent mine` for this repository, apart from us: in a session of its own, without our terminal, giving
-    way to everything else. Whether it was started: not while another process mines, nor in CI, where the machine is
-    gone soon, nor with `history.background` off, nor where no index can be kept.
-    """
+    """Start `repoagent mine` for this repository in the background, with low priority and without our terminal. Returns
+    whether it was started: not while another process updates the index, in CI, with `history.background` off, or if the
+    index cannot be written."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.config.layers import load
@@ -342,7 +341,7 @@ _started: list[int] = []
 def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
     """Start a background process that holds nothing open: neither our streams nor an inherited pipe, whose reader
     would wait for its end."""
-    _started[:] = [pid for pid in _started if not _is_over(pid)]  # a server would gather them
+    _started[:] = [pid for pid in _started if not _is_over(pid)]  # a server would accumulate zombies
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         streams = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
@@ -356,7 +355,7 @@ def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
 def _is_over(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG) != (0, 0)
-    except ChildProcessError:  # somebody else has waited for it, or we are a fork of who started it
+    except ChildProcessError:  # it was waited for elsewhere, or by the process that we were forked from
         return True
 
 
@@ -371,6 +370,6 @@ def _inherited() -> list[int]:
         try:
             if number > 2 and os.get_inheritable(number):
                 found.append(number)
-        except OSError:  # the one of the listing itself
+        except OSError:  # the descriptor of the listing itself
             continue
     return found

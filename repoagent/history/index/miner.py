@@ -1,4 +1,4 @@
-"""Fill the index in batches, each one transaction: backwards from its first commit, forwards by new commits."""
+"""Fill the index in batches, one transaction each: older commits backwards from its first one, new commits forwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from repoagent.history.index.schema import (
 )
 from repoagent.history.log import Record, stream
 
-_STRETCH = 512  # numbers of a stretch of a file's history before a new one is begun
+_STRETCH = 512  # numbers in one row of a file's history
 _NAME = """
 INSERT INTO name (directory, base, file, stem, high, high_kind, low, low_kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET
@@ -44,14 +44,14 @@ _End = tuple[int, int, int, bytes, int]  # the number and its kind; directory, b
 
 
 class Rows:
-    """The commits of a batch as they are to be written, and the numbers of their authors."""
+    """The rows of a batch to write, and the ids of authors and directories."""
 
     def __init__(self, connection: sqlite3.Connection, batch: Batch) -> None:
         self.connection, self.batch = connection, batch
         self.commits: list[Row] = []
         self._authors: dict[bytes, int] = {}
         self._folders: dict[bytes, int] = {}
-        if batch.back:  # all of history is to come, and asking for each by itself takes longer
+        if batch.back:  # all of the history follows, and separate queries would take longer
             self._authors.update(connection.execute("SELECT text, id FROM author"))
             self._folders.update(connection.execute("SELECT path, id FROM directory"))
         self._last_author, self._last_folder = _last(connection, "author"), _last(connection, "directory")
@@ -59,7 +59,8 @@ class Rows:
         self._new_folders: list[tuple[int, bytes]] = []
 
     def add(self, number: int, record: Record, *, edge: bool = False) -> None:
-        """Take one commit in. One at the `edge` of a shallow clone looks as if it had added every file."""
+        """Add one commit. A commit at the `edge` of a shallow clone seems to add every file, so its files are left
+        out."""
         identity, time, text, _ = record
         author = self._authors.get(text) or self._author(text)
         files = self.batch.take(number, record)
@@ -79,8 +80,7 @@ class Rows:
         return int(row[0])
 
     def write(self) -> None:
-        """Write all that was taken in; the caller has begun a transaction. Nothing is kept but what is known of authors
-        and, in `batch.known`, of paths."""
+        """Write and forget the commits that were added, in the transaction of the caller."""
         batch, connection = self.batch, self.connection
         merged = {file: batch.find(file) for file in batch.merged}
         fresh = {file: merged[file] for file in batch.unwritten}
@@ -91,7 +91,7 @@ class Rows:
         histories = sorted(batch.touched.items())
         if fresh:
             histories = [(file, sorted({*numbers}, reverse=batch.back)) for file, numbers in histories]
-        if batch.back:  # below all that is there: in a stretch of its own
+        if batch.back:  # older than all existing numbers: in rows of their own
             rows = ((file, numbers[-1], array(NUMBERS, numbers[::-1])) for file, numbers in histories)
             connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", rows)
         else:
@@ -114,9 +114,9 @@ class Rows:
             folder, _, base = path.rpartition(b"/")
             directory = self._folders.get(folder) or self._folder(folder)
             file = merged.get(file, file)
-            if high == LOWEST and low != HIGHEST:  # known, and mined further back: what most of them are
+            if high == LOWEST and low != HIGHEST:  # known, with older commits: the most frequent case
                 older.append((low, low_kind, directory, base, file))
-            elif low == HIGHEST and high != LOWEST:  # the same, further forward
+            elif low == HIGHEST and high != LOWEST:  # known, with newer commits
                 newer.append((high, high_kind, directory, base, file))
             elif low != HIGHEST:
                 new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
@@ -142,7 +142,7 @@ class Rows:
 
 
 def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
-    """The rows with the files that have turned out to be one since they were made."""
+    """The rows, after replacing files that have turned out to be the same as another."""
     if not merged:
         return commits
     settled = []
@@ -156,7 +156,7 @@ def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
 
 
 def _append(connection: sqlite3.Connection, histories: Iterable[tuple[int, list[int]]]) -> None:
-    """Add ascending numbers above all that each of the files has."""
+    """Append ascending numbers, greater than all existing ones, to the history of each file."""
     numbers = dict(histories)
     newest = "low = (SELECT max(low) FROM touch WHERE file = value)"
     last = connection.execute(
@@ -185,7 +185,7 @@ def touches(connection: sqlite3.Connection, file: int) -> list[int]:
 
 
 def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
-    """Make one file of two in what is written already."""
+    """Merge the file into another one in the rows that are written already."""
     mine = touches(connection, file)
     if mine:
         for number in mine:
@@ -211,22 +211,22 @@ def _replace(connection: sqlite3.Connection, number: int, file: int, into: int) 
 
 
 def _last(connection: sqlite3.Connection, table: str) -> int:
-    """The largest id that is taken."""
+    """The largest id in use."""
     return int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
 
 
-Progress = Callable[[int], None]  # takes how many commits have been mined by now
-_FIRST, _MOST = 512, 8192  # commits of a batch: small ones at first, so that there is something soon
-_SECONDS = 2.0  # and never more than were read in that time
+Progress = Callable[[int], None]  # called with the number of commits so far
+_FIRST, _MOST = 512, 8192  # commits of a batch: small at first, so that queries soon have something
+_SECONDS = 2.0  # a batch ends after this time at the latest
 _LOOK = 64
 _AT_ONCE = 400  # ids on one command line
-_OLD = 64  # so many commits in a row before a date, and all further ones are taken to be
+_OLD = 64  # after so many consecutive commits before a date, all others are assumed to be older
 _MINING, _WHOLE, _UNREADABLE, DATE = range(4)  # as in schema.ENDS
 _ENDS = 3  # the shift of a file's number above the kind of an event, in what is kept of a path
 
 
 def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
-    """Say what the index begins with: its newest commit for now."""
+    """Initialize the index with `base`, the newest commit so far."""
     with transaction(connection):
         put(
             connection,
@@ -243,8 +243,8 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
 
 
 class Walk(NamedTuple):
-    """How commits are read: until `deadline` (of time.monotonic); without `blobs` none is opened, as a partial clone
-    would fetch them; `edge` are commits whose parents a shallow clone lacks."""
+    """How to read commits: until `deadline` (of time.monotonic); without `blobs` if a partial clone would fetch them;
+    `edge` are commits whose parents a shallow clone lacks."""
 
     top: Path
     deadline: float = float("inf")
@@ -253,10 +253,10 @@ class Walk(NamedTuple):
 
 
 def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | None = None) -> None:
-    """Mine on where the last mining ended, newest first, until time is up, the commits are older than the date that the
-    index goes back to, or there are no more. Each batch is written with how far it is.
+    """Add older commits, newest first, until the deadline, the date limit of the index, or the end of the history. Each
+    batch is written with the position.
 
-    Raises NoIndex where git can't read even the first; sqlite3.Error.
+    Raises NoIndex if git cannot read even the first commit; sqlite3.Error.
     """
     since = get(connection, "since")
     done, low = get(connection, "done"), get(connection, "low")
@@ -292,7 +292,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
                 if progress is not None:
                     progress(done)
     except GitError as error:
-        if error.returncode < 0:  # ended from outside, as by ^C
+        if error.returncode < 0:  # killed, as by ^C
             raise
         if not done:
             raise NoIndex(_unreadable(error, partial=not walk.blobs)) from error
@@ -303,7 +303,8 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
 
 
 def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Reach) -> Reach:
-    """Add the commits that `found` calls new, oldest first, and keep what `tip` reaches; the rest when time is up."""
+    """Add the new commits of `found`, oldest first, and store what `tip` reaches. Returns the rest after the
+    deadline."""
     new = found.new
     while new:
         some, new = new[:_AT_ONCE], new[_AT_ONCE:]
@@ -343,13 +344,13 @@ def _unreadable(error: GitError, *, partial: bool) -> str:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that the block writes, or nothing of it."""
+    """A transaction: commit at the end of the block, roll back on an exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite has ended it by itself when the disk is full, say
+        if connection.in_transaction:  # SQLite may have ended it, as on a full disk
             connection.execute("ROLLBACK")
         raise
 
@@ -359,7 +360,7 @@ def _pair(end: int | None) -> tuple[int, int] | None:
 
 
 def _oldest_ends(connection: sqlite3.Connection) -> dict[bytes, int]:
-    """The file of each path, and the kind of event, at the old end of what is known."""
+    """For each path, the file and the kind of its oldest known event."""
     rows = connection.execute(
         "SELECT path, base, file, low_kind FROM name JOIN directory ON directory.id = directory ORDER BY low DESC"
     )

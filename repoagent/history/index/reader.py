@@ -1,7 +1,7 @@
-"""Read the index as of one revision: the `View` that the co-change score queries.
+"""Read the index at one revision: the `View` for the co-change score.
 
-The commits that a revision reaches are sorted bounds of commit numbers: begin, end, begin, end …; each end is
-exclusive. An open begin, LOWEST, covers what is not indexed yet below the base, unless the tip lacks some of it.
+The commits that a revision reaches are stored as sorted bounds of commit numbers: start, end, start, end, ...; each end
+is exclusive. The start LOWEST covers older commits that are not indexed yet, unless the tip lacks some of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from repoagent.history.index.schema import AGES, BASE, LOWEST, NUMBERS, get, unp
 
 _NAMESAKES = 50
 _COMMIT = f"SELECT {AGES} - age, time, author, size, files FROM"
-# The numbers are one value, as JSON: SQLite takes longer to read a statement that names them than to carry it out.
+# The numbers are passed as one JSON value: SQLite would take longer to parse a statement with all of them than to run
+# it.
 _OF = "json_each(?) CROSS JOIN"
 _NONE: array[int] = array("I")
 
@@ -30,9 +31,9 @@ _NONE: array[int] = array("I")
 class IndexView:
     """The history that one revision reaches. A file id stands for a file through all of its renames.
 
-    `reach` holds the bounds of the numbers that count: begin, end, begin, end … `exists` tells which of some paths are
-    in the revision's tree; None where the index itself knows it. `broken` is called, and raises, when the index turns
-    out to be damaged. It is `whole` when all commits of the index count.
+    `reach` has the bounds of the reachable numbers. `exists` returns which of some paths are in the revision's tree;
+    None if the index has recorded that tree. `broken` is called if the index is damaged, and raises. The view is
+    `whole` if the revision reaches all commits of the index.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class IndexView:
         broken: Callable[[Exception], NoReturn],
     ) -> None:
         self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
-        # each end by itself: for both at once SQLite would go through all commits
+        # two queries: for both ends at once SQLite would scan all commits
         ((oldest,),), ((newest,),) = (self._ask(f"SELECT {end}(age) FROM commit_") for end in ("max", "min"))
         self.whole = oldest is None or (
             len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
@@ -64,7 +65,7 @@ class IndexView:
         return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
 
     def commits(self, file: int, limit: int) -> list[Commit]:
-        """The commits that changed it, newest first, no merges; a copy's own come first, then its origin's."""
+        """The commits that changed a file, newest first, without merges; for a copy also those of its origin before."""
         return self.many((file,), limit)[file]
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
@@ -77,7 +78,7 @@ class IndexView:
         return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
 
     def latest(self, limit: int) -> list[Commit]:
-        """The newest commits of all."""
+        """The newest commits."""
         found: list[Commit] = []
         for begin, end in self._ranges():
             between = (AGES - end, AGES - begin, limit - len(found))
@@ -89,7 +90,7 @@ class IndexView:
         return found
 
     def namesakes(self, stem: bytes) -> list[int]:
-        """Files that have or had a path with this stem (`names.stem`), newest change first, at most 50."""
+        """Files that have or had a path with this `stem`, most recently changed first, at most 50."""
         rows = self._ask(
             "SELECT file, high, low, path, base FROM name JOIN directory ON directory.id = directory "
             "WHERE stem = ? ORDER BY high DESC",
@@ -99,7 +100,7 @@ class IndexView:
         return self._newest(found, _NAMESAKES)
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
-        """Files directly in this directory (b"" is the top), last changed first."""
+        """Files directly in this directory (b"" is the top), most recently changed first."""
         inside = "directory = (SELECT id FROM directory WHERE path = ?)"
         select = f"SELECT file, high, low FROM name WHERE {inside}"
         if self._exists is None:
@@ -111,7 +112,7 @@ class IndexView:
         return [file for file in found if file in here][:limit]
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
-        """The present paths of those that are alive at the revision; the others are left out."""
+        """The paths of the files that exist at the revision."""
         alive = "AND alive = 1 " if self._exists is None else ""
         rows = self._ask(
             f"SELECT file, directory, base FROM {_OF} name WHERE file = value {alive}ORDER BY file, alive, high",
@@ -125,12 +126,12 @@ class IndexView:
         return {file: path for file, path in found if path in present and self.file(path) == file}
 
     def author(self, text: bytes) -> int | None:
-        """The id of an author, a name and address as in a commit (`Ann <ann@example.org>`); None for someone new."""
+        """The id of an author, `text` as in a commit (`Ann <ann@example.org>`); None if unknown."""
         rows = self._ask("SELECT id FROM author WHERE text = ?", (text,))
         return int(rows[0][0]) if rows else None
 
     def describe(self, numbers: Iterable[int]) -> dict[int, tuple[bytes, int, bytes]]:
-        """Of commits by number: id in hexadecimal, committer date, author (name and address as in the commit)."""
+        """By commit number: hexadecimal id, committer date, author (name and address as in the commit)."""
         rows = self._ask(
             f"SELECT age, commit_.id, time, text FROM {_OF} commit_ JOIN author ON author.id = author "
             f"WHERE age = {AGES} - value",
@@ -143,7 +144,7 @@ class IndexView:
         return {number: row[0].decode("ascii") for number, row in self.describe(list(numbers)).items()}
 
     def _folders(self, wanted: set[int]) -> dict[int, bytes]:
-        """The directories with these ids, each ended by a slash but for the top."""
+        """The directories with these ids, with a trailing slash except for the top."""
         missing = [directory for directory in wanted if directory not in self._directories]
         if missing:
             rows = self._ask(
@@ -166,7 +167,7 @@ class IndexView:
             self._broken(error)
 
     def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
-        """The newest numbers of each file, with those of the files that it was copied from behind its own."""
+        """The newest commit numbers of each file, followed by those of the file that it was copied from."""
         found: dict[int, list[int]] = {file: [] for file in files}
         for file, data in self._ask(
             f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
@@ -185,13 +186,13 @@ class IndexView:
                 (str(short),),
             )
             for file, number, origin in copies:
-                if file in short and self._reaches(number):  # what it is a copy of now
+                if file in short and self._reaches(number):  # its latest origin
                     short.remove(file)
                     self._follow(found[file], number, origin, limit)
         return found
 
     def _follow(self, numbers: list[int], copied: int, origin: int, limit: int) -> None:
-        """Add what is older than the copy in the history of its origin, and so on."""
+        """Append commits of the origin before the copy, and so on for the origin's origin."""
         origins: set[int] = set()
         known = set(numbers)
         while len(numbers) < limit and origin not in origins:
@@ -217,7 +218,7 @@ class IndexView:
         ]
 
     def _load(self, numbers: Iterable[int]) -> None:
-        newest = sorted(numbers, reverse=True)  # as they lie in the file
+        newest = sorted(numbers, reverse=True)  # in the order of the table
         for commit in self._commits(f"{_COMMIT} {_OF} commit_ WHERE age = {AGES} - value", (str(newest),)):
             self._cache[commit[0]] = commit
 
@@ -232,7 +233,7 @@ class IndexView:
             self._broken(error)
 
     def _newest(self, rows: Iterable[tuple[int, int, int]], limit: int | None) -> list[int]:
-        """The files of (file, newest and oldest number under a name), newest first as the revision sees them."""
+        """The files of rows (file, newest number, oldest number), the most recently changed at the revision first."""
         if self.whole:
             return list(dict.fromkeys([row[0] for row in rows]))[:limit]
         last: dict[int, int] = {}
@@ -259,14 +260,12 @@ def _join(folder: bytes, base: bytes) -> bytes:
     return folder + b"/" + base if folder else base
 
 
-_TRIES = (
-    3  # known tips that a new one is compared with; the newest has always been there but after a cleaning
-)
+_TRIES = 3  # known tips to compare a new one with; git may have pruned the newest
 
 
 class Reach(NamedTuple):
-    """`bounds` of what is known; `new` are the ids, in hexadecimal, of the commits that the index lacks, oldest first.
-    A tip with a `floor` holds only while nothing below that number is known."""
+    """`bounds` of the indexed commits that a tip reaches; `new` has the hexadecimal ids of the others, oldest first. A
+    tip with a `floor` is valid only while the index has no number below it."""
 
     bounds: tuple[int, ...]
     new: tuple[bytes, ...] = ()
@@ -274,14 +273,14 @@ class Reach(NamedTuple):
 
 
 def base_reach() -> Reach:
-    """What the commit reaches that mining began with."""
+    """What the first commit of the index reaches."""
     return Reach((LOWEST, BASE))
 
 
 def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
-    """What the commit `tip` (an id in hexadecimal) reaches; one git process for an unknown one.
+    """What the commit `tip` (a hexadecimal id) reaches; one git process for an unknown tip.
 
-    Raises UsageError when git can't walk from it.
+    Raises UsageError if git cannot walk from it.
     """
     if (stored := known(connection, tip)) is not None:
         return stored
@@ -301,7 +300,7 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
                 f"{other.hex()}...{tip.decode()}^{{commit}}",
                 "--",
             )
-        except GitError:  # its objects are gone
+        except GitError:  # its objects were pruned
             continue
         ids = walk.split()
         left = [each[1:] for each in ids if each.startswith(b"<")]
@@ -316,7 +315,7 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
 
 
 def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
-    """What was kept of a tip, if it still holds."""
+    """The stored reach of a tip, if still valid."""
     row = connection.execute(
         "SELECT ranges, floor FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)
     ).fetchone()
@@ -326,7 +325,7 @@ def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
 
 
 def store(connection: sqlite3.Connection, tip: bytes, found: Reach) -> None:
-    """Keep what a tip reaches; the caller has begun a transaction."""
+    """Store what a tip reaches, in the transaction of the caller."""
     row = (bytes.fromhex(tip.decode()), array(NUMBERS, found.bounds), found.floor)
     connection.execute(
         "INSERT OR REPLACE INTO tip SELECT ?, ?, ?, 0, coalesce(max(used), 0) + 1 FROM tip", row
@@ -335,7 +334,7 @@ def store(connection: sqlite3.Connection, tip: bytes, found: Reach) -> None:
 
 
 def toggled(bounds: Sequence[int], numbers: Iterable[int]) -> tuple[int, ...]:
-    """`bounds` without those of `numbers` that are in them, and with the others."""
+    """`bounds` with each of `numbers` removed if it is inside, added if not."""
     edges = set(bounds)
     for number in numbers:
         edges ^= {number, number + 1}
@@ -345,7 +344,8 @@ def toggled(bounds: Sequence[int], numbers: Iterable[int]) -> tuple[int, ...]:
 def _from(
     connection: sqlite3.Connection, bounds: tuple[int, ...], left: list[bytes], right: list[bytes]
 ) -> Reach:
-    """From a known tip's bounds, the commits that only it reaches and those that only the new one does."""
+    """The reach of a new tip from the bounds of a known one, the commits that only the known tip reaches (`left`), and
+    those that only the new one reaches (`right`)."""
     everything = bounds == (LOWEST, get(connection, "high"))
     if everything and not left:
         return Reach(bounds, tuple(right))
@@ -359,7 +359,7 @@ def _from(
 
 
 def _anew(connection: sqlite3.Connection, ids: list[bytes]) -> Reach:
-    """From all ids that a tip reaches: no known tip is left to compare with."""
+    """The reach of a tip from all ids that it reaches, without a known tip to compare with."""
     numbers = _numbers(connection, set(ids))
     new = tuple(each for each in ids if each not in numbers)
     floor = None if get(connection, "ended") == 1 else get(connection, "low")
@@ -367,8 +367,8 @@ def _anew(connection: sqlite3.Connection, ids: list[bytes]) -> Reach:
 
 
 def _numbers(connection: sqlite3.Connection, ids: set[bytes]) -> dict[bytes, int]:
-    """The numbers of those commits that the index has; the newest are found first. There is no index of ids: it would
-    be a third of the file, for a look that only another branch takes."""
+    """The numbers of the commits that are indexed. A scan, newest first: an index of ids would be a third of the file,
+    and only other branches need it."""
     wanted = {bytes.fromhex(each.decode()): each for each in ids}
     found: dict[bytes, int] = {}
     for age, identity in connection.execute("SELECT age, id FROM commit_ ORDER BY age"):

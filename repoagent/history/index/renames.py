@@ -1,11 +1,11 @@
-"""Which file a path stood for, commit by commit, going back in time or forward.
+"""Which file a path meant, commit by commit, backwards or forwards in time.
 
-What happened to a path is a row of events: added, changed, deleted, left by a rename (the file went on elsewhere),
-filled by one (or by a copy). Two events that follow each other are about the same file, unless the first is a leaving
-and the second an addition or a filling, or the first a deletion and the second a filling. So a path that is deleted
-and made again is the same file, one that is made again after its file was renamed is another; and what a parallel
-branch did under the old name is the renamed file's, too. The rule is about pairs, so that reading a history backwards
-or forwards gives the same files.
+The history of a path is a sequence of events: added, changed, deleted, left by a rename (the file continues elsewhere),
+or filled by one. Two consecutive events belong to the same file, unless the first is a leaving and the second an
+addition or a filling, or the first a deletion and the second a filling. So a path that is deleted and created again is
+the same file; a path that is created again after its file was renamed is another one; and what a parallel branch did
+under the old name belongs to the renamed file. The rule is about pairs, so that reading a history backwards or forwards
+gives the same files.
 """
 
 from __future__ import annotations
@@ -20,36 +20,34 @@ CHANGED, ADDED, FILLED, GONE, LEFT = range(5)
 _KINDS = {b"A": ADDED, b"D": GONE}
 _MOVES = (b"R", b"C")
 FILE, HIGH, HIGH_KIND, LOW, LOW_KIND = range(5)
-Entry = list[int]  # what is known of a path in this batch, at the places named above
-Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of a path's outermost event so far
+Entry = list[int]  # of a path in this batch; the indexes are named above
+Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of the outermost event of a path
 
 
 class Batch:
-    """What some commits, each older than the one before (`back`) or each newer, say of paths and files.
+    """The paths and files of some commits, in order: newest first with `back`, else oldest first.
 
-    `known` tells what an earlier batch said of a path. `next_file` is the first free number of a file.
+    `known` returns what earlier batches found for a path. `next_file` is the first unused file number.
     """
 
     def __init__(self, known: Known, next_file: int, *, back: bool) -> None:
         self.known, self.next_file, self.back = known, next_file, back
         self.names: dict[bytes, Entry] = {}
-        self.past: list[
-            tuple[bytes, Entry]
-        ] = []  # of files that had a path before, or after, the one in `names`
+        self.past: list[tuple[bytes, Entry]] = []  # of other files that had a path in `names` before or after
         self.touched: defaultdict[int, list[int]] = defaultdict(list)
         self.copies: list[tuple[int, int, int]] = []  # file, number, origin
-        self.merged: dict[int, int] = {}  # files that have turned out to be one: from, to
-        self.unwritten: list[int] = []  # those of `merged` that an earlier batch may have written about
+        self.merged: dict[int, int] = {}  # files that have turned out to be the same: from, to
+        self.unwritten: list[int] = []  # those of `merged` that earlier batches may have written
         self.outer, self.outer_kind = (LOW, LOW_KIND) if back else (HIGH, HIGH_KIND)
 
     def take(self, number: int, record: Record) -> list[int]:
-        """The files that the commit changed, as their numbers."""
+        """Add a commit; return the numbers of the files that it changed."""
         files: list[int] = []
         moves: list[Change] = []
         added: list[bytes] = []
         names, low, kind_at = self.names, self.outer, self.outer_kind
         for kind, path, old in record.changes:
-            if kind == b"M" and (entry := names.get(path)):  # most of all changes: what follows is `_plain`
+            if kind == b"M" and (entry := names.get(path)):  # `_plain`, inlined for the most frequent change
                 entry[low], entry[kind_at] = number, CHANGED
                 files.append(entry[FILE])
             elif kind in _MOVES:
@@ -72,7 +70,7 @@ class Batch:
         return files
 
     def find(self, file: int) -> int:
-        """The number that stands for `file` now."""
+        """The number into which `file` was merged, or `file`."""
         while file in self.merged:
             file = self.merged[file]
         return file
@@ -86,8 +84,8 @@ class Batch:
         return entry[FILE]
 
     def _moves(self, number: int, moves: list[Change], added: list[bytes]) -> list[int]:
-        """The files of a commit with renames and copies. A path may be left and filled in it (two files that swap
-        their names): it is left first, and going back that comes last."""
+        """The files of a commit with renames and copies. A path may be both left and filled (two files that swap their
+        names): it is left first; backwards, last."""
         renames = [(path, old) for kind, path, old in moves if kind == b"R"]
         copies = [(path, old) for kind, path, old in moves if kind == b"C"]
         origins: list[int] = []
@@ -109,7 +107,7 @@ class Batch:
         return plain + moved + copied
 
     def _be(self, path: bytes, file: int, number: int, kind: int) -> None:
-        """Say that `path` is `file` in this event, whatever was thought of it."""
+        """Record that `path` is `file` in this event, and merge another file that it was assumed to be."""
         entry = self.names.get(path) or self._entry(path)
         if entry is None or self._differs(entry, kind):
             self._new(path, number, kind, file)
@@ -120,7 +118,7 @@ class Batch:
             self._merge(max(file, other), min(file, other))
 
     def _holder(self, path: bytes, number: int) -> int:
-        """The file of a path that is copied from; it may be known from nothing else."""
+        """The file of a path that is the origin of a copy; nothing else may be known of it."""
         entry = self.names.get(path) or self._entry(path)
         return (entry or self._new(path, number, CHANGED))[FILE]
 
@@ -144,11 +142,11 @@ class Batch:
         return entry
 
     def _entry(self, path: bytes) -> Entry | None:
-        """What an earlier batch says of `path`."""
+        """The entry for what earlier batches found for `path`."""
         if (found := self.known(path)) is None:
             return None
         file, kind = found
-        # ends that change nothing when they are written
+        # ends that have no effect when they are written
         entry = self.names[path] = [file, LOWEST, kind, HIGHEST, kind]
         return entry
 

@@ -1,11 +1,10 @@
-"""The tables of the history index, and opening its file: a damaged or foreign one is renamed and reported.
+"""The tables of the history index, and opening its file: a damaged or foreign file is renamed and reported.
 
-A commit has a number, and a larger number is a newer commit: mining goes back from BASE, updates go up from it. Its row
-is found by its `age`, AGES - number: rows that are appended fill their pages, rows put in front of others half of them.
-A file has one number through all of its names. `touch` says which commits changed a file, a sorted array of numbers for
-each stretch; `name` says which file had a path, with the newest and the oldest commit that says so; `tip` says which
-numbers a commit reaches. A fingerprint of the shallow boundary, grafts and replaced commits shows when git's view of
-the history has changed.
+A commit has a number, larger for newer commits: mining counts down from BASE, updates count up from it. The key of its
+row is its `age`, AGES - number, since appended rows fill their pages and inserted rows only half of them. A file has
+one number through all of its names. `touch` has the commits that changed a file, as sorted arrays of numbers; `name`
+has the file of a path, with its newest and oldest commit there; `tip` has the numbers that a commit reaches. A
+fingerprint of the shallow boundary, grafts and replaced commits shows when git's view of the history has changed.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from repoagent.storage.layout import Warn
 
 
 class NoIndex(Refused):
-    """The index can't be used here: nothing may be written, or what is written can't be read. Whoever asks has to do
-    without it; the sentence says why."""
+    """The index cannot be written or read; the message says why. Callers continue without it."""
 
 
 class NoCommits(UsageError):
@@ -47,7 +45,7 @@ ENDS = (
     "whole",
     "unreadable",
     "date",
-)  # where mining back has ended; their places stand in the file
+)  # how mining ended; the file stores the position in this tuple
 LARGEST = 100  # files of a commit that are kept with it; a larger one is an import or a reformatting
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -74,7 +72,8 @@ INSERT INTO meta VALUES ('byteorder', '{sys.byteorder}');
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Open the index to write, made for its owner alone where there is none. One process at a time may do it."""
+    """Open the index for writing; create it, readable only by its owner, if it is missing. The caller holds the
+    lock."""
     with suppress(FileExistsError):  # SQLite gives its other files the same mode
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = _prepare(sqlite3.connect(path, timeout=10, isolation_level=None))
@@ -88,13 +87,13 @@ def create(path: Path) -> sqlite3.Connection:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open an index that exists, to read. Raises sqlite3.Error."""
+    """Open an existing index for reading. Raises sqlite3.Error."""
     name = "".join(f"%{byte:02x}" for byte in bytes(path))  # urllib takes longer to load than the query
     return _prepare(sqlite3.connect(f"file:{name}?mode=ro", uri=True, timeout=10, isolation_level=None))
 
 
 def wipe(connection: sqlite3.Connection) -> None:
-    """Take everything out, in one transaction: who reads goes on with what was there."""
+    """Remove everything in one transaction; readers keep their snapshot."""
     tables = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
     )
@@ -103,7 +102,7 @@ def wipe(connection: sqlite3.Connection) -> None:
 
 
 def unpacked(code: str, data: bytes) -> array[int]:
-    """The numbers of a blob. Raises sqlite3.DatabaseError for one that is damaged."""
+    """The numbers in a blob. Raises sqlite3.DatabaseError if it is damaged."""
     try:
         return array(code, data)
     except (TypeError, ValueError) as error:
@@ -111,26 +110,24 @@ def unpacked(code: str, data: bytes) -> array[int]:
 
 
 def _prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
-    connection.execute(
-        "PRAGMA trusted_schema = OFF"
-    )  # the file may have come with somebody else's repository
+    connection.execute("PRAGMA trusted_schema = OFF")  # the file may have come with a repository
     return connection
 
 
 def get(connection: sqlite3.Connection, key: str, default: int = 0) -> int:
-    """A whole number of `meta`."""
+    """An integer from `meta`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return default if row is None else int(row[0])
 
 
 def get_text(connection: sqlite3.Connection, key: str) -> str | None:
-    """A text of `meta`."""
+    """A text from `meta`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def alive_at(connection: sqlite3.Connection) -> bytes | None:
-    """The commit (an id in hexadecimal) whose tree is noted in `name.alive`."""
+    """The hexadecimal id of the commit whose tree is recorded in `name.alive`."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
     return None if row is None else row[0]
 
@@ -139,7 +136,7 @@ def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> N
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
 
-# How messages begin that are about something else than the file's content.
+# Messages of SQLite that do not mean a damaged file begin with these.
 _OUTSIDE = (
     "database is locked",
     "attempt to write",
@@ -151,12 +148,12 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 
 class Broken(Exception):
-    """The file is no index that can be read."""
+    """The file is damaged, or not an index."""
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """None if there is no index yet, or one that must be recreated. Raises NoIndex for a newer one, and where it
-    may not be read."""
+    """Open the index for reading; None if it is missing or must be recreated. Raises NoIndex for a newer one, and if
+    reading is not permitted."""
     try:
         if not _is_there(path):
             return None
@@ -178,7 +175,7 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
 def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the index; create it if it is missing, and recreate it if it is broken, foreign or of an older version.
 
-    The caller holds the lock. Raises NoIndex for a newer one, and where nothing may be written.
+    The caller holds the lock. Raises NoIndex for a newer one, and if writing is not permitted.
     """
     try:
         if _is_there(path):
@@ -189,7 +186,7 @@ def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
 
 
 def put_away(path: Path, warn: Warn, why: str = "is damaged") -> None:
-    """Put a broken index out of the way. The caller holds the lock."""
+    """Rename a damaged index. The caller holds the lock."""
     with suppress(FileNotFoundError):
         kept = set_aside(path)
         warn(f"{path} {why}; renamed it to {kept.name} and rebuilding the index")
@@ -213,7 +210,7 @@ def _check(path: Path, warn: Warn) -> None:
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """Of the format; 0 for an empty file. Raises Broken for a foreign one, NoIndex for a newer one."""
+    """The format version; 0 for an empty file. Raises Broken for a foreign file, NoIndex for a newer version."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if application not in (0, APPLICATION) or (version and application != APPLICATION):
@@ -252,7 +249,7 @@ def _is_there(path: Path) -> bool:
 
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """What SQLite says of a damaged file becomes Broken, what it says of the disk or of other processes NoIndex."""
+    """Turn SQLite's errors for a damaged file into Broken, those about the disk or other processes into NoIndex."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -267,7 +264,7 @@ _ENVIRONMENT = ("GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE")
 
 
 def signature(worktree: WorkTree) -> str:
-    """A text that differs when one of them does; no git process where nothing is replaced."""
+    """A fingerprint of the shallow boundary, grafts and replaced commits; no git process if nothing is replaced."""
     parts = [
         _read(shallow_file(worktree)),
         _read(_named("GIT_GRAFT_FILE", worktree.common_dir / "info/grafts")),
@@ -277,7 +274,7 @@ def signature(worktree: WorkTree) -> str:
     parts += [os.fsencode(os.environ.get(name, "")) for name in _ENVIRONMENT]
     if not any(parts):
         return ""
-    import hashlib  # a tenth of what the index takes to open, and few repositories have such a thing
+    import hashlib  # a tenth of the time to open the index, and rarely needed
 
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
@@ -288,7 +285,7 @@ def shallow_edge(worktree: WorkTree) -> frozenset[bytes]:
 
 
 def lacks_blobs(worktree: WorkTree) -> bool:
-    """Whether this is a partial clone: what it lacks would be fetched, object by object."""
+    """Whether this is a partial clone, which would fetch missing objects one by one."""
     config = _read(worktree.common_dir / "config") + _read(worktree.git_dir / "config.worktree")
     return any(word in config.lower() for word in (b"promisor", b"partialclone"))
 

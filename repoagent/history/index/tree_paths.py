@@ -1,4 +1,4 @@
-"""Which paths are in a revision's tree: stored in the index for one revision, read from git for others."""
+"""Which paths exist in a revision's tree: recorded in the index for one revision, read from git for others."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from repoagent.history.index.schema import alive_at, put
 _CHUNK = 1 << 16
 _NO_FILE = 0
 
-Difference = Callable[[], bytes]  # waits for what git has to say; raises GitError
+Difference = Callable[[], bytes]  # waits for the output of git; raises GitError
 
 
 def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
-    """A function that tells which of some paths are in the tree of `tip`: one git process each time."""
+    """A function that returns which of some paths are in the tree of `tip`; one git process per call."""
 
     def find(paths: Sequence[bytes]) -> set[bytes]:
         asked = [path for path in dict.fromkeys(paths) if b"\n" not in path]
         data = b"".join(b"%s:%s\n" % (tip, path) for path in asked)
-        # one that is missing echoes what was asked; the end of the line tells them apart, whatever the name is
+        # for a missing path git echoes the request; only the end of the line is unambiguous
         answers = git(top, "cat-file", "--batch-check=%(objecttype)", stdin=data, env=OFFLINE).split(b"\n")
         found = {
             path for path, answer in zip(asked, answers, strict=False) if not answer.endswith(b" missing")
@@ -41,8 +41,8 @@ def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
 
 @contextmanager
 def difference(connection: sqlite3.Connection, top: Path, tip: bytes) -> Iterator[Difference | None]:
-    """What differs in `tip` from the tree that was noted last, for `settle`: git looks while the block goes on. None
-    where no other tree was noted."""
+    """The difference of `tip` from the recorded tree, for `settle`; git runs in the background. None if no other tree
+    is recorded."""
     noted = alive_at(connection)
     if noted is None or noted == tip:
         yield None
@@ -62,8 +62,7 @@ def difference(connection: sqlite3.Connection, top: Path, tip: bytes) -> Iterato
 
 
 def settle(connection: sqlite3.Connection, top: Path, tip: bytes, differs: Difference | None) -> None:
-    """Note which paths are in the tree of `tip`: those in which it differs from the tree that was noted last, where
-    that is to be had, else all."""
+    """Record which paths exist in the tree of `tip`: from its difference to the recorded tree if possible, else all."""
     if alive_at(connection) == tip:
         return
     gone: list[bytes] = []
@@ -71,7 +70,7 @@ def settle(connection: sqlite3.Connection, top: Path, tip: bytes, differs: Diffe
     try:
         if differs is not None:
             gone, come = _both(differs())
-    except GitError:  # the tree that was noted last is gone
+    except GitError:  # the recorded tree was pruned
         differs = None
     view = IndexView(connection, reach(connection, top, tip).bounds, None, _again)
     with transaction(connection):
@@ -82,7 +81,7 @@ def settle(connection: sqlite3.Connection, top: Path, tip: bytes, differs: Diffe
         connection.executemany(
             f"UPDATE name SET alive = 0 WHERE {where}", (path.rpartition(b"/")[::2] for path in gone)
         )
-        # who has a path is what `view.file` tells, which is dear for each path of a tree
+        # like `view.file`, which is too slow for each path of a tree
         holder = f"coalesce(?3, (SELECT file FROM name WHERE {where} ORDER BY high DESC))"
         connection.executemany(
             f"UPDATE name SET alive = 1 WHERE {where} AND file = {holder}",
@@ -99,10 +98,10 @@ def _again(error: Exception) -> NoReturn:
 
 
 def _both(difference: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The paths that may have gone, and those that may have come."""
+    """The paths that may have disappeared, and those that may be new."""
     tokens = difference.split(b"\0")
     pairs = list(zip(tokens[::2], tokens[1::2], strict=False))
-    # a path that has changed may be another file's by now
+    # a changed path may belong to another file now
     return [path for kind, path in pairs if kind != b"A"], [path for kind, path in pairs if kind != b"D"]
 
 
