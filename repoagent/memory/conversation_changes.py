@@ -8,13 +8,12 @@ refuses. `check` states what a rewritten conversation must preserve.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
@@ -24,7 +23,6 @@ from repoagent.llm.conversation import (
     BrokenConversation,
     Conversation,
     NewerConversation,
-    Turn,
     dumps,
     loads,
     turn_offsets,
@@ -35,19 +33,19 @@ from repoagent.memory.identity.record import Memory
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 
 VERSION = 1
 UNDO, REDO, COMPACT = "undo", "redo", "compact"
+_Unparsable = (BrokenConversation, NewerConversation)
 
 
 @dataclass(frozen=True)
 class Change:
     """One change by a command, "save", "load", "edit", …; `before` and `after` are hashes of texts, "" for none. `of`
-    is the id of the change that an undo or a redo took back."""
+    is the id of the change that an undo or a redo reversed."""
 
     id: str
     time: str
@@ -59,13 +57,12 @@ class Change:
     of: str = ""
 
 
+class ConcurrentChange(Refused):
+    """The conversation is no longer what the change was made for."""
+
+
 def log_folder(layout: Layout) -> Path:
     return layout.conversations / ".past"
-
-
-def lock_of(layout: Layout) -> Path:
-    """The lock of all changes by commands."""
-    return log_folder(layout) / "lock"
 
 
 def digest(data: bytes | None) -> str:
@@ -78,130 +75,96 @@ def text_file(layout: Layout, name: str) -> Path:
     return log_folder(layout) / f"{name}.md"
 
 
-def store_text(layout: Layout, data: bytes | None) -> str:
-    """Keep a text; its hash. Raises Refused."""
-    name = digest(data)
-    if data is not None and (place := text_file(layout, name)) and read_regular(place) != data:
-        write_whole(place, data)
-    return name
-
-
-def load_text(layout: Layout, name: str) -> bytes | None:
-    """The text with this hash, None for "". Raises Refused where it is kept no more, or is another by now."""
+def _load_text(layout: Layout, name: str) -> bytes | None:
+    """The text with this hash, None for "". Raises Refused if it is gone or was modified."""
     if not name:
         return None
-    place = text_file(layout, name)
-    data = read_regular(place)
+    path = text_file(layout, name)
+    data = read_regular(path)
     if data is None:
-        raise Refused(f"the previous text is gone ({place})")
+        raise Refused(f"the previous text is gone ({path})")
     if digest(data) != name:
-        raise Refused(f"{place} was modified and no longer matches its hash; changed nothing")
+        raise Refused(f"{path} was modified and no longer matches its hash; changed nothing")
     return data
 
 
-def record(layout: Layout, change: Change) -> None:
-    """Write a change down, durably."""
-    json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(change)})
-
-
-def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
-    """Keep what a conversation was before its oldest exchanges are moved away, so that it can be taken back. To be
-    called while the conversation is locked, before it is written."""
-    root = memory.folder.parent.parent
-    layout = Layout(root, root)  # of its folders only those below the root are used
-    key, name = f"memory:{memory.folder.name}", f"file:{memory.identity.path}"
-    record(
-        layout,
-        Change(new_id(), now(), key, name, COMPACT, store_text(layout, before), store_text(layout, after)),
-    )
-
-
-def new_id() -> str:
-    return os.urandom(6).hex()
-
-
-def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
-    """All changes by commands, oldest first. Raises Refused when a newer repoagent wrote some."""
-    found = []
-    path = log_folder(layout) / "changes.jsonl"
-    for value in json_files.read_records(path, warn=warn):
-        version = value.get("version")
-        if isinstance(version, int) and version > VERSION:
-            raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")
-        if (one := _parsed(value)) is not None:
-            found.append(one)
-    return found
-
-
-def stacks(changes: Iterable[Change], key: str) -> tuple[list[Change], list[Change]]:
-    """Of one conversation: the changes that can be taken back, and those of them that can be made again (each an undo),
-    the next one last."""
-    done: list[Change] = []
-    undone: list[Change] = []
-    for one in changes:
-        if one.key != key:
-            continue
-        if one.command == UNDO:
-            done = [other for other in done if other.id != one.of]
-            undone.append(one)
-        elif one.command == REDO:
-            undone = [other for other in undone if other.id != one.of]
-            done.append(one)
-        else:
-            done.append(one)
-            undone = []
-    return done, undone
-
-
-def _parsed(value: dict[str, Any]) -> Change | None:
-    known = {each.name: value.get(each.name, "") for each in fields(Change)}
-    if not all(isinstance(each, str) for each in known.values()) or not known["id"]:
-        return None
-    return Change(**known)
-
-
-class ConcurrentChange(Refused):
-    """The conversation is not any more what the change was made for."""
-
-
-@contextmanager
-def lock_conversation(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
-    """What stands in `place`, which no command can change within the block. Raises Busy, Refused."""
-    ensure(layout)
-    with (
-        locked(lock_of(layout), what="the conversations of this repository"),
-        locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
-    ):
-        for each in (log_folder(layout), layout.conversations):
-            sweep(each)  # what a kill has left there
-        yield read_regular(place.path)
-
-
-def change(
+def _record(
     layout: Layout,
-    place: ConversationRef,
-    before: bytes | None,
-    after: bytes | None,
+    key: str,
+    name: str,
+    texts: tuple[bytes | None, bytes | None],
     command: str,
     *,
     of: str = "",
 ) -> Change:
-    """Put `after` into `place`, if `before` still stands there; None is for no conversation. Both texts are kept.
+    """Keep the texts before and after a change, and then its record. It has no record if it changes nothing."""
+    before, after = texts
+    for data in texts:
+        path = text_file(layout, digest(data))
+        if data is not None and read_regular(path) != data:
+            write_whole(path, data)
+    made = Change(
+        os.urandom(6).hex(), json_files.now(), key, name, command, digest(before), digest(after), of
+    )
+    if before != after:
+        json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(made)})
+    return made
 
-    `command` and `of` are as in `Change`. Raises Overtaken, Busy when a lock is held for too long, Refused where it
-    can't be written or the name clashes with another.
+
+def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
+    """Keep what a conversation was before its oldest exchanges are moved away, so that it can be undone. To be
+    called while the conversation is locked, before it is written."""
+    root = memory.folder.parent.parent
+    key, name = f"memory:{memory.folder.name}", f"file:{memory.identity.path}"
+    _record(Layout(root, root), key, name, (before, after), COMPACT)  # only folders below the root are used
+
+
+def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
+    """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote some."""
+    path = log_folder(layout) / "changes.jsonl"
+    found = []
+    for value in json_files.read_records(path, warn=warn):
+        version = value.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")
+        known = {field.name: value.get(field.name, "") for field in fields(Change)}
+        if known["id"] and all(isinstance(text, str) for text in known.values()):
+            found.append(Change(**known))
+    return found
+
+
+@contextmanager
+def _locked(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
+    """What is in `place`, which no command can change within the block. Raises Busy, Refused."""
+    ensure(layout)
+    with (
+        locked(log_folder(layout) / "lock", what="the conversations of this repository"),
+        locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
+    ):
+        for folder in (log_folder(layout), layout.conversations):
+            sweep(folder)  # what a kill has left there
+        yield read_regular(place.path)
+
+
+def change(
+    layout: Layout, place: ConversationRef, before: bytes | None, after: bytes | None, command: str
+) -> Change:
+    """Write `after` to `place`, if `before` is still there; None is for no conversation. Both texts are kept.
+
+    Raises ConcurrentChange, Busy if a lock is held for too long, Refused if it can't be written or the name clashes
+    with another.
     """
     if before is None and after is not None and place.kind == "general":
         refuse_clash(layout, place.name)
-    with lock_conversation(layout, place) as present:
+    with _locked(layout, place) as present:
         if present != before:
             raise ConcurrentChange(
                 f"{place.name} has changed in the meantime; changed nothing, look at it again"
             )
-        return write_change(layout, place, present, after, command, of=of)
+        return _write(layout, place, present, after, command)
 
 
-def write_change(
+def _write(
     layout: Layout,
     place: ConversationRef,
     present: bytes | None,
@@ -210,43 +173,25 @@ def write_change(
     *,
     of: str = "",
 ) -> Change:
-    """As `change`, within `held_still`. The texts and the record come first: a kill after them loses nothing."""
+    """Replace the text of a locked conversation. Texts and record come first: a kill after them loses nothing."""
     if present is None and after is not None and place.kind == "general":
         refuse_clash(layout, place.name)
-    done = Change(
-        new_id(),
-        now(),
-        place.key,
-        place.name,
-        command,
-        store_text(layout, present),
-        store_text(layout, after),
-        of,
-    )
-    if present == after:
-        return done
-    record(layout, done)
-    if after is None:
-        _remove(place)
-    else:
+    made = _record(layout, place.key, place.name, (present, after), command, of=of)
+    if after is not None and after != present:
         write_whole(place.path, after)
-    return done
-
-
-def _remove(place: ConversationRef) -> None:
-    with open_folder(place.path.parent) as parent:
-        try:
-            os.unlink(place.path.name, dir_fd=parent)
-            os.fsync(parent)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise system_failed("remove", place.path, error) from error
+    elif present is not None and after is None:
+        with open_folder(place.path.parent) as parent:
+            try:
+                os.unlink(place.path.name, dir_fd=parent)
+                os.fsync(parent)
+            except OSError as error:
+                raise system_failed("remove", place.path, error) from error
+    return made
 
 
 @dataclass(frozen=True)
 class Reversal:
-    """`change` is what was taken back (or made again), `result` what came of it. `merged`: something was written since,
+    """`change` is what was undone (or redone), `result` the change that did it. `merged`: something was written since,
     and is kept. `present`: whether there is a conversation now."""
 
     change: Change
@@ -256,118 +201,116 @@ class Reversal:
 
 
 def undo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Take the last change by a command back. Raises NothingDone where there is none, Refused where something was
+    """Undo the last change by a command. Raises NothingDone if there is none, Refused if something was
     written in the same place since, Busy."""
-    return _invert(layout, worktree, place, UNDO, warn)
+    return _reverse(layout, worktree, place, UNDO, warn)
 
 
 def redo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Make the change again that was taken back last. Raises as `undo`."""
-    return _invert(layout, worktree, place, REDO, warn)
+    """Make the change again that was undone last. Raises as `undo`."""
+    return _reverse(layout, worktree, place, REDO, warn)
 
 
-def _invert(layout: Layout, worktree: WorkTree, place: ConversationRef, command: str, warn: Warn) -> Reversal:
-    if all(one.key != place.key for one in changes(layout, warn=warn)):
+def _reverse(
+    layout: Layout, worktree: WorkTree, place: ConversationRef, command: str, warn: Warn
+) -> Reversal:
+    if all(made.key != place.key for made in changes(layout, warn=warn)):
         if place.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
         raise missing(layout, place)
-    with lock_conversation(layout, place) as present:
-        known = _recorded_changes(changes(layout, warn=warn), place.key, digest(present))
-        stack = stacks(known, place.key)[command == REDO]
-        while stack and digest(present) == stack[-1].before != stack[-1].after:
-            stack.pop()
-        if not stack:
+    with _locked(layout, place) as present:
+        mine = [made for made in changes(layout, warn=warn) if made.key == place.key]
+        while mine and mine[-1].before == digest(present) != mine[-1].after:
+            mine.pop()  # never written because of a kill, or reversed by hand
+        last = _next_to_reverse(mine, command, digest(present))
+        if last is None:
             what = "undone change" if command == REDO else "change by a command"
             raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
-        last = stack[-1]
         after = _without(layout, worktree, place, present, last)
-        done = write_change(layout, place, present, after, command, of=last.id)
-        first = _first(known, last)
+        made = _write(layout, place, present, after, command, of=last.id)
+        by_id = {other.id: other for other in mine}
+        first = last
+        while first.command in (UNDO, REDO) and first.of in by_id:
+            first = by_id[first.of]
         if first.command == COMPACT:
-            _follow(layout, place, first, again=command == REDO, warn=warn)
-        return Reversal(first, done, digest(present) != last.after, after is not None)
+            _update_notes(layout, place, first, again=command == REDO, warn=warn)
+        return Reversal(first, made, digest(present) != last.after, after is not None)
 
 
-def _follow(layout: Layout, place: ConversationRef, first: Change, *, again: bool, warn: Warn) -> None:
-    """Let the notes follow: a line of each exchange that was moved away stands there while it is away."""
+def _next_to_reverse(mine: list[Change], command: str, present: str) -> Change | None:
+    """The change that comes next: to be undone, or, for a redo, an undo."""
+    done: list[Change] = []
+    undone: list[Change] = []
+    for made in mine:
+        if made.command == UNDO:
+            done = [other for other in done if other.id != made.of]
+            undone.append(made)
+        else:
+            undone = [other for other in undone if other.id != made.of] if made.command == REDO else []
+            done.append(made)
+    stack = undone if command == REDO else done
+    while stack and present == stack[-1].before != stack[-1].after:
+        stack.pop()
+    return stack[-1] if stack else None
+
+
+def _update_notes(
+    layout: Layout, place: ConversationRef, compacting: Change, *, again: bool, warn: Warn
+) -> None:
+    """The notes have a line for each exchange while it is in the archive."""
     from repoagent.memory.compaction import update_notes
 
-    before, after = load_text(layout, first.before), load_text(layout, first.after)
+    before, after = _load_text(layout, compacting.before), _load_text(layout, compacting.after)
     if before is not None and after is not None:
         update_notes(place.path, before, after, again=again, warn=warn)
-
-
-def _first(known: list[Change], last: Change) -> Change:
-    """The change that an undo or a redo is about in the end."""
-    by_id = {one.id: one for one in known}
-    while last.command in (UNDO, REDO) and last.of in by_id:
-        last = by_id[last.of]
-    return last
-
-
-def _recorded_changes(known: list[Change], key: str, present: str) -> list[Change]:
-    """The changes of one conversation, without the last ones that never came to be: a kill came before they were
-    written, or a person has taken them back by hand."""
-    mine = [one for one in known if one.key == key]
-    while mine and mine[-1].before == present != mine[-1].after:
-        mine.pop()
-    return mine
 
 
 def _without(
     layout: Layout, worktree: WorkTree, place: ConversationRef, present: bytes | None, last: Change
 ) -> bytes | None:
-    """What stands in `place` without the change `last`. Raises Refused."""
-    before = load_text(layout, last.before)
+    """The text `present` without the change `last`. Raises Refused."""
+    before = _load_text(layout, last.before)
     if digest(present) == last.after:
         return before
-    kept = f"; the previous text is {text_file(layout, last.before)}" if last.before else ""
+    where = f"; the previous text is {text_file(layout, last.before)}" if last.before else ""
     if present is None:
-        raise Refused(f"{place.name} was deleted after its last {last.command}; restore it by hand{kept}")
-    after = load_text(layout, last.after)
-    if before is not None and (joined := _with_tail(before, after, present)) is not None:
+        raise Refused(f"{place.name} was deleted after its last {last.command}; restore it by hand{where}")
+    after = _load_text(layout, last.after)
+    changed = f"{place.name} has changed since its last {last.command}"
+    if before is not None and (joined := _with_later_turns(before, after, present)) is not None:
         return joined
     if before is None or after is None:
-        raise Refused(
-            f"{place.name} has changed since its last {last.command}; use `repoagent conversation delete` to remove it"
-        )
+        raise Refused(f"{changed}; use `repoagent conversation delete` to remove it")
     merged = merge(worktree, present, after, before)
     if isinstance(merged, Conflict):
-        where = f" on {lines_text(merged.lines)}" if merged.lines else ""
-        raise Refused(
-            f"{place.name} has changed since its last {last.command} in the same place{where}; fix it by hand{kept}"
-        )
-    if not _is_whole(merged, before):
-        raise Refused(
-            f"{place.name} has changed since its last {last.command}, and the two cannot be merged{kept}"
-        )
+        lines = f" on {lines_text(merged.lines)}" if merged.lines else ""
+        raise Refused(f"{changed} in the same place{lines}; fix it by hand{where}")
+    try:
+        is_whole = loads(_decoded(merged)).nonce == loads(_decoded(before)).nonce
+    except _Unparsable:
+        is_whole = False
+    if not is_whole:
+        raise Refused(f"{changed}, and the two cannot be merged{where}")
     return merged
 
 
-def _with_tail(before: bytes, after: bytes | None, present: bytes) -> bytes | None:
-    """`before` and the turns that were added behind `after`, or said anew where that is None; None where that is not
-    all that was done since."""
+def _with_later_turns(before: bytes, after: bytes | None, present: bytes) -> bytes | None:
+    """`before` and the turns that were added to `after` since (all, if that is None); None if there was more than
+    that."""
     if after is not None and not (present.startswith(after) and after.endswith(b"\n")):
         return None
     try:
-        old, now = loads(_decoded(before)), loads(_decoded(present))
+        old, new = loads(_decoded(before)), loads(_decoded(present))
         same = () if after is None else loads(_decoded(after)).turns
-    except (BrokenConversation, NewerConversation):
+    except _Unparsable:
         return None
-    if now.turns[: len(same)] != same or len(now.turns) == len(same):
+    later = new.turns[len(same) :]
+    if not later or new.turns[: len(same)] != same:
         return None
-    tail: tuple[Turn, ...] = now.turns[len(same) :]
-    blocks = dumps(tail, old.nonce)
+    blocks = dumps(later, old.nonce)
     if loads(blocks).nonce != old.nonce or not before.endswith(b"\n"):
         return None
     return before + blocks[blocks.index("\n\n") + 2 :].encode("utf-8", "surrogateescape")
-
-
-def _is_whole(merged: bytes, before: bytes) -> bool:
-    try:
-        return loads(_decoded(merged)).nonce == loads(_decoded(before)).nonce
-    except (BrokenConversation, NewerConversation):
-        return False
 
 
 def _decoded(data: bytes) -> str:
@@ -383,107 +326,86 @@ _FOLLOWS: dict[str | None, set[str]] = {  # who may speak after whom; None is th
 
 
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
-    """Why the text `after` may not take the place of the conversation `before`, as a sentence; "" where it may.
+    """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    It must parse, with the same first lines (version, nonce, file). Turns may go, and what models and programs said
-    may change; one may stand behind another only where that is usual or was so before. What the person said stays, to
-    the byte and in its order, unless `user_turns`. Raises as `loads` for a `before` that is no conversation.
+    It must parse, with the same first lines (version, nonce, file). Turns may be removed, and what models and programs
+    said may change; their order must be usual or as it was. What the user said stays, to
+    the byte and in its order, unless `user_turns`. Raises as `loads` for a `before` that is not a conversation.
     """
     old = loads(before)
     try:
         new = loads(after)
-    except (BrokenConversation, NewerConversation) as error:
+    except _Unparsable as error:
         return f"the result is not a valid conversation: {error}"
+    heading = f"## [{old.nonce}]"
     if head_of(before) != head_of(after):
         return (
             "the lines before the first turn or a heading of a turn have changed; keep them (a turn begins with "
-            f"a line `## [{old.nonce}] SPEAKER`)"
+            f"a line `{heading} SPEAKER`)"
         )
-    if _headings(after, old) - len(new.turns) > _headings(before, old) - len(old.turns):
+    if after.count(f"\n{heading}") - len(new.turns) > before.count(f"\n{heading}") - len(old.turns):
         return (
-            "a line looks like a heading but is not valid: it must be `## ["
-            f"{old.nonce}] user`, `assistant` or "
+            f"a line looks like a heading but is not valid: it must be `{heading} user`, `assistant` or "
             "`observation`, followed by what repoagent wrote after it"
         )
     if old.turns and not new.turns:
         return "the result has no turns; use `repoagent conversation delete` to delete the conversation"
-    if not user_turns and (wrong := _person(old, new)):
-        return wrong
-    return _order(old.turns, new.turns)
-
-
-def _headings(text: str, old: Conversation) -> int:
-    return text.count(f"\n## [{old.nonce}]")
-
-
-def _person(old: Conversation, new: Conversation) -> str:
-    before, after = ([turn for turn in one.turns if turn.role == "user"] for one in (old, new))
-    if before == after:
-        return ""
-    place = next(
-        (number for number, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]),
-        min(len(before), len(after)),
-    )
-    if place >= len(before):
-        what = "a user turn was added"
-    elif before[place] in after[place:] or len(after) >= len(before):
-        what = f"user turn {_number(old, before[place])} was changed"
-    else:
-        what = f"user turn {_number(old, before[place])} was changed or removed"
-    return f"{what}; use --user-turns to allow it"
-
-
-def _number(one: Conversation, turn: Turn) -> int:
-    """Which turn of all it is, from 1."""
-    return next(number for number, other in enumerate(one.turns, 1) if other is turn)
-
-
-def _order(old: tuple[Turn, ...], new: tuple[Turn, ...]) -> str:
-    were = set(pairwise([None, *(turn.role for turn in old)]))
-    roles = [None, *(turn.role for turn in new)]
-    for number, (first, second) in enumerate(pairwise(roles), 1):
-        if second not in _FOLLOWS[first] and (first, second) not in were:
-            behind = "cannot come first" if first is None else f"cannot follow {first}"
-            return f"turn {number} ({second}) {behind}"
+    if not user_turns and (problem := _changed_user_turn(old, new)):
+        return f"{problem}; use --user-turns to allow it"
+    earlier = set(pairwise([None, *(turn.role for turn in old.turns)]))
+    for number, pair in enumerate(pairwise([None, *(turn.role for turn in new.turns)]), 1):
+        first, second = pair
+        if pair not in earlier and second not in _FOLLOWS[first]:
+            problem = "cannot come first" if first is None else f"cannot follow {first}"
+            return f"turn {number} ({second}) {problem}"
     return ""
+
+
+def _changed_user_turn(old: Conversation, new: Conversation) -> str:
+    before = [(number, turn) for number, turn in enumerate(old.turns, 1) if turn.role == "user"]
+    after = [turn for turn in new.turns if turn.role == "user"]
+    for position, (number, turn) in enumerate(before):
+        if position >= len(after) or after[position] != turn:
+            is_there = turn in after[position:] or len(after) >= len(before)
+            return f"user turn {number} was {'changed' if is_there else 'changed or removed'}"
+    return "a user turn was added" if len(after) > len(before) else ""
 
 
 def save(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, force: bool = False
 ) -> Change:
-    """Keep a copy of `source` in `place`. With `force` it takes the place of what is there, which is kept in the past.
+    """Keep a copy of `source` in `place`. With `force` it replaces what is there, which is kept for undo.
 
-    Raises Refused where there is one already, and as `change` does.
+    Raises Refused if there is one already, and as `change` does.
     """
-    return _copy(layout, source, place, len(source.conversation.turns), "save", force=force)
+    return _copy(layout, source, place, None, "save", force=force)
 
 
 def branch(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
 ) -> Change:
     """A new conversation in `place` that begins with the first `turns` of `source`, by default all. Raises UsageError
-    for a turn that there is not, and as `save` does."""
+    for a turn that does not exist, and as `save` does."""
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
             f"{source.place.name} has {count} turns, no turn {turns}; see `repoagent conversation show`"
         )
-    return _copy(layout, source, place, count if turns is None else turns, "branch")
+    return _copy(layout, source, place, turns, "branch")
 
 
 def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
     """Make a copy of `source` the conversation in `place`, that of a file. Raises as `change`."""
-    present = read_regular(place.path)
-    return change(layout, place, present, copied(source), "load")
+    return change(layout, place, read_regular(place.path), copied(source), "load")
 
 
 def copied(source: StoredConversation, turns: int | None = None) -> bytes:
     """The bytes of a copy of the first `turns`, without keys and tokens; a copy of what was said about a file says
     which one."""
     text = source.text
-    places = turn_offsets(text)
-    if turns is not None and turns < len(places):
-        text = text[: places[turns]]
+    offsets = turn_offsets(text)
+    if turns is not None and turns < len(offsets):
+        text = text[: offsets[turns]]
     text = mask(text)
     if source.place.about:
         text = with_about(text, source.place.about)
@@ -494,7 +416,7 @@ def _copy(
     layout: Layout,
     source: StoredConversation,
     place: ConversationRef,
-    turns: int,
+    turns: int | None,
     command: str,
     *,
     force: bool = False,
@@ -503,6 +425,6 @@ def _copy(
         raise UsageError(f"{place.name} would be a copy of itself; choose another name")
     present = read_regular(place.path)
     if present is not None and not force:
-        how = "choose another name" + ("" if command == "branch" else " or use --force")
-        raise Refused(f"a conversation {place.name!r} already exists; {how}")
+        remedy = "choose another name" + ("" if command == "branch" else " or use --force")
+        raise Refused(f"a conversation {place.name!r} already exists; {remedy}")
     return change(layout, place, present, copied(source, turns), command)

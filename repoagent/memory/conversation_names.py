@@ -17,33 +17,64 @@ from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 
 ENDING = ".md"
+FILE = "file:"
 RESERVED = ("edit-", "kept-", "run-", "chat-")
 LONGEST = 200  # bytes of a name; with its ending and that of its lock it is a file name anywhere
-_NOT_IN_A_NAME = '/\\:*?"<>|'  # what some file system, or a shell, takes for something else
+_FORBIDDEN = '/\\:*?"<>|'  # special to some file system or shell
+Kind = Literal["file", "general", "edit", "run"]
+
+
+@dataclass(frozen=True)
+class ConversationRef:
+    """Where a conversation is. `name` is what a user calls it, `key` its name in the log, which stays when a file is
+    renamed. `about` is the path of the file that it is about, "" for none."""
+
+    name: str
+    kind: Kind
+    path: Path
+    key: str
+    about: str = ""
 
 
 def checked(name: str) -> str:
-    """`name` in its composed form (Unicode NFC), as files are named. Raises UsageError for one that can't be given."""
+    """`name` in its composed form (Unicode NFC), as files are named. Raises UsageError for an invalid one."""
     name = unicodedata.normalize("NFC", name)
-    if why := _wrong(name):
-        raise UsageError(f"invalid conversation name {name!r}: {why}")
+    bad = next((character for character in name if character in _FORBIDDEN), "")
+    problem = ""
+    if not name.strip():
+        problem = "empty"
+    elif name != name.strip() or name.endswith("."):
+        problem = "cannot begin or end with a space, or end with a dot"
+    elif name.startswith((".", "-")):
+        problem = "cannot begin with a dot or a dash"
+    elif not name.isprintable():
+        problem = "contains an unprintable character"
+    elif bad:
+        problem = f"cannot contain {bad}"
+        problem += "; use file:PATH for the conversation of a file" if bad in "/\\" else ""
+    elif name.casefold().endswith(ENDING):
+        problem = f"leave out the ending {ENDING}"
+    elif len(name.encode()) > LONGEST:
+        problem = f"longer than {LONGEST} bytes"
+    if problem:
+        raise UsageError(f"invalid conversation name {name!r}: {problem}")
     return name
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a conversation of this name is the program's own."""
+    """Whether a conversation of this name belongs to the program."""
     return name.casefold().startswith(RESERVED)
 
 
 def refuse_reserved(name: str) -> None:
-    """Raise UsageError for a name that a person may not give."""
+    """Raise UsageError for a name that a user may not choose."""
     if is_reserved(name):
         forms = ", ".join(f"{form}..." for form in RESERVED)
         raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
 
 
 def refuse_clash(layout: Layout, name: str) -> None:
-    """Raise Refused when there is a conversation whose name differs in case only: on some disks both are one file."""
+    """Raise Refused if the name of a conversation differs in case only: on some disks both are one file."""
     folded = name.casefold()
     for other in names(layout):
         if other != name and unicodedata.normalize("NFC", other).casefold() == folded:
@@ -53,9 +84,9 @@ def refuse_clash(layout: Layout, name: str) -> None:
 
 
 def names(layout: Layout) -> list[str]:
-    """The names of all conversations that have one, the program's own too, sorted; no file is opened."""
+    """The names of all conversations that have one, the program's too, sorted; no file is opened."""
     try:
-        with open_folder(layout.conversations) as opened, os.scandir(opened) as found:
+        with open_folder(layout.conversations) as folder, os.scandir(folder) as found:
             files = [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
@@ -66,43 +97,8 @@ def names(layout: Layout) -> list[str]:
     )
 
 
-def _wrong(name: str) -> str:
-    if not name.strip():
-        return "empty"
-    if name != name.strip() or name.endswith("."):
-        return "cannot begin or end with a space, or end with a dot"
-    if name.startswith((".", "-")):
-        return "cannot begin with a dot or a dash"
-    if not name.isprintable():
-        return "contains an unprintable character"
-    if bad := next((character for character in name if character in _NOT_IN_A_NAME), ""):
-        file = "; use file:PATH for the conversation of a file" if bad in "/\\" else ""
-        return f"cannot contain {bad}{file}"
-    if name.casefold().endswith(ENDING):
-        return f"leave out the ending {ENDING}"
-    if len(name.encode()) > LONGEST:
-        return f"longer than {LONGEST} bytes"
-    return ""
-
-
-FILE = "file:"
-Kind = Literal["file", "general", "edit", "run"]
-
-
-@dataclass(frozen=True)
-class ConversationRef:
-    """Where a conversation stands. `name` is what a person calls it, `key` what the past knows it by: it stays when a
-    file is renamed. `about` is the path of the file that it is about, "" for none."""
-
-    name: str
-    kind: Kind
-    path: Path
-    key: str
-    about: str = ""
-
-
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The place of the conversation `name`, whether it is there or not. With `own` a person wants to change it, and a
+    """The place of the conversation `name`, whether it exists or not. With `own` a user wants to change it, and a
     reserved name is refused. Raises UsageError."""
     name = checked(name)
     if own:
@@ -111,7 +107,6 @@ def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
 
 
 def kind_of(name: str) -> Kind:
-    """What a name alone tells of a conversation."""
     if not is_reserved(name):
         return "general"
     return "edit" if name.casefold().startswith(("edit-", "kept-")) else "run"

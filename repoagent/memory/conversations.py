@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,15 +28,7 @@ from repoagent.llm.conversation import (
     loads,
     turn_offsets,
 )
-from repoagent.memory.conversation_names import (
-    ENDING,
-    FILE,
-    ConversationRef,
-    kind_of,
-    named,
-    names,
-)
-from repoagent.memory.identity.record import Memory
+from repoagent.memory.conversation_names import ENDING, FILE, ConversationRef, kind_of, named, names
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
@@ -44,7 +36,7 @@ from repoagent.storage.layout import Layout, Warn, to_stderr
 
 @dataclass(frozen=True)
 class StoredConversation:
-    """What stands in a place: the bytes, the same as text, and what is said in it."""
+    """What is in a place: the bytes, the same as text, and the turns."""
 
     place: ConversationRef
     data: bytes
@@ -55,19 +47,20 @@ class StoredConversation:
         return self.data.decode("utf-8", "surrogateescape")
 
 
-def of_memory(memory: Memory, path: str) -> ConversationRef:
-    """The conversation about the file `path`, which has this memory."""
-    return ConversationRef(f"{FILE}{path}", "file", memory.conversation, f"memory:{memory.folder.name}", path)
+def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
+    """The conversation about the file `path`, which has the memory in `folder`."""
+    file = layout.memory / folder / "conversation.md"
+    return ConversationRef(f"{FILE}{path}", "file", file, f"memory:{folder}", path)
 
 
 def of_file(
     layout: Layout, worktree: WorkTree, path: str, *, make: bool = False, warn: Warn = to_stderr
 ) -> ConversationRef:
     """The conversation about the file `path` (relative to the top), found as every memory is: by what the file is,
-    never by its name alone. With `make` a file without a memory is given one.
+    never by its name alone. With `make` a file without a memory gets one.
 
-    Of a file that is gone it is that of the memory that says so. Raises Refused where nothing is remembered of it or
-    it may not be read, UsageError where there is no such file.
+    For a deleted file it is that of the memory with this path. Raises Refused if nothing is remembered of it or
+    it may not be read, UsageError if there is no such file.
     """
     data = read_source(worktree, path).data
     if data is None:
@@ -76,33 +69,26 @@ def of_file(
             raise no_such_file(path, worktree.top)
         if len(folders) > 1:
             raise Refused(f"{path} is gone and {len(folders)} memories name it; restore the file first")
-        folder = layout.memory / folders[0]
-        return ConversationRef(
-            f"{FILE}{path}", "file", folder / "conversation.md", f"memory:{folders[0]}", path
-        )
+        return _of_folder(layout, folders[0], path)
     memory = resolve(layout, worktree, path, data, warn=warn)
     if memory is None and make:
         memory = remember(layout, worktree, path, data, warn=warn)
     if memory is None:
         raise Refused(f"no conversation about {path} yet")
-    return of_memory(memory, path)
+    return _of_folder(layout, memory.folder.name, path)
 
 
 def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | None:
-    """The conversation about a file that was written to last; None where there is none."""
-    found: list[tuple[int, str, str]] = []
+    """The conversation about a file that was written to last; None if there is none."""
+    times: list[tuple[int, str, str]] = []
     for path, folder in listing(layout, warn=warn):
-        try:
+        with suppress(OSError):
             status = (layout.memory / folder / "conversation.md").lstat()
-        except OSError:
-            continue
-        found.append((status.st_mtime_ns, path, folder))
-    if not found:
+            times.append((status.st_mtime_ns, path, folder))
+    if not times:
         return None
-    _, path, folder = max(found)
-    return ConversationRef(
-        f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path
-    )
+    _, path, folder = max(times)
+    return _of_folder(layout, folder, path)
 
 
 @dataclass(frozen=True)
@@ -124,7 +110,7 @@ class ConversationResolver:
         return named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
-        """The place of the conversation about the file `path`, as written here, or else from the top."""
+        """The place of the conversation about the file `path`, relative to `cwd`, or else to the top."""
         if not path:
             raise UsageError("missing file name: use file:PATH")
         path = path.removeprefix(FILE)
@@ -132,7 +118,7 @@ class ConversationResolver:
             return self._file(path, self.cwd, make=make)
         except UsageError:
             if self.cwd != self.worktree.top and not path.startswith((".", "/")):
-                with suppress(UsageError):  # what is said is of the folder the person is in
+                with suppress(UsageError):  # the message is about the folder that the user is in
                     return self._file(path, self.worktree.top, make=make)
             raise
 
@@ -144,22 +130,22 @@ class ConversationResolver:
 
 
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
-    """What stands in the place that `text` names. Raises UsageError where nothing does, and as `held`."""
+    """The conversation that `text` names. Raises UsageError if there is none, and as `read_stored`."""
     place = at.place(text, own=own)
-    found = read_stored(place)
-    if found is None:
+    stored = read_stored(place)
+    if stored is None:
         raise missing(at.layout, place)
-    return found
+    return stored
 
 
 def read_stored(place: ConversationRef) -> StoredConversation | None:
-    """What stands in `place`, None for nothing. Raises as `llm.conversation.read` does."""
+    """What is in `place`, None for nothing. Raises as `llm.conversation.read` does."""
     data = read_regular(place.path)
     return None if data is None else parse_stored(place, data)
 
 
 def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
-    """`data` as what stands in `place`. Raises BrokenConversation and NewerConversation, with the file's name."""
+    """`data` as what is in `place`. Raises BrokenConversation and NewerConversation, with the file's name."""
     try:
         return StoredConversation(place, data, loads(data.decode("utf-8", "surrogateescape")))
     except (BrokenConversation, NewerConversation) as error:
@@ -167,17 +153,17 @@ def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
 
 
 def missing(layout: Layout, place: ConversationRef) -> UsageError:
-    """The sentence for a conversation that is not there."""
+    """The error for a conversation that does not exist."""
     if place.kind == "file":
         return UsageError(f"no conversation about {place.about} yet")
     from repoagent.memory.conversation_changes import REDO, UNDO, changes
 
-    with suppress(Refused):  # what a newer repoagent has changed
-        mine = [one for one in changes(layout) if one.key == place.key]
-        if mine and not mine[-1].after:  # a command has put it away
-            way = REDO if mine[-1].command == UNDO else UNDO
+    with suppress(Refused):  # a log of a newer repoagent
+        mine = [change for change in changes(layout) if change.key == place.key]
+        if mine and not mine[-1].after:
+            command = REDO if mine[-1].command == UNDO else UNDO
             return UsageError(
-                f"conversation {place.name!r} was deleted; restore it with `repoagent conversation {way} "
+                f"conversation {place.name!r} was deleted; restore it with `repoagent conversation {command} "
                 f"{quote(place.name)}`"
             )
     near = get_close_matches(place.name, names(layout), n=1, cutoff=0.5)
@@ -185,17 +171,17 @@ def missing(layout: Layout, place: ConversationRef) -> UsageError:
     return UsageError(f"no conversation {place.name!r}; {hint}")
 
 
-_REACH = 4_000  # characters in which the line begins: it stands behind the first one
+_REACH = 4_000  # characters in which the line begins: it follows the first one
 _LINE = re.compile(r'(?m)^about: (".*")[ \t]*\r?\n(?:\r?\n)?')
 
 
 def head_of(text: str) -> str:
-    """What stands before the first turn. Raises as `llm.conversation.loads`."""
+    """What precedes the first turn. Raises as `llm.conversation.loads`."""
     return text[: next(iter(turn_offsets(text)), len(text))]
 
 
 def about_of(text: str) -> str:
-    """The path of the file that the conversation in `text` is about; "" where it does not say. Raises as
+    """The path of the file that the conversation in `text` is about; "" if it does not say. Raises as
     `llm.conversation.loads`."""
     if '\nabout: "' not in text[:_REACH]:  # most have none, and finding the first turn takes a while
         return ""
@@ -207,20 +193,17 @@ def about_of(text: str) -> str:
 
 
 def with_about(text: str, path: str) -> str:
-    """`text` with the line that says so, in place of the one it had."""
+    """`text` with the line that names the file, in place of the one it had."""
     head = head_of(text)
     title, _, rest = head.partition("\n")
-    kept = _LINE.sub("", rest, count=1).lstrip("\n")
-    return f"{title}\n\nabout: {json.dumps(path, ensure_ascii=False)}\n\n{kept}{text[len(head) :]}"
-
-
-AT_WORK, UNFINISHED, KEPT = "at work", "unfinished", "kept"
+    rest = _LINE.sub("", rest, count=1).lstrip("\n")
+    return f"{title}\n\nabout: {json.dumps(path, ensure_ascii=False)}\n\n{rest}{text[len(head) :]}"
 
 
 @dataclass(frozen=True)
 class ConversationEntry:
     """One conversation. `size` is in bytes, `last` the ISO 8601 time of its last turn that has one. `state` is of the
-    program's own only: "at work", "unfinished" (the same request goes on from it) or "kept". `problem` says why it
+    program's own only: "at work", "unfinished" (the same request resumes it) or "kept". `problem` says why it
     can't be read, "" for one that can, `trouble` the same in a word or two. `about` is the file that it is, or was,
     about."""
 
@@ -236,69 +219,48 @@ class ConversationEntry:
 
 def entries(layout: Layout) -> list[ConversationEntry]:
     """All conversations that have a name, by name; broken ones too, with their problem."""
-    places = (
-        ConversationRef(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
+    folder = layout.conversations
+    places = [
+        ConversationRef(name, kind_of(name), folder / f"{name}{ENDING}", f"name:{name}")
         for name in names(layout)
-    )
-    return list(_entries(layout, places))
+    ]
+    return [entry for place in places if (entry := _entry(layout, place))]
 
 
 def entries_of_files(layout: Layout, *, warn: Warn = to_stderr) -> list[ConversationEntry]:
     """The conversations of the memories of files, by path."""
-    places = (
-        ConversationRef(
-            f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path
-        )
-        for path, folder in listing(layout, warn=warn)
-    )
-    return list(_entries(layout, places))
+    places = [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
+    return [entry for place in places if (entry := _entry(layout, place))]
 
 
-def _entries(layout: Layout, places: Iterator[ConversationRef]) -> Iterator[ConversationEntry]:
-    for place in places:
-        try:
-            found = read_stored(place)
-        except BrokenConversation as error:
-            yield _unread(place, error, "broken")
-        except NewerConversation as error:
-            yield _unread(place, error, "newer format")
-        except Refused as error:  # a link, or one that the system does not give us
-            yield _unread(place, error, "not readable")
-        else:
-            if found is not None:
-                yield _entry(layout, found)
-
-
-def _unread(place: ConversationRef, error: Refused, trouble: str) -> ConversationEntry:
-    problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
-    return ConversationEntry(place, size=_size(place), problem=problem, about=place.about, trouble=trouble)
-
-
-def _entry(layout: Layout, found: StoredConversation) -> ConversationEntry:
-    place, turns = found.place, found.conversation.turns
-    about = place.about or about_of(found.text)
-    last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
-    return ConversationEntry(place, len(turns), len(found.data), last, _state(layout, place), "", about)
-
-
-def _size(place: ConversationRef) -> int:
+def _entry(layout: Layout, place: ConversationRef) -> ConversationEntry | None:
     try:
-        return place.path.lstat().st_size
-    except OSError:
-        return 0
+        stored = read_stored(place)
+    except Refused as error:  # broken, of a newer format, a link, unreadable
+        trouble = "newer format" if isinstance(error, NewerConversation) else "not readable"
+        trouble = "broken" if isinstance(error, BrokenConversation) else trouble
+        problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
+        size = place.path.lstat().st_size if os.path.lexists(place.path) else 0
+        return ConversationEntry(place, size=size, problem=problem, about=place.about, trouble=trouble)
+    if stored is None:
+        return None
+    turns = stored.conversation.turns
+    last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
+    about = place.about or about_of(stored.text)
+    return ConversationEntry(place, len(turns), len(stored.data), last, _state(layout, place), "", about)
 
 
 def _state(layout: Layout, place: ConversationRef) -> str:
     if place.kind != "edit":
         return ""
     if place.name.casefold().startswith("kept-"):
-        return KEPT
-    return AT_WORK if _is_alive(layout, place.name) else UNFINISHED
+        return "kept"
+    return "at work" if _is_alive(layout, place.name) else "unfinished"
 
 
 def _is_alive(layout: Layout, name: str) -> bool:
-    """Whether the process that has signed the lock of this edit runs. The lock itself is not tried: who wants it just
-    then would take us for a run that goes on."""
+    """Whether the process that has signed the lock of this edit runs. The lock itself is not taken: a run that wants
+    it at that moment would be refused."""
     try:
         signed = (layout.locks / name).read_text(errors="replace").split(" ", 2)
         if len(signed) < 3 or signed[1] != (os.uname().nodename or "-"):
