@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
@@ -31,18 +31,21 @@ from repoagent.storage.secrets import mask
 
 USER, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models
 LIMIT, COMPACTED_LIMIT = 80, 200  # notes kept in the file
-LONGEST = 400  # characters of a note that no person has written
+LONGEST = 400  # characters of a note that no user has written
+LONGEST_TEXT = 4_000  # characters of a note of a user
+MOST = 80  # notes added at once
 _HEAD = b"# Notes\n\n"
 _STAMPED = re.compile(r"(\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by (.{1,80}?))?: (.*)", re.DOTALL)
 _BULLET = re.compile(r"[-*+] ")
 _SHORT = 12  # digits of a blob: enough to look it up, short enough to read
 _TRIES = 5  # to write, while somebody saves the file in an editor
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Note:
-    """`day` is "YYYY-MM-DD", `blob` the abbreviated version it is true of, and `source` who says it: a model's name,
-    PERSON, PROGRAM (it tells what happened) or COMPACTED; "" where a person left them out."""
+    """`day` is "YYYY-MM-DD", `blob` the abbreviated version it is true of, and `source` its author: a model's name,
+    USER, PROGRAM (it records an event) or COMPACTED; "" if a user left them out."""
 
     text: str
     day: str = ""
@@ -60,17 +63,20 @@ class Note:
         return self.source in ("", USER)
 
 
-T = TypeVar("T")
-IsStale = Callable[[Note], bool]
-
-
 @dataclass(frozen=True)
 class NoteEntry:
-    """A note and the lines of the file that it stands on: from `first` (from 0) to before `end`."""
+    """A note and its lines in the file: from `first` (from 0) to before `end`."""
 
     note: Note
     first: int
     end: int
+
+
+IsStale = Callable[[Note], bool]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def make_note(text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
@@ -85,6 +91,44 @@ def shorten_note(text: str) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rsplit(" ", 1)[0].rstrip() + "…"
 
 
+def read_notes(path: Path) -> tuple[Note, ...]:
+    """The notes in `path`, in order; headings and blank lines are not notes."""
+    return tuple(entry.note for entry in entries(read_regular(path) or b""))
+
+
+def entries(data: bytes) -> list[NoteEntry]:
+    """The notes in the bytes of a notes file, each with its lines."""
+    found = _paragraphs(data.decode(errors="replace").split("\n"), lambda line: line.startswith("#"))
+    return [NoteEntry(_parsed(text), first, end) for text, first, end in found]
+
+
+def parse_notes(text: str) -> list[str]:
+    """The notes in a text of several lines: bullets and paragraphs, as they are read from a notes file."""
+    found = _paragraphs(text.splitlines(), lambda line: line == "# Notes")
+    return [note for note, _, _ in found if note]
+
+
+def _paragraphs(lines: list[str], is_heading: Callable[[str], bool]) -> Iterator[tuple[str, int, int]]:
+    """Each bullet and paragraph on one line, with its first line and the one after its last."""
+    texts: list[str] = []
+    first = 0
+    for number, line in enumerate([*lines, ""]):
+        stripped = line.strip()
+        is_between = not stripped or is_heading(stripped)
+        is_bullet = _BULLET.match(line) is not None
+        if texts and (is_between or is_bullet):
+            yield " ".join(texts), first, number
+            texts = []
+        if not is_between:
+            first = first if texts else number
+            texts.append(stripped[2:].strip() if is_bullet else stripped)
+
+
+def _parsed(text: str) -> Note:
+    stamped = _STAMPED.fullmatch(text)
+    return Note(stamped[4], stamped[1], stamped[2] or "", stamped[3] or "") if stamped else Note(text)
+
+
 def add_note(
     path: Path,
     text: str,
@@ -94,8 +138,8 @@ def add_note(
     source: str = "",
     is_stale: IsStale | None = None,
 ) -> Note:
-    """Add `text` to the notes file `path`, about the version `blob`; the note that stands there now, also where one
-    that says the same was there already. Raises as `add_notes`."""
+    """Add `text` to the notes file `path`, about the version `blob`; returns the note in the file that says it, new or
+    not. Raises as `add_notes`."""
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note], is_stale=is_stale)), note)
 
@@ -105,86 +149,60 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
     Notes for which `is_stale` is true are not compared. Above LIMIT the oldest stale notes go to the archive, then the
     oldest records of events, then the oldest of models; notes by the user stay.
-    Raises Busy when the lock is held for too long, or somebody saves the file all the time, Refused when it can't be
+    Raises Busy if the lock is held for too long, or the file is being saved all the time, Refused if it can't be
     written.
     """
-    given = [note for note in notes if note.text]
+    wanted = [note for note in notes if note.text]
 
     def change(data: bytes) -> tuple[bytes, list[Note]]:
         known = [entry.note for entry in entries(data)]
-        said, new = [], list[Note]()
-        for note in given:
-            same = next((old for old in (*known, *new) if _says(old, note, is_stale)), None)
-            said.append(same or note)
-            new += [] if same else [note]
+        same, new = [], list[Note]()
+        for note in wanted:
+            old = next((old for old in (*known, *new) if _repeats(note, old, is_stale)), None)
+            same.append(old or note)
+            new += [] if old else [note]
         if not new:
-            return data, said
-        whole = data or _HEAD
-        whole += b"" if whole.endswith(b"\n") else b"\n"
-        whole += "".join(f"{note}\n" for note in new).encode(errors="replace")
-        return _within_limits(path, whole, is_stale), said
+            return data, same
+        whole = _ended(data or _HEAD) + "".join(f"{note}\n" for note in new).encode(errors="replace")
+        return _within_limits(path, whole, is_stale), same
 
-    return _changed(path, change) if given else []
+    return rewrite_notes(path, change) if wanted else []
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Take the note `text` out of the file again; whether it was there."""
-    wanted = make_note(text).text
-    return drop_notes(path, lambda note: note.text == wanted)
+    """Remove the note `text` from the file; whether it was there."""
+    return drop_notes(path, lambda note: note.text == _one_line(text))
 
 
-def drop_notes(path: Path, is_meant: Callable[[Note], bool]) -> bool:
-    """Take the notes that are meant out of the file; whether there was one. Raises as `add_notes`."""
+def drop_notes(path: Path, is_dropped: Callable[[Note], bool]) -> bool:
+    """Remove notes from the file; whether there was one. Raises as `add_notes`."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
-        found = [entry for entry in entries(data) if is_meant(entry.note)]
-        return _without(data, found), bool(found)
+        dropped = [entry for entry in entries(data) if is_dropped(entry.note)]
+        return _without(data, dropped), bool(dropped)
 
-    return read_regular(path) is not None and _changed(path, change)
+    return read_regular(path) is not None and rewrite_notes(path, change)
 
 
-def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
-    """Rewrite the file with `change`, and return its second result.
+def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) -> _Result:
+    """Rewrite the file with `change`, under its lock, and return its second result.
 
     `change` gets the current bytes (b"" if there is no file), and is called again if the file is saved in the meantime.
     Raises the same errors as `add_notes`.
     """
-    return _changed(path, change)
+    with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
+        for _ in range(_TRIES):
+            before = read_regular(path)
+            data, result = change(before or b"")
+            if data == (before or b""):
+                return result
+            if read_regular(path) == before:
+                write_whole(path, data)
+                return result
+    raise Busy(f"another program keeps saving {path}; try again later")
 
 
-def read_notes(path: Path) -> tuple[Note, ...]:
-    """The notes in `path`, in order; headings and blank lines are not notes."""
-    return tuple(entry.note for entry in entries(read_regular(path) or b""))
-
-
-def entries(data: bytes) -> list[NoteEntry]:
-    """The notes in the bytes of a notes file, each with its lines."""
-    found: list[tuple[list[str], int, int]] = []
-    goes_on = False
-    for number, line in enumerate(data.decode(errors="replace").split("\n")):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            goes_on = False
-        elif goes_on and not _BULLET.match(line):
-            words, first, _ = found[-1]
-            found[-1] = ([*words, stripped], first, number + 1)
-        else:
-            text = stripped[2:].strip() if _BULLET.match(line) else stripped
-            found.append(([text], number, number + 1))
-            goes_on = True
-    return [NoteEntry(_note(" ".join(words)), first, end) for words, first, end in found]
-
-
-def _note(text: str) -> Note:
-    stamped = _STAMPED.fullmatch(text)
-    return Note(stamped[4], stamped[1], stamped[2] or "", stamped[3] or "") if stamped else Note(text)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _says(old: Note, new: Note, is_stale: IsStale | None) -> bool:
+def _repeats(new: Note, old: Note, is_stale: IsStale | None) -> bool:
     if old.text == new.text and old.blob == new.blob:
         return True
     if is_stale is not None and is_stale(old) and not is_stale(new):  # both: what it names is of other files
@@ -195,55 +213,41 @@ def _says(old: Note, new: Note, is_stale: IsStale | None) -> bool:
 
 
 def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
-    """`data` without what is too much; that is in the archive before it is missing here."""
-    found = entries(data)
-    lines = [entry for entry in found if entry.note.source == COMPACTED]
-    notes = [entry for entry in found if entry.note.source != COMPACTED]
+    """`data` without surplus notes, which are written to the archive first."""
 
-    def rank(entry: NoteEntry) -> int:
+    def importance(entry: NoteEntry) -> int:
         if is_stale is not None and is_stale(entry.note):
             return 0
         return 1 if entry.note.source == PROGRAM else 2
 
-    least = sorted(
-        (entry for entry in notes if not entry.note.is_by_hand), key=rank
-    )  # stable: the oldest first
-    put_away = [*least[: max(0, len(notes) - LIMIT)], *lines[: max(0, len(lines) - COMPACTED_LIMIT)]]
-    if not put_away:
+    found = entries(data)
+    compacted = [entry for entry in found if entry.note.source == COMPACTED]
+    notes = [entry for entry in found if entry.note.source != COMPACTED]
+    surplus = compacted[: max(0, len(compacted) - COMPACTED_LIMIT)]
+    if len(notes) > LIMIT:
+        movable = [entry for entry in notes if not entry.note.is_by_hand]
+        surplus += sorted(movable, key=importance)[: len(notes) - LIMIT]  # stable: the oldest first
+    if not surplus:
         return data
     archive = path.parent / "archive" / path.name
-    before = read_regular(archive) or _HEAD
-    there = {line for line in before.split(b"\n") if line.strip()}
-    all_lines = data.split(b"\n")
-    moved = [b"\n".join(all_lines[entry.first : entry.end]) for entry in put_away]
-    more = [text for text in moved if text not in there]
-    before += b"" if before.endswith(b"\n") else b"\n"
-    write_whole(archive, before + b"".join(text + b"\n" for text in more))
-    return _without(data, put_away)
+    archived = _ended(read_regular(archive) or _HEAD)
+    known, lines = set(archived.split(b"\n")), data.split(b"\n")
+    texts = [b"\n".join(lines[entry.first : entry.end]) for entry in surplus]
+    write_whole(archive, archived + b"".join(text + b"\n" for text in texts if text not in known))
+    return _without(data, surplus)
 
 
-def _without(data: bytes, found: Sequence[NoteEntry]) -> bytes:
-    gone = {number for entry in found for number in range(entry.first, entry.end)}
+def _without(data: bytes, dropped: Sequence[NoteEntry]) -> bytes:
+    gone = {number for entry in dropped for number in range(entry.first, entry.end)}
     return b"\n".join(line for number, line in enumerate(data.split(b"\n")) if number not in gone)
 
 
-def _changed(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
-    """Rewrite the file with `change`, under its lock; again if it is saved in the meantime."""
-    with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
-        for _ in range(_TRIES):
-            before = read_regular(path)
-            data, told = change(before or b"")
-            if data == (before or b""):
-                return told
-            if read_regular(path) == before:
-                write_whole(path, data)
-                return told
-    raise Busy(f"another program keeps saving {path}; try again later")
+def _ended(data: bytes) -> bytes:
+    return data if data.endswith(b"\n") else data + b"\n"
 
 
 # the contents of (abbreviated) blobs, as far as they are known
 Older = Callable[[Collection[str]], Mapping[str, bytes]]
-
 _QUOTED = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
 _BARE = re.compile(r"(?<![\w/.])(?:\w+_\w+|[a-z]+[A-Z]\w*|\w+(?=\(\)))(?![\w/])")
 _NAME = re.compile(r"[\w$@#.:>-]*?([^\W\d]\w*)(?:\(\s*\))?[!?]?")
@@ -251,25 +255,36 @@ _FILE = re.compile(r"(?:\S*/)?[\w-]+\.[a-z]{1,4}|\S*/\S*")
 
 
 def code_names(text: str) -> tuple[str, ...]:
-    """The code that a note names: what stands in backticks, and words that only code has."""
+    """The code that a note names: what is in backticks, and words that only code has."""
     quoted = [(one or two).strip() for one, two in _QUOTED.findall(text)]
     bare = _BARE.findall(_QUOTED.sub(" ", text))
     return tuple(dict.fromkeys(name for name in (*quoted, *bare) if name))
 
 
 def missing_names(text: str, data: bytes) -> tuple[str, ...]:
-    """What of `names(text)` is not in a file with the bytes `data`."""
-    plain = _plain(data)
-    return tuple(name for name in code_names(text) if not _holds(plain, name))
+    """The names in `code_names(text)` that are not in a file with the bytes `data`."""
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return tuple(name for name in code_names(text) if not _has_name(data, name))
+
+
+def _has_name(data: bytes, name: str) -> bool:
+    """Whether `data` has the last part of a (dotted) name as a whole word, or other code as text, spaces apart."""
+    single = _NAME.fullmatch(name)
+    if single is None:
+        code = name.encode("utf-8", "surrogateescape")
+        return code in data or b"".join(code.split()) in b"".join(data.split())
+    last = single[1].encode("utf-8", "surrogateescape")
+    return last in data and re.search(rb"(?<!\w)" + re.escape(last) + rb"(?!\w)", data) is not None
 
 
 def stale_notes(
     notes: Iterable[Note], data: bytes, older: Older | None = None
 ) -> dict[Note, tuple[str, ...]]:
-    """The notes about code that is not in `data` any more, each with the names that are gone.
+    """The notes about code that is no longer in `data`, each with the names that are gone.
 
-    A name may be of another file. Where the text that the note was true of is known, what was not in that does not
-    count; where it is not, a note is stale when nothing of what it names is there. `older` is asked once, and only
+    A name may be of another file. If the text that the note was true of is known, what was not in that does not
+    count; if not, a note is stale when nothing of what it names is there. `older` is called once, and only
     about notes in doubt.
     """
     doubtful = {
@@ -278,41 +293,38 @@ def stale_notes(
         if note.source != COMPACTED and (absent := missing_names(note.text, data))
     }
     blobs = {note.blob for note in doubtful if note.blob}
-    known = older(blobs) if older is not None and blobs else {}
-    found: dict[Note, tuple[str, ...]] = {}
+    texts = older(blobs) if older is not None and blobs else {}
+    stale: dict[Note, tuple[str, ...]] = {}
     for note, absent in doubtful.items():
-        then = known.get(note.blob)
-        if then is not None:
-            never = missing_names(note.text, then)
-            lost = tuple(name for name in absent if name not in never)
+        if note.blob in texts:
+            never = missing_names(note.text, texts[note.blob])
+            gone = tuple(name for name in absent if name not in never)
         else:
             own = [name for name in code_names(note.text) if not _FILE.fullmatch(name)]
-            lost = tuple(own) if own and set(own) <= set(absent) else ()
-        if lost:
-            found[note] = lost
-    return found
+            gone = tuple(own) if set(own) <= set(absent) else ()
+        if gone:
+            stale[note] = gone
+    return stale
 
 
 def older_texts(worktree: WorkTree) -> Older:
-    """Looks blobs up among git's objects, all in one call and without a network; work that was never committed is not
+    """Looks up blobs among git's objects, all in one call and without a network; work that was never committed is not
     there."""
 
     def older(blobs: Collection[str]) -> dict[str, bytes]:
-        wanted = sorted(blobs)
-        asked = "".join(f"{blob}\n" for blob in wanted).encode()
-        out = git(worktree.top, "cat-file", "--batch", stdin=asked, env=OFFLINE)
-        found: dict[str, bytes] = {}
-        position = 0
-        for blob in wanted:
-            end = out.index(b"\n", position)
-            fields = out[position:end].split(b" ")
-            position = end + 1
-            if len(fields) == 3 and fields[2].isdigit():  # else it is missing, or short for several
+        names = sorted(blobs)
+        stdin = "".join(f"{blob}\n" for blob in names).encode()
+        output = git(worktree.top, "cat-file", "--batch", stdin=stdin, env=OFFLINE)
+        texts: dict[str, bytes] = {}
+        for blob in names:
+            head, _, output = output.partition(b"\n")
+            fields = head.split(b" ")
+            if len(fields) == 3 and fields[2].isdigit():  # else it is missing, or the abbreviation of several
                 size = int(fields[2])
                 if fields[1] == b"blob":
-                    found[blob] = out[position : position + size]
-                position += size + 1
-        return found
+                    texts[blob] = output[:size]
+                output = output[size + 1 :]
+        return texts
 
     return older
 
@@ -328,27 +340,6 @@ def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStal
     return is_stale
 
 
-def _plain(data: bytes) -> bytes:
-    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace").encode("utf-8", "replace")
-    return data
-
-
-def _holds(data: bytes, name: str) -> bool:
-    """Whether `data` has `name`: of a (dotted) name its last part as a whole word, of other code the text, spaces
-    apart."""
-    wanted = name.encode("utf-8", "surrogateescape")
-    single = _NAME.fullmatch(name)
-    if single is None:
-        return wanted in data or b"".join(wanted.split()) in b"".join(data.split())
-    last = single[1].encode("utf-8", "surrogateescape")
-    return last in data and re.search(rb"(?<!\w)" + re.escape(last) + rb"(?!\w)", data) is not None
-
-
-LONGEST_TEXT = 4_000  # characters of a note of a person
-MOST = 80  # notes at once
-
-
 @dataclass(frozen=True)
 class AddedNotes:
     """The notes that are there now; how many of them are new, and whether keys or tokens in them were masked."""
@@ -356,22 +347,6 @@ class AddedNotes:
     notes: tuple[Note, ...]
     new: int
     masked: bool
-
-
-def parse_notes(text: str) -> list[str]:
-    """The notes in a text of several lines: bullets and paragraphs, as they are read from a notes file."""
-    found: list[str] = []
-    goes_on = False
-    for line in text.splitlines():
-        bare = line.strip()
-        if not bare or bare == "# Notes":
-            goes_on = False
-        elif goes_on and not _BULLET.match(line):
-            found[-1] += f" {bare}"
-        else:
-            found.append(bare[2:].strip() if _BULLET.match(line) else bare)
-            goes_on = True
-    return [note for note in found if note]
 
 
 def check_notes(texts: list[str]) -> None:
@@ -389,21 +364,21 @@ def check_notes(texts: list[str]) -> None:
 
 
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
-    """Add notes of a person, about the file as it is: `data` are its bytes, None for a file that is gone.
+    """Add notes of a user, about the file as it is: `data` are its bytes, None for a deleted file.
 
-    What says nothing new is not added, unless what says it is about an older text. Raises as `add_notes`.
+    What says nothing new is not added, unless the note that says it is about an older text. Raises as `add_notes`.
     """
     blob = "" if data is None else blob_hash(data, worktree.object_format)
-    shown = [mask(text) for text in texts]
-    given = [make_note(text, blob=blob, source=USER) for text in shown]
+    masked = [mask(text) for text in texts]
+    notes = [make_note(text, blob=blob, source=USER) for text in masked]
     is_stale = None if data is None else staleness(memory, data, older_texts(worktree))
-    return _added(memory, given, is_stale, masked=shown != texts)
+    return _added(memory, notes, is_stale, masked=masked != texts)
 
 
 def copy_notes(memory: Memory, source: Memory) -> AddedNotes:
     """Add what was learned of another file, with its day, version and author, to the notes of `memory`.
 
-    What happened to that file, and the lines of its old exchanges, stay with it. Raises NothingDone where there is
+    Events of that file, and the lines of its old exchanges, are left out. Raises NothingDone if there is
     nothing else, and as `add_notes`.
     """
     learned = [note for note in read_notes(source.notes) if note.source not in (PROGRAM, COMPACTED)]
@@ -412,17 +387,17 @@ def copy_notes(memory: Memory, source: Memory) -> AddedNotes:
     return _added(memory, learned, None, masked=False)
 
 
-def _added(memory: Memory, given: list[Note], is_stale: IsStale | None, *, masked: bool) -> AddedNotes:
+def _added(memory: Memory, notes: list[Note], is_stale: IsStale | None, *, masked: bool) -> AddedNotes:
     before = set(read_notes(memory.notes))
-    said = add_notes(memory.notes, given, is_stale=is_stale)
-    return AddedNotes(tuple(said), len(set(said) - before), masked)
+    current = add_notes(memory.notes, notes, is_stale=is_stale)
+    return AddedNotes(tuple(current), len(set(current) - before), masked)
 
 
 _MARKS = re.compile(  # what makes two sentences differ though nearly all of their words are the same
     r"`([^`]+)`|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*|\w+\(\))|"
     r"(?i:\b(not|cannot|never|no|nor|none|nothing|without|unless|except|only|before|after)\b|(n['’]t)\b)"
 )
-_SAME_NO = {"cannot": "not", "never": "not", "n't": "not", "n’t": "not"}
+_NEGATIONS = {"cannot": "not", "never": "not", "n't": "not", "n’t": "not"}
 _ALIKE, _PREFIX = 75.0, 4  # of two forms of one word: percent, and characters at their beginning
 # how much of the old sentence the new one has, and how much of it in the same order
 _SHORTER, _ORDER = 0.6, 0.7
@@ -438,7 +413,7 @@ def says_nothing_new(new: str, old: str) -> bool:
     words, known = _words(new), _words(old)
     if not words or len(words) < _SHORTER * len(known):
         return False
-    same = [_partner(word, known) for word in words]
+    same = [_form_of(word, known) for word in words]
     if "" in same:
         return False
     from rapidfuzz.distance import Indel
@@ -447,26 +422,21 @@ def says_nothing_new(new: str, old: str) -> bool:
 
 
 def _marks(text: str) -> list[str]:
-    found = []
+    marks = []
     for match in _MARKS.finditer(text):
         mark = next(group for group in match.groups() if group)
         mark = mark.removesuffix("()") if match[1] or match[3] else mark.lower()
-        found.append(_SAME_NO.get(mark, mark))
-    return found
+        marks.append(_NEGATIONS.get(mark, mark))
+    return marks
 
 
 def _words(text: str) -> list[str]:
-    from repoagent.memory.search.tokenize import is_common, stem, tokens, words_in
+    from repoagent.memory.search.tokenize import is_common, stem, words_of
 
-    return [
-        stem(word)
-        for token in tokens(text)
-        for word in words_in(token[0]).raw
-        if not is_common(word) and len(word) > 1
-    ]
+    return [stem(word) for word in words_of(text).raw if not is_common(word) and len(word) > 1]
 
 
-def _partner(word: str, known: list[str]) -> str:
+def _form_of(word: str, known: list[str]) -> str:
     """The word of `known` that `word` is a form of; "" for none."""
     if word in known:
         return word
