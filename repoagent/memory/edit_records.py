@@ -5,8 +5,9 @@ An exchange is a request with the turns that followed it and its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, field, fields, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
+FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class EditRecord:
 
     `levels` says how each hunk was placed ("exact", …). `cost` is in US dollars, None where no price is
     known. `state` is free: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons`
-    are the codes of what was refused last, where nothing landed.
+    are the codes of the last refusal, if nothing was written.
     """
 
     id: str
@@ -50,23 +52,25 @@ class EditRecord:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> EditRecord | None:
-        """The record in a parsed line, unknown fields left out; None when it is not one, or of a newer
+        """The record in a parsed line, unknown fields left out; None if it is not one, or of a newer
         format."""
         version = value.get("version")
         if not isinstance(version, int) or version > VERSION:
             return None
         known = {f.name: value[f.name] for f in fields(cls) if f.name in value}
-        usage, levels, reasons = known.pop("usage", {}), known.pop("levels", []), known.pop("reasons", [])
-        cost, commit = known.pop("cost", None), known.pop("commit", None)
-        if not all(isinstance(text, str) for text in (*known.values(), *levels, *reasons, commit or "")):
-            return None
-        if not isinstance(cost, float | int | None) or not isinstance(usage, dict):
-            return None
         try:
-            known |= {"levels": tuple(levels), "reasons": tuple(reasons)}
-            return cls(**known, usage=Usage(**usage), cost=cost, commit=commit)
-        except TypeError:  # a field is missing, or the usage is of another make
+            usage, cost, commit = (
+                Usage(**known.pop("usage", {})),
+                known.pop("cost", None),
+                known.pop("commit", None),
+            )
+            levels, reasons = tuple(known.pop("levels", ())), tuple(known.pop("reasons", ()))
+            record = cls(**known, usage=usage, cost=cost, commit=commit, levels=levels, reasons=reasons)
+        except TypeError:  # a field is missing, or has another type
             return None
+        texts = (*known.values(), *levels, *reasons, commit or "")
+        is_valid = all(isinstance(text, str) for text in texts) and isinstance(cost, float | int | None)
+        return record if is_valid else None
 
 
 def append_edit(path: Path, record: EditRecord) -> None:
@@ -75,22 +79,12 @@ def append_edit(path: Path, record: EditRecord) -> None:
 
 
 def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
-    """The edits in `path`, oldest first, each as its last line has it. Lines that are none are skipped and
+    """The edits in `path`, oldest first, each as its last line has it. Invalid lines are skipped and
     counted."""
-    edits: dict[str, EditRecord] = {}
-    skipped = 0
-    for value in json_files.read_records(path, warn=warn):
-        record = EditRecord.from_dict(value)
-        if record is None:
-            skipped += 1
-        else:
-            edits[record.id] = record
-    if skipped:
+    records = [EditRecord.from_dict(value) for value in json_files.read_records(path, warn=warn)]
+    if skipped := records.count(None):
         warn(f"{path}: skipped {skipped} invalid line(s)")
-    return list(edits.values())
-
-
-FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
+    return list({record.id: record for record in records if record is not None}.values())
 
 
 @dataclass(frozen=True)
@@ -111,65 +105,51 @@ class Exchange:
 
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
-    """All exchanges that are kept in the present files of `memory`, oldest first. A conversation that can't be read is
-    named in a warning, and the records of edits are told alone."""
+    """All exchanges in the present files of `memory`, oldest first. If the conversation can't be read, there is a
+    warning, and only the records of edits are used."""
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
-    found: list[Exchange] = []
-    seen: set[str] = set()
-    for turns in group_turns(_turns(memory, warn)):
-        one = exchange_of(turns)
-        record = records.get(one.id)
-        if record is not None:
-            seen.add(one.id)
-            one = Exchange(
-                one.id, one.time or record.time, one.request, one.turns, record.state, record.commit or ""
-            )
-        found.append(one)
-    for record in records.values():
-        if record.id not in seen:
-            found.append(
-                Exchange(record.id, record.time, record.request, (), record.state, record.commit or "")
-            )
-    return [one for _, one in sorted(_timed(found), key=lambda pair: pair[0])]
-
-
-def group_turns(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
-    """The turns of each exchange: a request of the person, and what came before the next one."""
-    found: list[list[Turn]] = []
-    for turn in turns:
-        if turn.role == "user" or not found:
-            found.append([])
-        found[-1].append(turn)
-    return [tuple(each) for each in found]
-
-
-def exchange_of(turns: Sequence[Turn]) -> Exchange:
-    """The exchange that `turns` tell of, as far as they say what came of it."""
-    first, last = turns[0], turns[-1]
-    request = first.text if first.role == "user" else ""
-    time = next((turn.meta["time"] for turn in turns if "time" in turn.meta), "")
-    return Exchange(
-        first.meta.get("edit", ""),
-        time,
-        request,
-        tuple(turns),
-        last.meta.get("state", ""),
-        last.meta.get("commit", ""),
-    )
-
-
-def _turns(memory: Memory, warn: Warn) -> tuple[Turn, ...]:
     try:
         conversation = read(memory.conversation)
     except Refused as error:  # edited beyond recognition, of a newer format, a link
         warn(str(error))
-        return ()
-    return conversation.turns if conversation else ()
+        conversation = None
+    found = []
+    for turns in group_turns(conversation.turns if conversation else ()):
+        exchange = exchange_of(turns)
+        if record := records.pop(exchange.id, None):
+            time, commit = exchange.time or record.time, record.commit or ""
+            exchange = replace(exchange, time=time, state=record.state, commit=commit)
+        found.append(exchange)
+    for record in records.values():
+        found.append(Exchange(record.id, record.time, record.request, (), record.state, record.commit or ""))
+    times: list[str] = []
+    for exchange in found:  # one that a user wrote without a time follows what precedes it
+        times.append(exchange.time or (times[-1] if times else ""))
+    return [exchange for _, exchange in sorted(zip(times, found, strict=True), key=lambda pair: pair[0])]
 
 
-def _timed(found: Iterable[Exchange]) -> Iterator[tuple[str, Exchange]]:
-    """Each with a time to sort by: one that a person wrote without any follows what stands before it."""
-    last = ""
-    for one in found:
-        last = one.time or last
-        yield last, one
+def group_turns(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
+    """The turns of each exchange: a request of the user, and what came before the next one."""
+    groups: list[list[Turn]] = []
+    for turn in turns:
+        if turn.role == "user" or not groups:
+            groups.append([])
+        groups[-1].append(turn)
+    return [tuple(group) for group in groups]
+
+
+def exchange_of(turns: Sequence[Turn]) -> Exchange:
+    """The exchange of which `turns` are, with the outcome as far as they say it."""
+    first, last = turns[0].meta, turns[-1].meta
+    request = turns[0].text if turns[0].role == "user" else ""
+    time = next((turn.meta["time"] for turn in turns if "time" in turn.meta), "")
+    state, commit = last.get("state", ""), last.get("commit", "")
+    return Exchange(first.get("edit", ""), time, request, tuple(turns), state, commit)
+
+
+def is_day(text: str) -> bool:
+    """Whether `text` is a date as YYYY-MM-DD."""
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
