@@ -57,7 +57,7 @@ def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool, as_json: bool
 ) -> int:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
-    from repoagent.memory.archive.format import CONVERSATION, NAME, export, known_edits
+    from repoagent.memory.archive.format import CONVERSATION, NAME, export, records_of
     from repoagent.memory.notes import entries
     from repoagent.storage.atomic import write_whole
 
@@ -98,7 +98,7 @@ def export_command(
     files = [memory.parcel.files for memory in exported.packed]
     contents = [
         plural(sum(len(entries(each.get("notes.md", b""))) for each in files), "note"),
-        plural(sum(len(known_edits(each.get("edits.jsonl", b""))) for each in files), "edit"),
+        plural(sum(len(records_of(each.get("edits.jsonl", b""))) for each in files), "edit"),
         plural(sum(CONVERSATION in each for each in files), "conversation"),
     ]
     where = "" if piped else f"{one_line(repo.shown(target))}: "
@@ -247,7 +247,8 @@ _GC_COLUMNS = (
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bool) -> int:
     """Archive memories whose file is gone everywhere. Without --apply, only list them."""
     from repoagent.cli.app import settle
-    from repoagent.memory.archive.gc import ForgottenCounts, collect, forget_conversations
+    from repoagent.memory.archive.forget import ForgottenCounts, forget_conversations
+    from repoagent.memory.archive.gc import collect
 
     terminal = repo.terminal
     if apply:

@@ -1,3 +1,1 @@
-"""Export, import and garbage collection of memories: format.py, import_archive.py, orphans.py,
-gc.py.
-"""
+"""Export, import and garbage collection of memories: format.py, import_archive.py, gc.py, forget.py."""

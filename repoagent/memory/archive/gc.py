@@ -1,28 +1,22 @@
-"""Garbage collection: archive memories whose file is gone, and forget conversations older than
-`conversations.keep_days`.
-
-Old exchanges about a file are compacted into notes, and archived conversations are removed when all of their exchanges
-are too old. Conversations of unfinished edits, the copies kept for undo, and the text and output of past runs are
-removed too. Named conversations, notes and the list of edits stay.
-"""
+"""Garbage collection: archive memories whose file is gone from all work trees, branches and stashes."""
 
 from __future__ import annotations
 
 import io
 import os
-import stat
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Busy, Refused
+from repoagent.errors import Busy
+from repoagent.git.files import blob_hash
+from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive.format import (
-    ARCHIVE,
+    Archive,
     ArchivedMemory,
     contents,
     dumps,
@@ -30,24 +24,23 @@ from repoagent.memory.archive.format import (
     listing,
     lock_memory,
     move,
-    of_parcels,
     read_archive,
     scratch,
-    turns_of,
 )
-from repoagent.memory.archive.orphans import Orphans, forget_run, old_runs
-from repoagent.memory.compaction import compact_before
-from repoagent.memory.edit_records import exchange_of, group_turns
+from repoagent.memory.identity.git_renames import changed_files
 from repoagent.memory.identity.hints import open_index
 from repoagent.memory.identity.record import FILE, Memory, load
-from repoagent.memory.identity.store import memories, memory_lock
+from repoagent.memory.identity.resolve import file_at
+from repoagent.memory.identity.similarity import is_alike, last_contents
+from repoagent.memory.identity.store import memory_lock
+from repoagent.memory.listing import FileLocator, tops
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout, Warn, to_stderr
-from repoagent.storage.locks import locked
 
 DAYS = 14  # as long as git itself keeps what nothing leads to
-_DAY = 86_400
+_TREES = 300  # pairs of commits that git compares for renames
+_PAIRS = 20_000  # of a new file and a memory that are compared by content
 Verdict = Literal["orphan", "kept", "put away"]
 
 
@@ -66,10 +59,14 @@ class GcCandidate:
 
 @dataclass(frozen=True)
 class GcResult:
-    """Those that have no file here, by path, and how many memories there are in all."""
+    """Those that have no file here, by path, and how many memories there are in total."""
 
     judged: tuple[GcCandidate, ...]
     memories: int
+
+
+def archive_folder(layout: Layout) -> Path:
+    return layout.root / "archive"
 
 
 def collect(
@@ -83,35 +80,82 @@ def collect(
 ) -> GcResult:
     """Which memories have lost their file and were not changed for `days` days; with `apply` they are archived.
 
-    What has a file in any work tree, or whose file any branch or stash has, also under another name, stays; so does
-    what is locked, or waits for an edit to be remembered, or holds a file that is none of ours. A kill leaves each
-    memory here or in the archive, or in both. Raises Busy while another process is at it, Refused where nothing can be
+    A memory stays if its file is in any work tree, or on any branch or in a stash, also under another name; if it
+    is locked, an edit of its file is being recorded, or it contains unknown files. A kill leaves each
+    memory here or in the archive, or in both. Raises Busy while another process collects, Refused if nothing can be
     written.
     """
-    present = time.time() if now is None else now
-    judged = _judged(layout, worktree, days, present, warn)
-    if apply and any(one.verdict == "orphan" for one in judged[0]):
-        with scratch(layout) as place:
-            judged = (
-                [
-                    _put(layout, worktree, one, place / str(number)) if one.verdict == "orphan" else one
-                    for number, one in enumerate(judged[0])
-                ],
-                judged[1],
-            )
-    return GcResult(tuple(judged[0]), judged[1])
+    cutoff = (time.time() if now is None else now) - days * 86_400
+    with open_index(layout, warn) as index:
+        index.look_again()
+        locator = FileLocator(layout, worktree, index)
+        paths = index.paths()
+        names = [name for name, path in paths if locator.standing(name, path).state == "orphaned"]
+        orphans = [
+            Memory(layout.memory / name, identity) for name in names if (identity := index.identity(name))
+        ]
+    remains = _remains(worktree, orphans)
+    recorded = _being_recorded(layout)
+    judged = []
+    for memory in sorted(orphans, key=lambda memory: (memory.identity.path, memory.folder.name)):
+        size, used = _measured(memory.folder)
+        files, others = listing(memory.folder)
+        unknown = [path for path in files if path != FILE and not fits(path, whole=True)] + others
+        why = remains.get(memory.folder.name, "")
+        if not why and unknown:
+            why = f"contains {unknown[0]}, which repoagent did not create"
+        if not why and memory.folder.name in recorded:
+            why = "an edit of its file has not been recorded yet"
+        if not why and used > cutoff:
+            why = f"changed less than {days} days ago"
+        judged.append(GcCandidate(memory, size, used, "kept" if why else "orphan", why))
+    if apply and any(each.verdict == "orphan" for each in judged):
+        with scratch(layout) as folder:
+            judged = [
+                _put_away(layout, worktree, each, folder / str(number)) if each.verdict == "orphan" else each
+                for number, each in enumerate(judged)
+            ]
+    return GcResult(tuple(judged), len(paths))
 
 
-def archive_folder(layout: Layout) -> Path:
-    return layout.root / ARCHIVE
+def _measured(folder: Path) -> tuple[int, float]:
+    """Its size in bytes, and when one of its files was last changed."""
+    statuses = [(folder / path).lstat() for path in listing(folder)[0]]
+    return sum(status.st_size for status in statuses), max((each.st_mtime for each in statuses), default=0.0)
 
 
-def archive_memory(layout: Layout, memory: Memory, object_format: str) -> Path:
-    """Keep a memory as it is, as an archive; where that is. The caller sees to it that it does not change."""
-    data = dumps(of_parcels([_parcel(memory)], object_format, whole=True))
-    path = archive_folder(layout) / f"{memory.folder.name}-{sha256(data).hexdigest()[:8]}.tar.gz"
-    write_whole(path, data)
-    return path
+def _being_recorded(layout: Layout) -> set[str]:
+    """The memories of files of which an edit is running, or was killed before it was recorded."""
+    names: set[str] = set()
+    for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
+        memories = (json_files.parse(path.read_bytes()) or {}).get("memories")
+        names |= set(map(str, memories.values())) if isinstance(memories, dict) else set()
+    return names
+
+
+def _put_away(layout: Layout, worktree: WorkTree, candidate: GcCandidate, to: Path) -> GcCandidate:
+    memory, size, used = candidate.memory, candidate.size, candidate.used
+    folder = memory.folder
+    why, path = "", None
+    try:
+        with memory_lock(layout), lock_memory(folder, timeout=0.0):
+            identity = load(folder, warn=lambda message: None)
+            if identity != memory.identity or _measured(folder) != (size, used):
+                why = "changed just now"
+            else:
+                parcel = _parcel(memory)
+                data = dumps(Archive((parcel,), worktree.object_format, whole=True))
+                path = archive_folder(layout) / f"{folder.name}-{sha256(data).hexdigest()[:8]}.tar.gz"
+                write_whole(path, data)
+                with io.BytesIO(path.read_bytes()) as stream:
+                    is_whole = read_archive(stream, path.name, own=True).parcels == (parcel,)
+                if is_whole and parcel == _parcel(memory):
+                    move(folder, to)
+                    return GcCandidate(memory, size, used, "put away", archive=path)
+                why = f"could not verify {path}"
+    except Busy as error:
+        why = str(error)
+    return GcCandidate(memory, size, used, "kept", why)
 
 
 def _parcel(memory: Memory) -> ArchivedMemory:
@@ -119,239 +163,138 @@ def _parcel(memory: Memory) -> ArchivedMemory:
     return ArchivedMemory(memory.folder.name, memory.identity, contents(memory.folder, files))
 
 
-def _judged(
-    layout: Layout, worktree: WorkTree, days: int, now: float, warn: Warn
-) -> tuple[list[GcCandidate], int]:
-    with open_index(layout, warn) as index:
-        index.look_again()
-        orphans = Orphans(layout, worktree, index)
-        found = [(name, index.identity(name)) for name in orphans.found()]
-        memories = [
-            Memory(layout.memory / name, identity) for name, identity in found if identity is not None
-        ]
-        left = orphans.left(memories)
-        count = len(index.paths())
-    waited_for = _waited_for(layout)
-    judged = []
-    for memory in sorted(memories, key=lambda one: (one.identity.path, one.folder.name)):
-        size, used = _measured(memory.folder)
-        why = left.get(memory.folder.name, "") or _strange(memory.folder)
-        if not why and memory.folder.name in waited_for:
-            why = "an edit of its file has not been recorded yet"
-        if not why and used > now - days * _DAY:
-            why = f"changed less than {days} days ago"
-        judged.append(GcCandidate(memory, size, used, "kept" if why else "orphan", why))
-    return judged, count
+class _Repository(NamedTuple):
+    """Where files may remain: the tops of all work trees, and the commits of branches, work trees and stashes."""
+
+    worktree: WorkTree
+    tops: list[str]
+    tips: list[str]
 
 
-def _measured(folder: Path) -> tuple[int, float]:
-    """Its size in bytes, and when one of its files was last changed."""
-    found = [(folder / path).lstat() for path in listing(folder)[0]]
-    return sum(one.st_size for one in found), max((one.st_mtime for one in found), default=0.0)
+_Found = Iterator[tuple[Memory, str]]
 
 
-def _strange(folder: Path) -> str:
-    files, others = listing(folder)
-    names = [path for path in files if path != FILE and not fits(path, whole=True)] + others
-    return f"contains {names[0]}, which repoagent did not create" if names else ""
+def _remains(worktree: WorkTree, memories: Sequence[Memory]) -> dict[str, str]:
+    """What remains of the files of `memories`, as a sentence by the name of the folder; orphans are not in it."""
+    remains: dict[str, str] = {}
+    if memories:
+        repository = _Repository(worktree, tops(worktree), _tips(worktree))
+        for look in (_in_work_trees, _by_content, _by_blob, _by_path, _by_rename):
+            rest = [memory for memory in memories if memory.folder.name not in remains]
+            if rest:
+                remains |= {memory.folder.name: sentence for memory, sentence in look(repository, rest)}
+    return remains
 
 
-def _waited_for(layout: Layout) -> set[str]:
-    """The memories that an edit was about which was killed before it was remembered, or is at work."""
-    names: set[str] = set()
-    for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
-        value = json_files.parse(path.read_bytes())
-        memories = None if value is None else value.get("memories")
-        if isinstance(memories, dict):
-            names |= {str(name) for name in memories.values()}
-    return names
+def _paths(memory: Memory) -> set[str]:
+    return {memory.identity.path, *(seen.path for seen in memory.identity.places.values())}
 
 
-def _put(layout: Layout, worktree: WorkTree, one: GcCandidate, place: Path) -> GcCandidate:
-    folder = one.memory.folder
+def _tips(worktree: WorkTree) -> list[str]:
+    """The commits of all branches, here and as last seen of others, of each work tree, and of stashes."""
+    refs = ("for-each-ref", "--format=%(objectname) %(objecttype)", "refs/heads", "refs/remotes")
+    listed = git(worktree.top, *refs).decode().splitlines()
+    tips = [line.split(" ")[0] for line in listed if line.endswith(" commit")]
+    trees = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
+    heads = [line.removeprefix(b"HEAD ").decode() for line in trees if line.startswith(b"HEAD ")]
+    tips += [head for head in heads if head.strip("0")]
     try:
-        with memory_lock(layout), lock_memory(folder, timeout=0.0):
-            identity = load(folder, warn=lambda sentence: None)
-            if identity != one.memory.identity or _measured(folder) != (one.size, one.used):
-                return _kept(one, "changed just now")
-            path = archive_memory(layout, one.memory, worktree.object_format)
-            if not _is_whole(path, one.memory):
-                return _kept(one, f"could not verify {path}")
-            move(folder, place)
-    except Busy as error:
-        return _kept(one, str(error))
-    return GcCandidate(one.memory, one.size, one.used, "put away", archive=path)
+        stashes = git(worktree.top, "log", "-g", "--format=%H %P", "refs/stash", "--").decode()
+    except GitError:  # nothing is stashed
+        stashes = ""
+    for line in stashes.splitlines():  # the last parent of three has the untracked files
+        commit, _, *parents = line.split()
+        tips += [commit, *parents]
+    return list(dict.fromkeys(tips))
 
 
-def _is_whole(path: Path, memory: Memory) -> bool:
-    with io.BytesIO(path.read_bytes()) as stream:
-        archive = read_archive(stream, path.name, own=True)
-    return archive.parcels == (_parcel(memory),)
+def _in_work_trees(repository: _Repository, memories: Sequence[Memory]) -> _Found:
+    for memory in memories:
+        for top in repository.tops:
+            if not Path(top).is_dir() and top in memory.identity.places:
+                yield memory, f"the work tree {top} does not exist"
+            for path in _paths(memory):
+                if os.path.lexists(f"{top}/{path}"):
+                    yield memory, f"{top} has a file {path}"
 
 
-def _kept(one: GcCandidate, why: str) -> GcCandidate:
-    return GcCandidate(one.memory, one.size, one.used, "kept", why)
+def _by_content(repository: _Repository, memories: Sequence[Memory]) -> _Found:
+    """Files that are new or changed in any work tree: git does not have them at a tip yet."""
+    trees = [repository.worktree]
+    for top in repository.tops[1:] if "GIT_DIR" not in os.environ else ():
+        if Path(top).is_dir():
+            git_dir = os.fsdecode(git(top, "rev-parse", "--absolute-git-dir").rstrip(b"\n"))
+            trees.append(repository.worktree._replace(top=Path(top), git_dir=Path(git_dir)))
+    changed = [(tree, path) for tree in trees for path in changed_files(tree)]
+    if len(changed) * len(memories) > _PAIRS:
+        yield from ((memory, f"too many new files to compare ({len(changed):,})") for memory in memories)
+        return
+    known = [(memory, last_contents(memory.folder, repository.worktree)) for memory in memories]
+    for tree, path in changed:
+        file = file_at(tree, path)
+        if file is None or not file.says_something:
+            continue
+        for memory, last in known:
+            if file.blob in memory.identity.blobs or any(is_alike(content, file.data) for content in last):
+                yield memory, f"{path} in {tree.top} has similar content"
 
 
-def total(judged: Sequence[GcCandidate], verdict: Verdict) -> int:
-    """The bytes of those with this verdict."""
-    return sum(one.size for one in judged if one.verdict == verdict)
+def _by_blob(repository: _Repository, memories: Sequence[Memory]) -> _Found:
+    top, empty = repository.worktree.top, blob_hash(b"", repository.worktree.object_format)
+    owners = {blob: memory for memory in memories for blob in memory.identity.blobs if blob != empty}
+    if repository.tips and owners:
+        objects = ("rev-list", "--objects", "--no-walk", *repository.tips, "--")
+        with git_stream(top, *objects, env=OFFLINE) as listed:
+            for line in listed:
+                blob, _, path = line.rstrip(b"\n").partition(b" ")
+                if memory := owners.get(blob.decode("ascii", "replace")):
+                    yield memory, f"a branch has its content in {os.fsdecode(path)}"
 
 
-_LOOKED = "conversations-looked-through"
-_UNFINISHED, _KEPT, _PAST = "edit-", "kept-", ".past"
+def _by_path(repository: _Repository, memories: Sequence[Memory]) -> _Found:
+    names = []
+    for memory in memories:
+        for path in _paths(memory):
+            if "\n" in path:
+                yield memory, "git cannot look up a path that contains a line break"
+            else:
+                names += [(memory, path, f"{tip}:{path}") for tip in repository.tips]
+    stdin = b"".join(os.fsencode(name) + b"\n" for _, _, name in names)
+    answers = git(repository.worktree.top, "cat-file", "--batch-check", stdin=stdin, env=OFFLINE).splitlines()
+    for (memory, path, _), answer in zip(names, answers, strict=True):
+        if not answer.endswith(b" missing"):
+            yield memory, f"a branch has a file {path}"
 
 
-@dataclass(frozen=True)
-class ForgottenCounts:
-    """How many exchanges of files, conversations of edits that were not ended, copies of what a command has changed,
-    and past runs are too old; their bytes."""
+def _by_rename(repository: _Repository, memories: Sequence[Memory]) -> _Found:
+    """What was renamed and changed on a branch since the file was last edited here."""
+    commits = {memory.identity.commit for memory in memories} - {None}
+    renames: dict[str | None, dict[str, str] | str] = {}
+    for commit in commits:
+        renames[commit] = _renames(repository, commit or "", len(commits))
+    for memory in memories:
+        names = renames.get(memory.identity.commit, {})
+        if isinstance(names, str):
+            yield memory, names
+        elif new := next((names[path] for path in _paths(memory) if path in names), None):
+            yield memory, f"a branch renamed it to {new}"
 
-    exchanges: int = 0
-    unfinished: int = 0
-    copies: int = 0
-    bytes: int = 0
-    runs: int = 0
 
-    def __bool__(self) -> bool:
-        return bool(self.exchanges or self.unfinished or self.copies or self.runs)
-
-
-def forget_conversations(
-    layout: Layout, days: int, *, apply: bool = True, now: float | None = None, warn: Warn = to_stderr
-) -> ForgottenCounts:
-    """Let go what was said more than `days` days ago; without `apply` it is only counted. What is locked stays until
-    the next time. What a kill has left half done is done by the next call."""
-    present = time.time() if now is None else now
-    cutoff = datetime.fromtimestamp(present - days * _DAY, timezone.utc)
-    exchanges = size = 0
-    for memory in memories(layout, warn=warn):
+def _renames(repository: _Repository, commit: str, commits: int) -> dict[str, str] | str:
+    """New names by old ones on any branch; a sentence if git can't tell."""
+    top = repository.worktree.top
+    if commits * len(repository.tips) > _TREES:
+        return f"too many branches to search for renames ({len(repository.tips)})"
+    try:
+        git(top, "cat-file", "-e", f"{commit}^{{commit}}", env=OFFLINE)
+    except GitError:  # the commit is gone
+        return {}
+    renames: dict[str, str] = {}
+    for tip in repository.tips:
+        tree = ("diff-tree", "-r", "-M", "--diff-filter=R", "--name-status", "-z", commit, tip, "--")
         try:
-            if apply:
-                compact_before(memory, lambda moment: is_before(moment, cutoff), warn=warn)
-            for path, count, bytes_ in _too_old(memory, cutoff, conversation=not apply):
-                exchanges, size = exchanges + count, size + bytes_
-                if apply:
-                    _forget(memory, path)
-        except (Busy, Refused) as error:
-            warn(f"kept the conversation about {memory.identity.path}: {error}")
-    unfinished = list(_unfinished(layout, cutoff.timestamp()))
-    past = list(_past(layout, cutoff.timestamp()))
-    size += sum(path.lstat().st_size for path in (*unfinished, *past))
-    past_runs = list(old_runs(layout, cutoff.timestamp()))
-    size += sum(run.bytes for run in past_runs)
-    if apply:
-        past_runs = [run for run in past_runs if forget_run(run)]
-    count = len(unfinished)
-    if apply:
-        count -= sum(not _removed(layout, path) for path in unfinished)
-        for path in past:
-            path.unlink(missing_ok=True)
-    return ForgottenCounts(exchanges, count, len(past), size, len(past_runs))
-
-
-def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
-    """The same, at most once a day: all conversations are looked at."""
-    looked = layout.private / _LOOKED
-    try:
-        age = time.time() - looked.stat().st_mtime
-    except OSError:
-        age = _DAY
-    if not 0 <= age < _DAY:
-        write_whole(looked, b"")
-        forget_conversations(layout, days, warn=warn)
-
-
-def _too_old(memory: Memory, cutoff: datetime, *, conversation: bool) -> Iterator[tuple[Path, int, int]]:
-    """The files of the archive that hold nothing newer, with how many exchanges and bytes; and, to be counted, what of
-    the conversation would go there."""
-    archive = memory.folder / "archive"
-    paths: list[Path] = []
-    if archive.is_dir() and not archive.is_symlink():
-        paths = [
-            *sorted(archive.glob("conversation-*.md")),
-            *sorted(archive.glob("cleared-*/conversation.md")),
-        ]
-    for path in paths:
-        data = read_regular(path) or b""
-        groups = [exchange_of(turns) for turns in group_turns(turns_of(data))]
-        last = next((one.time for one in reversed(groups) if one.time), "")
-        if groups and is_before(last, cutoff):
-            yield path, len(groups), len(data)
-    if conversation:
-        data = read_regular(memory.conversation) or b""
-        groups = [exchange_of(turns) for turns in group_turns(turns_of(data))]
-        count = 0
-        for one in groups:
-            if not is_before(one.time, cutoff):
-                break
-            count += 1
-        if count:
-            said = groups[:count]
-            yield (
-                memory.conversation,
-                count,
-                sum(len(turn.text.encode(errors="replace")) for one in said for turn in one.turns),
-            )
-
-
-def is_before(moment: str, cutoff: datetime) -> bool:
-    """Whether an ISO 8601 time is before `cutoff`; what has none is not known to be."""
-    try:
-        found = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    except ValueError:
-        return False
-    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)) < cutoff
-
-
-def _forget(memory: Memory, path: Path) -> None:
-    """Remove an archived part, and first what leads to it from the notes."""
-    for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
-        with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
-            data = read_regular(notes)
-            named = f"; archive/{path.name})".encode()
-            if data is not None and named in data:
-                write_whole(notes, data.replace(named, b"; no longer kept)"))
-    path.unlink(missing_ok=True)
-
-
-def _unfinished(layout: Layout, cutoff: float) -> Iterator[Path]:
-    folder = layout.conversations
-    if folder.is_dir() and not folder.is_symlink():
-        for path in sorted(folder.glob("*.md")):
-            if path.name.startswith((_UNFINISHED, _KEPT)) and _is_older(path, cutoff):
-                yield path
-
-
-def _past(layout: Layout, cutoff: float) -> Iterator[Path]:
-    """What conversations were before a command changed them."""
-    for folder, _, names in os.walk(layout.conversations / _PAST):
-        yield from (
-            path
-            for name in sorted(names)
-            if _is_older(path := Path(folder, name), cutoff) and path.suffix == ".md"
-        )
-
-
-def _is_older(path: Path, cutoff: float) -> bool:
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_mtime < cutoff
-
-
-def _removed(layout: Layout, path: Path) -> bool:
-    """Remove the conversation of an edit, unless that is at work."""
-    if path.name.startswith(_KEPT):
-        path.unlink(missing_ok=True)
-        return True
-    lock = layout.locks / path.stem
-    try:
-        with locked(lock, timeout=0.0, what=path.stem):
-            path.unlink(missing_ok=True)
-            path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-            lock.unlink(missing_ok=True)
-    except Busy:
-        return False
-    return True
+            fields = [os.fsdecode(part) for part in git(top, *tree, env=OFFLINE).split(b"\0") if part]
+        except GitError:  # a partial clone without these files
+            return f"git cannot compare {commit[:12]} with {tip[:12]}"
+        renames |= dict(zip(fields[1::3], fields[2::3], strict=False))
+    return renames

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
-from repoagent.git.files import blob_hash, read_source
+from repoagent.git.files import blob_hash
 from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import dumps, loads
@@ -30,15 +28,15 @@ from repoagent.memory.archive.format import (
     Archive,
     ArchivedMemory,
     move,
-    record_of,
+    records_of,
     scratch,
     turns_of,
 )
 from repoagent.memory.edit_records import group_turns
-from repoagent.memory.identity import git_renames
+from repoagent.memory.identity.git_renames import blob_at, same_through_history
 from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, save
-from repoagent.memory.identity.resolve import WorkTreeFile, find, key_at
+from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find
 from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import freed, memory_lock, rekeying
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
@@ -97,140 +95,127 @@ def import_memories(
     """Import the memories of `archive`. `source` marks them ("imported from team"); "" restores memories that `gc`
     archived. A kill leaves each new memory complete or absent; importing again completes the rest.
 
-    Raises Busy when another process imports or holds a lock for too long, Refused where nothing can be written.
+    Raises Busy if another process imports or holds a lock for too long, Refused if nothing can be written.
     """
     with open_index(layout, warn) as index:
         index.look_again()
-        targets = _TargetFinder(layout, worktree, index).targets(archive.parcels)
-        paths = {
-            target.folder: identity.path
-            for target in targets
-            if target.folder and (identity := index.identity(target.folder))
-        }
+        targets = _targets(layout, worktree, index, archive.parcels)
+        folders = {target.folder for target in targets if target.folder}
+        known = {folder: identity for folder in folders if (identity := index.identity(folder))}
+    pairs = list(zip(archive.parcels, targets, strict=True))
 
-    def known(parcel: ArchivedMemory, target: _Target) -> Arrival:
+    def add(parcel: ArchivedMemory, target: _Target, identity: Identity) -> Arrival:
         notes = _missing_notes(layout.memory / target.folder, parcel, source)
         if notes and not dry_run:
             add_notes(layout.memory / target.folder / NOTES, notes)
-        at = paths[target.folder] if target.file is None else target.file.path
+        at = identity.path if target.file is None else target.file.path
         outcome: Outcome = "merged" if notes else "same"
         return Arrival(parcel.identity.path, at, target.folder, outcome, target.why, Counts(len(notes)))
 
-    def new(parcel: ArchivedMemory, target: _Target, stage: Path | None) -> Arrival:
-        files, counts = fresh_files(parcel, source)
-        folder = parcel.name
-        if stage is not None:
-            identity = _new_identity(parcel, target, worktree, source)
-            for path, data in files.items():
-                write_whole(stage / parcel.name / path, data)
-            if target.file is not None:
-                keep_content(stage / parcel.name, worktree, target.file.data)
-            save(stage / parcel.name, identity)
-            with memory_lock(layout), open_index(layout, warn) as index:
-                match = None if target.file is None else find(layout, index, target.file)
-                if match is not None and (mine := index.identity(match.folder)) is not None:
-                    paths[match.folder] = mine.path  # another process has created it in the meantime
-                    return known(parcel, replace(target, folder=match.folder))
-                folder = _move_in(layout, index, stage, parcel, _Tie(identity, target.file))
+    def created(parcel: ArchivedMemory, target: _Target, folder: str) -> Arrival:
         at = None if target.file is None else target.file.path
         outcome: Outcome = "orphaned" if at is None else "new"
+        counts = fresh_files(parcel, source)[1]
         return Arrival(parcel.identity.path, at, folder, outcome, target.why, counts)
 
-    def take(stage: Path | None) -> list[Arrival]:
-        pairs = zip(archive.parcels, targets, strict=True)
-        return [
-            known(parcel, target) if target.folder in paths else new(parcel, target, stage)
-            for parcel, target in pairs
-        ]
+    def create(parcel: ArchivedMemory, target: _Target, stage: Path) -> Arrival:
+        """Stage the memory and move it into place under the first free name."""
+        identity = _new_identity(parcel, target, worktree, source)
+        for path, data in fresh_files(parcel, source)[0].items():
+            write_whole(stage / parcel.name / path, data)
+        if target.file is not None:
+            keep_content(stage / parcel.name, worktree, target.file.data)
+        save(stage / parcel.name, identity)
+        with memory_lock(layout), open_index(layout, warn) as index:
+            match = None if target.file is None else find(layout, index, target.file)
+            if match is not None and (existing := index.identity(match.folder)) is not None:
+                # another process has created it in the meantime
+                return add(parcel, replace(target, folder=match.folder), existing)
+            other = _other_name(parcel)
+            names = (parcel.name, other, *(f"{other}-{number}" for number in range(2, 100)))
+            name = next(name for name in names if not (layout.memory / name).exists())
+            changes: list[Change] = [] if target.file is None else freed(index, target.file, name)
+            # first: a new folder is seen even if its hints are not written
+            move(stage / parcel.name, layout.memory / name)
+            index.note([(name, None, identity), *changes])
+            for folder, _, after in changes:
+                save(layout.memory / folder, after)
+            return created(parcel, target, name)
+
+    def arrive(parcel: ArchivedMemory, target: _Target, stage: Path | None) -> Arrival:
+        if target.folder in known:
+            return add(parcel, target, known[target.folder])
+        return created(parcel, target, parcel.name) if stage is None else create(parcel, target, stage)
 
     if dry_run:
-        return take(None)
+        return [arrive(parcel, target, None) for parcel, target in pairs]
     with scratch(layout) as stage:
-        return take(stage)
+        return [arrive(parcel, target, stage) for parcel, target in pairs]
 
 
-@dataclass(frozen=True)
-class _TargetFinder:
-    layout: Layout
-    worktree: WorkTree
-    index: IdentityIndex
+def _targets(
+    layout: Layout, worktree: WorkTree, index: IdentityIndex, parcels: Sequence[ArchivedMemory]
+) -> list[_Target]:
+    """A target for each. Memories that match the same file all become orphans."""
+    empty = blob_hash(b"", worktree.object_format)
 
-    def targets(self, parcels: Sequence[ArchivedMemory]) -> list[_Target]:
-        """A target for each. Memories that match the same file all become orphans."""
-        targets = [self._target(parcel) for parcel in parcels]
-        claims = [target.folder or (f"/{target.file.path}" if target.file else "") for target in targets]
-        total = Counter(filter(None, claims))
-        return [
-            target
-            if total[claim] < 2
-            else _Target(None, "", "several memories match the same file", (parcel.identity.path,))
-            for parcel, target, claim in zip(parcels, targets, claims, strict=True)
-        ]
+    def versions(identity: Identity) -> set[str]:
+        return set(identity.blobs) - {empty}
 
-    def _target(self, parcel: ArchivedMemory) -> _Target:
-        if folder := self._same_memory(parcel):
-            return _Target(None, folder)
-        path = parcel.identity.path
-        file = self._file(path)
-        if file is None:
-            same = self._by_blob.get(parcel.identity.blob, [])
-            if len(same) > 1:  # git would call one of them the new name
-                return _Target(
-                    None, "", f"no file {path}, and {len(same)} files have its content", tuple(same)
-                )
-            return _Target(None, "", f"no file {path}")
-        if not self._is_same_file(parcel.identity, file):
-            return _Target(None, "", f"{path} is a different file")
-        match = find(self.layout, self.index, file)
-        return _Target(file, "" if match is None else match.folder)
-
-    @cached_property
-    def _by_blob(self) -> dict[str, list[str]]:
-        return paths_by_blob(self.worktree)
-
-    def _same_memory(self, parcel: ArchivedMemory) -> str:
+    def same_memory(parcel: ArchivedMemory) -> str:
         """The memory of the same file by its path and a version that both have seen; "" for none."""
-        blobs = self._versions(parcel.identity)
-        folders = []
+        blobs, folders = versions(parcel.identity), []
         for kind in (PATH, EARLIER):
-            for name in self.index.names(kind, parcel.identity.path):
-                identity = self.index.identity(name)
-                if identity is not None and (
-                    blobs & self._versions(identity) or blobs == self._versions(identity)
-                ):
+            for name in index.names(kind, parcel.identity.path):
+                identity = index.identity(name)
+                if identity is not None and (blobs & versions(identity) or blobs == versions(identity)):
                     folders.append(name)
         if len(folders) > 1:
             folders = [name for name in (_other_name(parcel), parcel.name) if name in folders]
         return folders[0] if folders else ""
 
-    def _versions(self, identity: Identity) -> set[str]:
-        return set(identity.blobs) - {blob_hash(b"", self.worktree.object_format)}
+    def target_of(parcel: ArchivedMemory) -> _Target:
+        if folder := same_memory(parcel):
+            return _Target(None, folder)
+        path = parcel.identity.path
+        file = file_at(worktree, path)
+        if file is None:
+            same = paths_by_blob(worktree).get(parcel.identity.blob, [])
+            several = f", and {len(same)} files have its content" if len(same) > 1 else ""
+            return _Target(None, "", f"no file {path}{several}", tuple(same) if several else ())
+        if not _is_same_file(worktree, parcel.identity, file):
+            return _Target(None, "", f"{path} is a different file")
+        match = find(layout, index, file)
+        return _Target(file, "" if match is None else match.folder)
 
-    def _file(self, path: str) -> WorkTreeFile | None:
-        try:
-            data = read_source(self.worktree, path).data
-        except (Refused, OSError, ValueError):  # a folder, a link
-            return None
-        return None if data is None else WorkTreeFile(self.worktree, path, data, key_at(self.worktree, path))
+    targets = [target_of(parcel) for parcel in parcels]
+    claims = [target.folder or (f"/{target.file.path}" if target.file else "") for target in targets]
+    total = Counter(filter(None, claims))
+    return [
+        target
+        if total[claim] < 2
+        else _Target(None, "", "several memories match the same file", (parcel.identity.path,))
+        for parcel, target, claim in zip(parcels, targets, claims, strict=True)
+    ]
 
-    def _is_same_file(self, identity: Identity, file: WorkTreeFile) -> bool:
-        """Whether the memory has seen the file, or its version in HEAD, or git kept it as one file since."""
-        if file.blob in identity.blobs:
-            return True
-        head = git_renames.blob_at(self.worktree, f"HEAD:{file.path}")
-        if head is None or not head.strip():
-            return False
-        if blob_hash(head, self.worktree.object_format) in identity.blobs:
-            return True
-        commit = identity.commit
-        return bool(commit and git_renames.same_through_history(self.worktree, file.path, head, commit))
+
+def _is_same_file(worktree: WorkTree, identity: Identity, file: WorkTreeFile) -> bool:
+    """Whether the memory has seen the file, or its version in HEAD, or git kept it as one file since."""
+    if file.blob in identity.blobs:
+        return True
+    head = blob_at(worktree, f"HEAD:{file.path}")
+    if head is None or not head.strip():
+        return False
+    if blob_hash(head, worktree.object_format) in identity.blobs:
+        return True
+    commit = identity.commit
+    return commit is not None and same_through_history(worktree, file.path, head, commit)
 
 
 def _other_name(parcel: ArchivedMemory) -> str:
     """The folder of a memory whose own name is taken by another one."""
     about = "\0".join((parcel.name, parcel.identity.path, *parcel.identity.blobs))
-    mark = sha256(about.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{parcel.name[:60]}-{mark}"
+    return f"{parcel.name[:60]}-{sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _new_identity(parcel: ArchivedMemory, target: _Target, worktree: WorkTree, source: str) -> Identity:
@@ -248,36 +233,8 @@ def _new_identity(parcel: ArchivedMemory, target: _Target, worktree: WorkTree, s
     return identity.noted(rekeying(reason, file)).seen(file.blob, top)
 
 
-class _Tie(NamedTuple):
-    identity: Identity
-    file: WorkTreeFile | None
-
-
-def _move_in(
-    layout: Layout,
-    index: IdentityIndex,
-    stage: Path,
-    parcel: ArchivedMemory,
-    tie: _Tie,
-) -> str:
-    """Move the staged memory into place under the first free name, and return that."""
-    other = _other_name(parcel)
-    names = (parcel.name, other, *(f"{other}-{number}" for number in range(2, 100)))
-    name = next(name for name in names if not (layout.memory / name).exists())
-    changes: list[Change] = [(name, None, tie.identity)]
-    if tie.file is not None:
-        changes += freed(index, tie.file, name)
-    move(
-        stage / parcel.name, layout.memory / name
-    )  # first: a new folder is seen even if its hints are not written
-    index.note(changes)
-    for folder, _, after in changes[1:]:
-        save(layout.memory / folder, after)
-    return name
-
-
 def source_of(name: str) -> str:
-    """The mark of what came out of the archive `name`: short, on one line, and no stamp of a note."""
+    """The mark of what came from the archive `name`: short, on one line, without the form of a note's stamp."""
     plain = " ".join(re.sub(r"[^\w .@+-]", " ", name.removesuffix(".tar.gz")).split())[:_FROM].strip()
     return f"imported from {plain}" if plain else "imported"
 
@@ -285,10 +242,8 @@ def source_of(name: str) -> str:
 def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], Counts]:
     """The files of a new memory, masked and marked, and what they contain; those of a restored one unchanged."""
     notes = {path: imported_notes(parcel.files.get(path, b""), source) for path in (ARCHIVED_NOTES, NOTES)}
-    edits = {
-        value["id"]: value for value in map(record_of, parcel.files.get(EDITS, b"").split(b"\n")) if value
-    }
-    if not source:  # as it was, whatever that is
+    edits = records_of(parcel.files.get(EDITS, b"")).values()
+    if not source:
         return dict(parcel.files), Counts(len(notes[NOTES]), len(edits))
     files = {
         path: ("# Notes\n\n" + "".join(f"{note}\n" for note in some)).encode(errors="replace")
@@ -296,7 +251,7 @@ def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], 
         if some
     }
     if edits:
-        clean = ({**value, "request": mask(value["request"]), "imported": source} for value in edits.values())
+        clean = ({**value, "request": mask(value["request"]), "imported": source} for value in edits)
         files[EDITS] = b"".join(json_files.dumps(value) + b"\n" for value in clean)
     exchanges = 0
     for path, data in parcel.conversations():
@@ -314,18 +269,17 @@ def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], 
 
 def imported_notes(data: bytes, source: str) -> list[Note]:
     """The notes in the bytes of a notes file, masked, and marked with `source` unless it is ""."""
-    notes = [entry.note for entry in entries(data)]
-    clean = [replace(note, text=" ".join(mask(note.text).split())) for note in notes]
-    return [_marked(note, source) if source else note for note in clean if note.text]
-
-
-def _marked(note: Note, source: str) -> Note:
-    if note.source == COMPACTED:
-        return note
-    known = _MARKED.fullmatch(note.source)
-    author = (known[1] or "" if known else note.source) or USER
-    author = re.sub(r":(?= |\Z)", "", author)[:_AUTHOR].strip()
-    return replace(note, day=note.day or date.today().isoformat(), source=f"{author}, {source}")
+    notes = []
+    for note in (entry.note for entry in entries(data)):
+        text, author, day = " ".join(mask(note.text).split()), note.source, note.day
+        if source and author != COMPACTED:
+            if marked := _MARKED.fullmatch(author):
+                author = marked[1] or ""
+            author = re.sub(r":(?= |\Z)", "", author or USER)[:_AUTHOR].strip()
+            author, day = f"{author}, {source}", day or date.today().isoformat()
+        if text:
+            notes.append(replace(note, text=text, source=author, day=day))
+    return notes
 
 
 def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
@@ -333,12 +287,12 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
     current = [entry.note for entry in entries(read_regular(folder / NOTES) or b"")]
     archived = [entry.note for entry in entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
     known = {(note.text, note.blob) for note in (*current, *archived)}
-    said = [note.text for note in current if note.source != COMPACTED]
+    texts = [note.text for note in current if note.source != COMPACTED]
     missing = []
     for note in imported_notes(parcel.files.get(NOTES, b""), source):
         if note.source == COMPACTED or (note.text, note.blob) in known:
             continue
-        if not any(says_nothing_new(note.text, text) for text in said):
+        if not any(says_nothing_new(note.text, text) for text in texts):
             known.add((note.text, note.blob))
             missing.append(note)
     return missing

@@ -14,7 +14,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.archive import format
-from repoagent.memory.archive.format import KIND, dumps, export, of_parcels, read_archive
+from repoagent.memory.archive.format import KIND, Archive, dumps, export, read_archive
 from repoagent.memory.edit_records import append_edit
 from repoagent.storage import json_files
 from repoagent.storage.json_files import NewerFormat
@@ -170,7 +170,7 @@ def test_the_same_memories_make_the_same_bytes(pair: Pair) -> None:
     first = pair.packed()
     assert pair.packed() == first and first[4:8] == bytes(4)
     again = read(first)
-    assert dumps(of_parcels(reversed(again.parcels), "sha1")) == first
+    assert dumps(Archive(tuple(reversed(again.parcels)))) == first
     before = state(pair.there)
     assert {parcel.identity.path for parcel in again.parcels} == {"a.py", "b.py"}
     assert state(pair.there) == before
@@ -193,7 +193,7 @@ def test_keys_and_tokens_are_masked_on_their_way_out_and_in(pair: Pair) -> None:
         "edits.jsonl": line,
         "conversation.md": CONVERSATION + token.encode(),
     }
-    pair.take(dumps(of_parcels([replace(parcel, files=forged)], "sha1")))
+    pair.take(dumps(Archive((replace(parcel, files=forged),))))
     assert not any(token.encode() in data for data in state(pair.here).values())
 
 

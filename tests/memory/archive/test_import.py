@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import Turn, append, dumps
+from repoagent.memory.archive.format import Archive, read_archive, turns_of
 from repoagent.memory.archive.format import dumps as packed
-from repoagent.memory.archive.format import of_parcels, read_archive, turns_of
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.store import memories, resolve
 from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, make_note, read_notes
@@ -175,7 +175,7 @@ def test_two_memories_for_one_file_are_not_mixed(pair: Pair) -> None:
         name="twin-1",
         identity=replace(archive.parcels[0].identity, blobs=(archive.parcels[0].identity.blob,)),
     )
-    data = packed(of_parcels([*archive.parcels, twin], "sha1"))
+    data = packed(Archive((*archive.parcels, twin)))
     found = pair.take(data)
     assert [one.outcome for one in found] == ["orphaned", "orphaned"]
     assert pair.here.folder("a.py") is None
@@ -259,7 +259,7 @@ def test_any_memory_makes_the_round_trip(
     for edit in edits:
         append_edit(memory.edits, edit)
     parcel = pack(memory, fail).parcel
-    again = read_archive(io.BytesIO(packed(of_parcels([parcel], "sha1"))), "x").parcels[0]
+    again = read_archive(io.BytesIO(packed(Archive((parcel,)))), "x").parcels[0]
     assert again.files == parcel.files
     files, _ = fresh_files(again, source_of("team.tar.gz"))
     known = imported_notes(memory.notes.read_bytes(), "")
